@@ -1,0 +1,1 @@
+"""How alike two runs are; needs no judgements."""

@@ -1,0 +1,1 @@
+"""The nouns of the field; imports nothing else of ours."""

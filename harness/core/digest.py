@@ -1,0 +1,67 @@
+"""SHA-256 of the things whose identity decides whether two results may be compared."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from harness.core.records import Document, Query
+
+CHUNK_BYTES = 1 << 20
+
+
+def of_bytes(data: bytes) -> str:
+    """Digest of ``data``, 64 hexadecimal digits."""
+    return hashlib.sha256(data).hexdigest()
+
+
+def of_file(path: Path) -> str:
+    """Digest of a file's bytes."""
+    found = hashlib.sha256()
+    with path.open("rb") as file:
+        while chunk := file.read(CHUNK_BYTES):
+            found.update(chunk)
+    return found.hexdigest()
+
+
+def of_json(value: Any) -> str:  # noqa: ANN401  whatever json can write
+    """Digest of ``value`` as JSON with sorted keys and no spaces."""
+    text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
+    return of_bytes(text.encode())
+
+
+class DocumentsDigest:
+    """Digest of documents that pass by: ``for d in digest.watch(documents)``."""
+
+    def __init__(self) -> None:
+        self._found = hashlib.sha256()
+        self.count = 0
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Yield ``documents`` unchanged, remembering them."""
+        for document in documents:
+            fields = [document.doc_id, document.title, document.text, dict(document.metadata)]
+            self._found.update(of_json(fields).encode())
+            self.count += 1
+            yield document
+
+    @property
+    def sha256(self) -> str:
+        """Digest of all documents seen so far, in their order."""
+        return self._found.hexdigest()
+
+
+def of_documents(documents: Iterable[Document]) -> str:
+    """Digest of ``documents`` in their order."""
+    digest = DocumentsDigest()
+    for _ in digest.watch(documents):
+        pass
+    return digest.sha256
+
+
+def of_queries(queries: Iterable[Query]) -> str:
+    """Digest of a query set in its order."""
+    return of_json([[q.query_id, q.text, list(q.slices), q.intent] for q in queries])

@@ -1,0 +1,88 @@
+"""What the harness asks of a search stack, and how a stack proves who it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import AbstractContextManager
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import NamedTuple, Protocol
+
+from harness.core.digest import of_json
+from harness.core.records import Document
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """What an index is made from; written by ``build``, checked by ``open``.
+
+    The index files of most engines differ between two builds of one corpus, so this, and not
+    their bytes, is the index's identity.
+    """
+
+    engine: str
+    """The software that searches, e.g. ``sqlite-fts5``."""
+    version: str
+    """Its version, e.g. ``3.40.1``."""
+    documents: int
+    corpus_sha256: str
+    """Digest of the documents in the order given (``harness.core.digest.of_documents``)."""
+    settings_sha256: str
+    """Digest of all settings of the arm, of indexing and of searching."""
+
+    @property
+    def fingerprint(self) -> str:
+        """SHA-256 of everything above, in hexadecimal."""
+        return of_json(asdict(self))
+
+
+class Hit(NamedTuple):
+    """One document shown; ``score`` is in [0, 1], higher is better, ``raw_score`` as the engine has."""
+
+    doc_id: str
+    score: float
+    raw_score: float
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What was shown for one query, best first, and the fingerprint of who really answered."""
+
+    hits: tuple[Hit, ...]
+    served_by: str
+    note: str = ""
+    """How the query was understood or degraded, for people; empty where there is nothing to say."""
+
+
+class Searcher(Protocol):
+    """An open index that answers queries."""
+
+    @property
+    def manifest(self) -> Manifest:
+        """What is open."""
+        ...
+
+    def search(self, text: str, k: int) -> Answer:
+        """Show at most ``k`` hits for what a person typed.
+
+        Normalising, parsing, retrieval, fusion and ranking all happen in here: it is what the
+        clock is wrapped around. Equal scores are ordered by document id.
+        """
+        ...
+
+
+class Engine(Protocol):
+    """A search stack and its settings; holds no open handles."""
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Write an index of ``documents`` into the empty folder ``index``."""
+        ...
+
+    def open(self, index: Path) -> AbstractContextManager[Searcher]:
+        """Open what ``build`` wrote.
+
+        Raises:
+            IndexNotReady: it is missing, broken or holds something else than its manifest says.
+            ModelNotReady: a model that the stack needs is absent.
+        """
+        ...

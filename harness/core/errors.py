@@ -1,0 +1,86 @@
+"""Everything the harness raises on purpose.
+
+* HarnessError            a person can fix it; the CLI prints it and exits 2
+  x BadFile               a file is missing or malformed: names file, line and cure
+    x BadPolicy           a policy or arm file has an unknown, missing or impossible key
+  x DatasetError          corpus, query set, judgements or card do not fit together
+  x RunError              a run breaks its own invariants (NaN score, ranks with gaps)
+  x MismatchedQueries     two results that should be compared are about different queries
+  x UnknownName           no such arm, measure, gate, dataset or step
+  x InvalidArm            an arm did not run: no index, dropped table, other engine answered
+    x IndexNotReady       its index is missing, unreadable or not the one its manifest describes
+    x ModelNotReady       a model that it needs is absent or not the file that was pinned
+  x EvidenceError         evidence is missing, stale, duplicated or not about these arms
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+
+
+class HarnessError(Exception):
+    """Base of all errors that a person can fix."""
+
+
+class BadFile(HarnessError):
+    """A file is missing or malformed.
+
+    ``line`` counts from 1 and is None where the whole file is meant; ``cure`` says what to do.
+    """
+
+    def __init__(self, path: Path | str, problem: str, cure: str, line: int | None = None) -> None:
+        where = f"{path}:{line}" if line is not None else f"{path}"
+        super().__init__(f"{where}: {problem}. {cure}")
+        self.path = Path(path)
+        self.line = line
+        self.problem = problem
+        self.cure = cure
+
+
+class BadPolicy(BadFile):
+    """A policy or arm file has an unknown, missing or impossible key."""
+
+
+class DatasetError(HarnessError):
+    """Corpus, query set, judgements or card do not fit together."""
+
+
+class RunError(HarnessError):
+    """A run breaks its own invariants."""
+
+
+class MismatchedQueries(HarnessError):
+    """Two results that should be compared are about different queries."""
+
+    def __init__(self, only_left: Iterable[str], only_right: Iterable[str]) -> None:
+        left, right = sorted(only_left), sorted(only_right)
+        super().__init__(
+            f"{len(left)} queries only on the left, {len(right)} only on the right"
+            f" (for example {(left + right)[:3]}); replay both arms on the same query set"
+        )
+
+
+class UnknownName(HarnessError):
+    """No such arm, measure, gate, dataset or step."""
+
+    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+        self.name = name
+        self.known = tuple(known)
+        super().__init__(f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}")
+
+
+class InvalidArm(HarnessError):
+    """An arm did not run, so nothing may be said of it: not even a p-value."""
+
+
+class IndexNotReady(InvalidArm):
+    """The arm's index is missing, unreadable or not the one its manifest describes."""
+
+
+class ModelNotReady(InvalidArm):
+    """A model that the arm needs is absent or not the file that was pinned."""
+
+
+class EvidenceError(HarnessError):
+    """Evidence is missing, stale, duplicated or not about these arms."""

@@ -1,0 +1,71 @@
+"""All that a gate may look at when it judges one step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.engine import Manifest
+from harness.core.run import Run
+from harness.core.scores import Scores
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Side:
+    """One arm, as it was measured."""
+
+    arm: str
+    manifest: Manifest
+    run: Run
+    scores: Mapping[str, Scores]
+    """By measure name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Agreement:
+    """How alike two runs are, query by query; needs no judgements (method, section 3)."""
+
+    query_ids: tuple[str, ...]
+    classes: tuple[str, ...]
+    """One class a query: ``exact``, ``tie_order``, ``reorder``, ... , ``error``, ``timeout``."""
+    scores: Mapping[str, Scores]
+    """``Jaccard@10``, ``Jaccard@50``, ``RBO``, ``tau``, ... by name."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Race:
+    """Times of several arms that were asked the same queries, interleaved."""
+
+    query_ids: tuple[str, ...]
+    elapsed_ns: Mapping[str, NDArray[np.int64]]
+    """By arm, shape (queries, repetitions)."""
+    again_ns: Mapping[str, NDArray[np.int64]]
+    """The A/A twin of each arm in ``elapsed_ns`` that had one: the same arm, opened twice."""
+    verified: Mapping[str, bool]
+    """Whether every ranking seen in the race was the one of the arm's run."""
+    machine: str
+    """One line that names the processor, cores and system."""
+    raced_at: str
+    """UTC, ISO 8601."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evidence:
+    """What was measured for one step: control against candidate on one query set."""
+
+    dataset: str
+    control: Side
+    candidate: Side
+    agreement: Agreement
+    noise: Agreement
+    """Control against control, replayed once more: what a perfect candidate would show."""
+    others: Mapping[str, Side]
+    """Further arms that a gate may name, e.g. the floor that a semantic arm must beat."""
+    slices: Mapping[str, frozenset[str]]
+    """Query ids by slice."""
+    intents: Mapping[str, str]
+    """Intent by query id, where the query set names one: queries to resample together."""
+    race: Race | None

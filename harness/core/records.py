@@ -1,0 +1,43 @@
+"""What is searched, what is asked and what was judged."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import NamedTuple
+
+Scalar = str | int | float | bool | None
+NO_METADATA: Mapping[str, Scalar] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One unit of retrieval."""
+
+    doc_id: str
+    title: str
+    text: str
+    metadata: Mapping[str, Scalar] = field(default=NO_METADATA)
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What a person typed, untouched.
+
+    ``slices`` name the kinds it belongs to (for example ``identifier``); queries that share an
+    ``intent`` are one person's need asked in several ways, and are resampled together.
+    """
+
+    query_id: str
+    text: str
+    slices: tuple[str, ...] = ()
+    intent: str | None = None
+
+
+class Judgement(NamedTuple):
+    """One relevance judgement; grade 0 is judged and not relevant, absent is unjudged."""
+
+    query_id: str
+    doc_id: str
+    grade: int

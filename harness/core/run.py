@@ -1,0 +1,148 @@
+"""A run: what one arm showed for every query of a set, as compressed rows."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.engine import Hit
+from harness.core.errors import RunError
+
+
+class Status(IntEnum):
+    """How a query ended. Four different things, and no number stands for any of them."""
+
+    ANSWERED = 0
+    """Asked and answered; the answer may be empty."""
+    FAILED = 1
+    TIMED_OUT = 2
+    NOT_ASKED = 3
+    """In the query set, but not in the run (only imported runs have such)."""
+
+
+class Row(NamedTuple):
+    """One query on its way into a run; ``served_by`` is the fingerprint of who answered."""
+
+    query_id: str
+    status: Status
+    hits: Sequence[Hit] = ()
+    served_by: str = ""
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Run:
+    """Rankings of one arm over one query set.
+
+    Row ``i`` of ``query_ids`` owns the hits ``offsets[i]:offsets[i+1]``, best first. Documents
+    are codes into ``vocabulary``, which is in byte order, so codes order as ids do.
+    """
+
+    arm: str
+    query_ids: tuple[str, ...]
+    vocabulary: tuple[str, ...]
+    offsets: NDArray[np.int64]
+    """Shape (queries + 1,)."""
+    docs: NDArray[np.int32]
+    """Shape (hits,): codes into ``vocabulary``."""
+    score: NDArray[np.float64]
+    """Shape (hits,): normalised, higher is better. Evidence; the rank is the truth."""
+    raw_score: NDArray[np.float64]
+    """Shape (hits,): as the engine counts."""
+    status: NDArray[np.uint8]
+    """Shape (queries,): a ``Status`` each."""
+    served_by: tuple[str, ...]
+    """Who answered each query: a manifest's fingerprint, empty where nobody did."""
+    errors: tuple[str, ...]
+    """What each query raised, empty where nothing."""
+    duplicates: NDArray[np.int32]
+    """Shape (queries,): how many hits repeated a document; they were taken out."""
+
+    @classmethod
+    def of(cls, arm: str, rows: Iterable[Row]) -> Run:
+        """Build a run; the first showing of a document stays, later ones are counted.
+
+        Raises:
+            RunError: a score is NaN or infinite, or a query comes twice.
+        """
+        kept: list[tuple[Row, list[Hit]]] = []
+        seen: set[str] = set()
+        for row in rows:
+            if row.query_id in seen:
+                raise RunError(f"{arm}: query {row.query_id} is in the run twice")
+            seen.add(row.query_id)
+            first: dict[str, Hit] = {}
+            for hit in row.hits:
+                if not (math.isfinite(hit.score) and math.isfinite(hit.raw_score)):
+                    raise RunError(
+                        f"{arm}: query {row.query_id}: the score of {hit.doc_id} is"
+                        f" {hit.score} (raw {hit.raw_score}); a score must be a finite number"
+                    )
+                first.setdefault(hit.doc_id, hit)
+            kept.append((row, list(first.values())))
+        vocabulary = tuple(sorted({hit.doc_id for _, hits in kept for hit in hits}))
+        code = {doc_id: at for at, doc_id in enumerate(vocabulary)}
+        flat = [hit for _, hits in kept for hit in hits]
+        lengths = [len(hits) for _, hits in kept]
+        return cls(
+            arm=arm,
+            query_ids=tuple(row.query_id for row, _ in kept),
+            vocabulary=vocabulary,
+            offsets=np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)]).astype(np.int64),
+            docs=np.array([code[hit.doc_id] for hit in flat], dtype=np.int32),
+            score=np.array([hit.score for hit in flat], dtype=np.float64),
+            raw_score=np.array([hit.raw_score for hit in flat], dtype=np.float64),
+            status=np.array([row.status for row, _ in kept], dtype=np.uint8),
+            served_by=tuple(row.served_by for row, _ in kept),
+            errors=tuple(row.error for row, _ in kept),
+            duplicates=np.array([len(row.hits) - len(hits) for row, hits in kept], dtype=np.int32),
+        )
+
+    def __len__(self) -> int:
+        """Count the queries."""
+        return len(self.query_ids)
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """Hits of each query, shape (queries,)."""
+        return np.diff(self.offsets)
+
+    def ranking(self, query_id: str, k: int | None = None) -> tuple[str, ...]:
+        """Document ids shown for one query, best first, at most ``k``."""
+        return tuple(hit.doc_id for hit in self.hits(query_id, k))
+
+    def hits(self, query_id: str, k: int | None = None) -> tuple[Hit, ...]:
+        """Hits of one query, best first, at most ``k``."""
+        row = self.positions[query_id]
+        low, high = int(self.offsets[row]), int(self.offsets[row + 1])
+        high = high if k is None else min(high, low + k)
+        return tuple(
+            Hit(self.vocabulary[self.docs[at]], float(self.score[at]), float(self.raw_score[at]))
+            for at in range(low, high)
+        )
+
+    @property
+    def positions(self) -> Mapping[str, int]:
+        """Row of each query id."""
+        return {query_id: at for at, query_id in enumerate(self.query_ids)}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield the queries in order, with their hits."""
+        for at, query_id in enumerate(self.query_ids):
+            low, high = int(self.offsets[at]), int(self.offsets[at + 1])
+            hits = tuple(
+                Hit(self.vocabulary[self.docs[i]], float(self.score[i]), float(self.raw_score[i]))
+                for i in range(low, high)
+            )
+            status = Status(self.status[at])
+            yield Row(query_id, status, hits, self.served_by[at], self.errors[at])
+
+    def count(self, status: Status) -> int:
+        """How many queries ended so."""
+        return int((self.status == status).sum())

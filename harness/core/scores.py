@@ -1,0 +1,98 @@
+"""Per-query values of one measure, and how sure we are of a number."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import MismatchedQueries
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scores:
+    """One value per query, never an average on its own.
+
+    Only queries for which the measure is defined are in here; the others are counted in
+    ``undefined`` by reason (``failed``, ``timed_out``, ``negative_query``, ``both_empty`` ...).
+    """
+
+    measure: str
+    query_ids: tuple[str, ...]
+    values: NDArray[np.float64]
+    """Shape (queries,), finite."""
+    undefined: Mapping[str, tuple[str, ...]]
+    """Query ids without a value, by reason."""
+
+    @property
+    def mean(self) -> float | None:
+        """Arithmetic mean over the queries, None where there are none."""
+        return float(self.values.mean()) if len(self.values) else None
+
+    @property
+    def by_query(self) -> Mapping[str, float]:
+        """Value of each query."""
+        return dict(zip(self.query_ids, self.values.tolist(), strict=True))
+
+    def only(self, query_ids: Iterable[str]) -> Scores:
+        """Keep the queries of a slice."""
+        wanted = frozenset(query_ids)
+        keep = np.array([q in wanted for q in self.query_ids], dtype=bool)
+        return Scores(
+            self.measure,
+            tuple(q for q in self.query_ids if q in wanted),
+            self.values[keep],
+            {why: tuple(q for q in ids if q in wanted) for why, ids in self.undefined.items()},
+        )
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Paired:
+    """Differences candidate - control of one measure over the queries that both have."""
+
+    measure: str
+    query_ids: tuple[str, ...]
+    control: NDArray[np.float64]
+    candidate: NDArray[np.float64]
+    lost: tuple[str, ...]
+    """Queries that one arm has a value for and the other has not: it failed or timed out."""
+
+    @property
+    def difference(self) -> NDArray[np.float64]:
+        """Shape (queries,): candidate - control."""
+        return self.candidate - self.control
+
+    @classmethod
+    def of(cls, control: Scores, candidate: Scores) -> Paired:
+        """Pair two sets of scores by query id, never by position.
+
+        Raises:
+            MismatchedQueries: the arms were asked different queries, or the measures differ.
+        """
+        known = [
+            set(s.query_ids).union(*s.undefined.values()) if s.undefined else set(s.query_ids)
+            for s in (control, candidate)
+        ]
+        if known[0] != known[1] or control.measure != candidate.measure:
+            raise MismatchedQueries(known[0] - known[1], known[1] - known[0])
+        left, right = control.by_query, candidate.by_query
+        shared = tuple(q for q in control.query_ids if q in right)
+        return cls(
+            control.measure,
+            shared,
+            np.array([left[q] for q in shared], dtype=np.float64),
+            np.array([right[q] for q in shared], dtype=np.float64),
+            tuple(sorted(set(left) ^ set(right))),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Estimate:
+    """A number with its two-sided interval, and how many queries it rests on."""
+
+    value: float
+    low: float
+    high: float
+    n: int

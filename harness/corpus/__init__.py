@@ -1,0 +1,1 @@
+"""Documents, queries, judgements and runs, and the files they live in."""

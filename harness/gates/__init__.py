@@ -1,0 +1,1 @@
+"""Gates: one rule a module, each with its ``Settings`` and ``judge``."""

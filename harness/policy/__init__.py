@@ -1,0 +1,1 @@
+"""Policies: TOML in, decisions out."""

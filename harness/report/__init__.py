@@ -1,0 +1,1 @@
+"""Decisions as pages that people read and files that machines read; rounding lives here."""

@@ -1,0 +1,1 @@
+"""One module a stage; a stage reads files, calls one function, writes files."""
