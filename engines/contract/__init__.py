@@ -1,0 +1,1 @@
+"""What every stack shares with the harness: manifests, arms, settings."""

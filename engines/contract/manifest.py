@@ -1,0 +1,73 @@
+"""The manifest of an index: written when it is built, checked when it is opened."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from harness.core.digest import DocumentsDigest, of_json
+from harness.core.engine import Manifest
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_json
+from harness.core.records import Document
+
+FILE = "manifest.json"
+
+
+def record(
+    index: Path,
+    documents: Iterable[Document],
+    fill: Callable[[Iterable[Document]], None],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> Manifest:
+    """Let ``fill`` index ``documents``, and write what was indexed with which settings.
+
+    The manifest is written last: an index whose building was interrupted has none.
+    """
+    digest = DocumentsDigest()
+    fill(digest.watch(documents))
+    made = Manifest(engine, version, digest.count, digest.sha256, of_json(settings))
+    write_json(index / FILE, asdict(made))
+    return made
+
+
+def read(index: Path) -> Manifest:
+    """Read the manifest of the index in the folder ``index``.
+
+    Raises:
+        IndexNotReady: there is none, or it is not a manifest.
+    """
+    path = index / FILE
+    try:
+        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
+    except (ValueError, TypeError) as exc:
+        raise IndexNotReady(f"{path}: not a manifest ({exc}). Run: harness index --force") from exc
+
+
+def check_count(index: Path, manifest: Manifest, found: int) -> None:
+    """Compare the documents an opened index really holds with its manifest.
+
+    Raises:
+        IndexNotReady: they differ.
+    """
+    if found != manifest.documents:
+        raise IndexNotReady(
+            f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
+            " Run: harness index --force"
+        )
+
+
+def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:
+    """Write into a compound index's version what its parts are, and give the new manifest."""
+    parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
+    whole = replace(made, version=f"{made.version}: {parts}")
+    write_json(index / FILE, asdict(whole))
+    return whole

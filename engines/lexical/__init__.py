@@ -1,0 +1,1 @@
+"""Building blocks of lexical search, one idea a module."""

@@ -1,0 +1,68 @@
+"""What a person typed, taken apart: words, joined words, phrases, and what must or must not be.
+
+Several words mean OR; ``"quoted words"`` are a phrase, ``+word`` must be there, ``-word`` must
+not, and AND, OR and NOT in capitals keep their meaning (decision 2 of the agent mail stack). No
+text is an error: whatever cannot be read as syntax is read as words.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+MOST_WORDS = 1_000
+"""Words beyond these are not searched for; a query is typed or pasted, not a book."""
+
+_PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
+_WORD = re.compile(r"[^\W_]+")
+
+
+class Occur(StrEnum):
+    """Whether a clause may, must or must not match."""
+
+    SHOULD = "should"
+    MUST = "must"
+    NOT = "not"
+
+
+@dataclass(frozen=True, slots=True)
+class Clause:
+    """A word, a phrase, or a joined word such as ``read_csv`` or ``br-2tnl``."""
+
+    occur: Occur
+    words: tuple[str, ...]
+    """Runs of letters and digits, as typed."""
+    quoted: bool
+    """Whether the words came in quotation marks; several unquoted ones are a joined word."""
+
+
+def normalise(text: str) -> str:
+    """Trim, and collapse white space; a NUL counts as white space."""
+    return " ".join(text.replace("\0", " ").split())
+
+
+def clauses(text: str) -> tuple[Clause, ...]:
+    """Take ``text`` apart; text without a letter or digit gives no clause."""
+    found: list[Clause] = []
+    following: Occur | None = None
+    words = 0
+    for piece in _PIECE.finditer(normalise(text)):
+        plain = piece["plain"]
+        if plain in {"AND", "OR", "NOT"} and not piece["sign"]:
+            if plain == "AND" and found and found[-1].occur is Occur.SHOULD:
+                found[-1] = replace(found[-1], occur=Occur.MUST)
+            following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
+            continue
+        parts = tuple(_WORD.findall(plain if plain is not None else piece["phrase"]))
+        if not parts:
+            continue
+        sign = {"+": Occur.MUST, "-": Occur.NOT}.get(piece["sign"] or "")
+        found.append(Clause(sign or following or Occur.SHOULD, parts, plain is None))
+        following = None
+        words += len(parts)
+        if words >= MOST_WORDS:
+            break
+    if all(clause.occur is Occur.NOT for clause in found):
+        return tuple(replace(clause, occur=Occur.SHOULD) for clause in found)
+    return tuple(found)

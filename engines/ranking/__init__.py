@@ -1,0 +1,1 @@
+"""Orders, scores and fusion, one idea a module."""

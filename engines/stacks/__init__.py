@@ -1,0 +1,1 @@
+"""Whole search stacks, from what a person typed to the hits shown."""

@@ -1,0 +1,89 @@
+"""Documents by the cosine of their vector with the query's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.lexical.typed import normalise
+from engines.vector.bulk import embed_all
+from engines.vector.embedder import Embedder
+from engines.vector.hashed import HashEmbedder
+from engines.vector.models import model
+from engines.vector.onnx import OnnxEmbedder
+from engines.vector.store import VectorStore, open_store, write
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.records import Document
+
+HASH = "hash"
+
+
+class Settings(StackSettings):
+    """Which embedder, and how much of a text it reads."""
+
+    embedder: str
+    """A model of ``engines.vector.models``, or ``hash``."""
+    max_tokens: int = Field(ge=8, le=512)
+
+
+@dataclass(frozen=True, slots=True)
+class Dense:
+    settings: Settings
+    cache: Path
+
+    def embedder(self) -> Embedder:
+        """Open the embedder that the settings name."""
+        if self.settings.embedder == HASH:
+            return HashEmbedder()
+        return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        embedder = self.embedder()
+
+        def fill(passing: Iterable[Document]) -> None:
+            in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in passing)
+            vectors = embed_all([text for _, text in in_order], embedder, self.cache)
+            write(index, [doc_id for doc_id, _ in in_order], vectors)
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine="vectors",
+            version=embedder.identity,
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        store = open_store(index)
+        manifest.check_count(index, made, len(store.doc_ids))
+        yield DenseSearcher(self.embedder(), store, made)
+
+
+@dataclass(frozen=True, slots=True)
+class DenseSearcher:
+    embedder: Embedder
+    store: VectorStore
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        typed = normalise(text)
+        if not typed:
+            return Answer((), self.manifest.fingerprint, "nothing was typed")
+        nearest = self.store.nearest(self.embedder.embed([typed])[0], k)
+        hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in nearest)
+        return Answer(hits, self.manifest.fingerprint)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Dense(Settings.model_validate(settings), cache)

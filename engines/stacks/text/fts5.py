@@ -1,0 +1,134 @@
+"""SQLite FTS5 with bm25 over title and text."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.lexical.typed import Clause, Occur, clauses
+from engines.ranking.order import by_best
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.errors import IndexNotReady
+from harness.core.records import Document
+
+FILE = "fts5.db"
+
+
+class Settings(StackSettings):
+    """How FTS5 splits text, and how it weighs what it finds."""
+
+    tokenize: Literal["unicode61", "porter unicode61"]
+    title_weight: float = Field(gt=0)
+    text_weight: float = Field(gt=0)
+    joined: Literal["phrase", "words", "both"]
+    """A joined word such as ``read_csv`` asks for the phrase, for its words, or for both."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fts5:
+    settings: Settings
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            with closing(sqlite3.connect(index / FILE)) as db, db:
+                db.execute("PRAGMA journal_mode = OFF")
+                db.execute(
+                    "CREATE TABLE document (id INTEGER PRIMARY KEY, doc_id TEXT UNIQUE NOT NULL,"
+                    " title TEXT NOT NULL, text TEXT NOT NULL)"
+                )
+                db.execute(
+                    "CREATE VIRTUAL TABLE search USING fts5(title, text, content='document',"
+                    f" content_rowid='id', tokenize='{self.settings.tokenize}')"
+                )
+                in_order = sorted((d.doc_id, d.title, d.text) for d in passing)
+                db.executemany(
+                    "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", in_order
+                )
+                db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+                db.execute("INSERT INTO search (search) VALUES ('optimize')")
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine="sqlite-fts5",
+            version=sqlite3.sqlite_version,
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        where = f"{(index / FILE).resolve().as_uri()}?mode=ro&immutable=1"
+        try:
+            db = sqlite3.connect(where, uri=True, check_same_thread=False)
+        except sqlite3.Error as exc:
+            raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
+        with closing(db):
+            try:
+                count = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
+                db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
+            except sqlite3.Error as exc:
+                raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
+            manifest.check_count(index, made, count)
+            yield Fts5Searcher(db, made, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class Fts5Searcher:
+    db: sqlite3.Connection
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        asked = match_expression(clauses(text), self.settings.joined)
+        if not asked:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        weights = f"bm25({self.settings.title_weight}, {self.settings.text_weight})"
+        rows = self.db.execute(
+            "SELECT (SELECT doc_id FROM document WHERE id = search.rowid), rank FROM search"
+            " WHERE search MATCH ? AND rank MATCH ? ORDER BY rank, rowid LIMIT ?",
+            (asked, weights, k),
+        )
+        hits = by_best(((doc_id, -rank) for doc_id, rank in rows), k)
+        return Answer(hits, self.manifest.fingerprint)
+
+
+def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
+    """Write clauses in FTS5's query language; empty where there are none.
+
+    Every word stands in quotation marks, so nothing typed can be taken for syntax.
+    """
+    groups: Mapping[Occur, list[str]] = {
+        occur: [_one(clause, joined) for clause in wanted if clause.occur is occur]
+        for occur in Occur
+    }
+    should, must = groups[Occur.SHOULD], groups[Occur.MUST]
+    asked = " OR ".join(should)
+    if must:
+        every = " AND ".join(must)
+        asked = f"({every}) AND ({every} OR {asked})" if asked else every
+    if groups[Occur.NOT] and asked:
+        asked = f"({asked}) NOT ({' OR '.join(groups[Occur.NOT])})"
+    return asked
+
+
+def _one(clause: Clause, joined: str) -> str:
+    phrase = '"' + " ".join(clause.words) + '"'
+    if clause.quoted or len(clause.words) == 1 or joined == "phrase":
+        return phrase
+    words = [f'"{word}"' for word in clause.words]
+    return "(" + " OR ".join(words if joined == "words" else [phrase, *words]) + ")"
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
+    """Make the engine from an arm's settings."""
+    return Fts5(Settings.model_validate(settings))

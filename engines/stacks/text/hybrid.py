@@ -1,0 +1,111 @@
+"""Two stacks asked the same question, their rankings fused by reciprocal rank."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.ranking.rrf import fuse
+from engines.stacks.text import dense, tantivy
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.records import Document
+
+
+class LexicalLeg(StackSettings):
+    """The words' side."""
+
+    stack: Literal["tantivy"]
+    weight: float = Field(gt=0)
+    settings: tantivy.Settings
+
+
+class DenseLeg(StackSettings):
+    """The vectors' side."""
+
+    stack: Literal["dense"]
+    weight: float = Field(gt=0)
+    settings: dense.Settings
+
+
+class Settings(StackSettings):
+    """What is fused, and how."""
+
+    rrf_k: int = Field(ge=1, le=1000)
+    depth: int = Field(ge=1)
+    """Candidates taken from each leg; at least as many as are asked for."""
+    legs: dict[str, Annotated[LexicalLeg | DenseLeg, Field(discriminator="stack")]]
+
+
+@dataclass(frozen=True, slots=True)
+class Hybrid:
+    settings: Settings
+    cache: Path
+
+    def engines(self) -> Mapping[str, Engine]:
+        """Make the engine of each leg."""
+        return {
+            name: tantivy.Tantivy(leg.settings)
+            if isinstance(leg, LexicalLeg)
+            else dense.Dense(leg.settings, self.cache)
+            for name, leg in sorted(self.settings.legs.items())
+        }
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        legs: dict[str, Manifest] = {}
+
+        def fill(passing: Iterable[Document]) -> None:
+            everything = tuple(passing)
+            for name, leg in self.engines().items():
+                (index / name).mkdir()
+                legs[name] = leg.build(everything, index / name)
+
+        made = manifest.record(
+            index,
+            documents,
+            fill,
+            engine="hybrid",
+            version="rrf 1",
+            settings=self.settings.model_dump(),
+        )
+        return manifest.joined(index, made, legs)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        with ExitStack() as opened:
+            legs = {
+                name: opened.enter_context(leg.open(index / name))
+                for name, leg in self.engines().items()
+            }
+            for leg in legs.values():
+                manifest.check_count(index, made, leg.manifest.documents)
+            yield HybridSearcher(legs, made, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class HybridSearcher:
+    legs: Mapping[str, Searcher]
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        depth = max(k, self.settings.depth)
+        rankings = {
+            name: [hit.doc_id for hit in leg.search(text, depth).hits]
+            for name, leg in self.legs.items()
+        }
+        weights = {name: leg.weight for name, leg in self.settings.legs.items()}
+        hits = fuse(rankings, weights, rrf_k=self.settings.rrf_k, k=k)
+        return Answer(hits, self.manifest.fingerprint)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Hybrid(Settings.model_validate(settings), cache)

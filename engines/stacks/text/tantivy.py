@@ -1,0 +1,154 @@
+"""Tantivy with BM25 over title and text."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import tantivy
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.lexical.analysis import Language, analyzer
+from engines.lexical.typed import Clause, Occur, clauses
+from engines.ranking.order import by_best
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_text
+from harness.core.records import Document
+
+IDS = "ids.json"
+ANALYZER = "text_as_typed"
+SLACK = 2
+"""First guess at how many times ``k`` must be fetched until the score drops below the k-th."""
+
+
+class Settings(StackSettings):
+    """How Tantivy splits text, how it weighs what it finds, and how the index is written."""
+
+    language: Language
+    title_weight: float = Field(gt=0)
+    text_weight: float = Field(gt=0)
+    joined: Literal["phrase", "words", "both"]
+    """A joined word such as ``read_csv`` asks for the phrase, for its words, or for both."""
+    writer_threads: int = Field(default=1, ge=1)
+    heap_bytes: int = Field(default=256_000_000, ge=15_000_000)
+
+
+@dataclass(frozen=True, slots=True)
+class Tantivy:
+    settings: Settings
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            builder = tantivy.SchemaBuilder()
+            builder.add_integer_field("id", indexed=True, fast=True)
+            for field in ("title", "text"):
+                builder.add_text_field(field, tokenizer_name=ANALYZER)
+            schema = builder.build()
+            folder = tantivy.Index(schema, path=str(index))
+            folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
+            writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
+            in_order = sorted((d.doc_id, d.title, d.text) for d in passing)
+            for at, (_, title, text) in enumerate(in_order):
+                row = {"id": at, "title": title, "text": text}
+                writer.add_document(tantivy.Document.from_dict(row, schema))
+            writer.commit()
+            writer.wait_merging_threads()
+            write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in in_order]))
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine="tantivy",
+            version=version("tantivy"),
+            settings=self.settings.model_dump(exclude={"writer_threads", "heap_bytes"}),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        try:
+            folder = tantivy.Index.open(str(index))
+            doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+        except (ValueError, OSError) as exc:
+            raise IndexNotReady(f"{index}: {exc}. Run: harness index --force") from exc
+        folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
+        searcher = folder.searcher()
+        manifest.check_count(index, made, searcher.num_docs)
+        manifest.check_count(index, made, len(doc_ids))
+        words = analyzer(self.settings.language)
+        yield TantivySearcher(folder.schema, searcher, words, doc_ids, made, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class TantivySearcher:
+    schema: tantivy.Schema
+    searcher: tantivy.Searcher
+    analyzer: tantivy.TextAnalyzer
+    doc_ids: tuple[str, ...]
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        query = self._query(clauses(text))
+        if query is None:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        return Answer(by_best(self._found(query, k), k), self.manifest.fingerprint)
+
+    def _found(self, query: tantivy.Query, k: int) -> Iterator[tuple[str, float]]:
+        """Give the best hits and all that tie with the k-th: segments break ties as they like."""
+        limit = SLACK * k
+        while True:
+            hits = self.searcher.search(query, limit, count=False).hits
+            if len(hits) < limit or hits[-1][0] < hits[k - 1][0]:
+                break
+            limit *= 4
+        at = self.searcher.fast_field_values("id", [address for _, address in hits])
+        for ordinal, (score, _) in zip(at, hits, strict=True):
+            yield self.doc_ids[int(ordinal or 0)], float(score)
+
+    def _query(self, wanted: tuple[Clause, ...]) -> tantivy.Query | None:
+        """Compile clauses; the parser of Tantivy is not used, so nothing typed is syntax."""
+        kinds = {
+            Occur.SHOULD: tantivy.Occur.Should,
+            Occur.MUST: tantivy.Occur.Must,
+            Occur.NOT: tantivy.Occur.MustNot,
+        }
+        compiled = [(c.occur, query) for c in wanted for query in self._clause(c)]
+        if all(occur is Occur.NOT for occur, _ in compiled):
+            return None
+        return tantivy.Query.boolean_query([(kinds[occur], query) for occur, query in compiled])
+
+    def _clause(self, clause: Clause) -> Iterator[tantivy.Query]:
+        words = [word for part in clause.words for word in self.analyzer.analyze(part)]
+        if not words:
+            return
+        as_phrase = clause.quoted or self.settings.joined == "phrase"
+        options = [words] if as_phrase else [[word] for word in words]
+        if not as_phrase and self.settings.joined == "both" and len(words) > 1:
+            options.append(words)
+        fields = [("title", self.settings.title_weight), ("text", self.settings.text_weight)]
+        found = [
+            (tantivy.Occur.Should, tantivy.Query.boost_query(self._match(field, some), weight))
+            for some in options
+            for field, weight in fields
+        ]
+        yield tantivy.Query.boolean_query(found)
+
+    def _match(self, field: str, words: list[str]) -> tantivy.Query:
+        if len(words) == 1:
+            return tantivy.Query.term_query(self.schema, field, words[0], "freq")
+        return tantivy.Query.phrase_query(self.schema, field, list(words))
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
+    """Make the engine from an arm's settings."""
+    return Tantivy(Settings.model_validate(settings))

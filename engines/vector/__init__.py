@@ -1,0 +1,1 @@
+"""Building blocks of vector search, one idea a module."""

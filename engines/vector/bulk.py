@@ -1,0 +1,76 @@
+"""Many texts to vectors: sorted by length, in parallel, kept by content, resumable."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from rich.console import Console
+from rich.progress import MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+from engines.vector.embedder import Embedder
+from harness.core.files import replacing
+
+BATCH = 16
+PART = 256
+"""Texts a part file holds; a killed process loses at most the parts in work."""
+
+Half = NDArray[np.float16]
+
+
+def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
+    """Embed ``texts``; shape (texts, dimension), half precision.
+
+    Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
+    as soon as each is full, so that only texts never seen before cost anything.
+    """
+    folder = cache / "vectors" / hashlib.sha256(embedder.identity.encode()).hexdigest()[:16]
+    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    known = _known(folder)
+    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
+    by_length = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
+    parts = [by_length[at : at + PART] for at in range(0, len(by_length), PART)]
+    for part in _embedded(parts, embedder, folder):
+        known.update(part)
+    if not texts:
+        return np.zeros((0, embedder.dimension), dtype=np.float16)
+    return np.stack([known[key] for key in keys])
+
+
+def _embedded(
+    parts: Sequence[Sequence[tuple[bytes, str]]], embedder: Embedder, folder: Path
+) -> Iterator[dict[bytes, Half]]:
+    """Embed the parts, one a processor at a time, and write each down when it is ready."""
+
+    def one(part: Sequence[tuple[bytes, str]]) -> dict[bytes, Half]:
+        batches = [part[at : at + BATCH] for at in range(0, len(part), BATCH)]
+        vectors = np.concatenate([embedder.embed([text for _, text in b]) for b in batches])
+        half = vectors.astype(np.float16)
+        keys = np.frombuffer(b"".join(key for key, _ in part), dtype=np.uint8).reshape(-1, 32)
+        name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
+        with replacing(folder / f"{name}.npz") as beside, beside.open("wb") as file:
+            np.savez(file, keys=keys, vectors=half)
+        return dict(zip([key for key, _ in part], half, strict=True))
+
+    columns = (TextColumn("embedding"), MofNCompleteColumn(), TimeRemainingColumn())
+    console = Console(stderr=True)
+    progress = Progress(*columns, console=console, disable=not console.is_terminal)
+    with progress, ThreadPoolExecutor(os.cpu_count()) as pool:
+        task = progress.add_task("", total=sum(len(part) for part in parts))
+        for done in pool.map(one, parts[::-1]):
+            progress.advance(task, len(done))
+            yield done
+
+
+def _known(folder: Path) -> dict[bytes, Half]:
+    """Read every part file of an earlier run."""
+    found: dict[bytes, Half] = {}
+    for path in sorted(folder.glob("*.npz")):
+        with np.load(path) as part:
+            found.update(zip([key.tobytes() for key in part["keys"]], part["vectors"], strict=True))
+    return found

@@ -1,0 +1,68 @@
+"""A sentence encoder run by onnxruntime on one thread."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from importlib.metadata import version
+from typing import Any
+
+import numpy as np
+import onnxruntime
+from numpy.typing import NDArray
+from tokenizers import Tokenizer
+
+from engines.vector.embedder import unit
+from engines.vector.models import Model
+
+
+@dataclass(frozen=True, slots=True)
+class OnnxEmbedder:
+    """Tokens in, mean of the last hidden states out; text beyond ``max_tokens`` is not read."""
+
+    model: Model
+    max_tokens: int
+    tokenizer: Tokenizer
+    session: Any
+
+    @classmethod
+    def load(cls, model: Model, max_tokens: int) -> OnnxEmbedder:
+        """Open the model's files.
+
+        Raises:
+            ModelNotReady: one of them is absent or not the pinned one.
+        """
+        tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
+        tokenizer.no_padding()
+        tokenizer.enable_truncation(max_tokens)
+        options = onnxruntime.SessionOptions()
+        options.intra_op_num_threads = 1
+        options.inter_op_num_threads = 1
+        session = onnxruntime.InferenceSession(
+            str(model.weights.path()), options, providers=["CPUExecutionProvider"]
+        )
+        return cls(model, max_tokens, tokenizer, session)
+
+    @property
+    def dimension(self) -> int:
+        return self.model.dimension
+
+    @property
+    def identity(self) -> str:
+        runtime = version("onnxruntime")
+        files = f"{self.model.weights.sha256[:16]}/{self.model.tokenizer.sha256[:16]}"
+        return f"{self.model.name} {files}, {self.max_tokens} tokens, onnxruntime {runtime}"
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        encoded = self.tokenizer.encode_batch(list(texts))
+        longest = max(len(one.ids) for one in encoded)
+        ids = np.zeros((len(texts), longest), dtype=np.int64)
+        mask = np.zeros((len(texts), longest), dtype=np.int64)
+        for row, one in enumerate(encoded):
+            ids[row, : len(one.ids)] = one.ids
+            mask[row, : len(one.ids)] = 1
+        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        states = self.session.run(None, feed)[0]
+        weight = mask[:, :, None].astype(np.float32)
+        mean: NDArray[np.float32] = (states * weight).sum(axis=1) / weight.sum(axis=1)
+        return unit(mean)
