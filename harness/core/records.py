@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import NamedTuple
 
 Scalar = str | int | float | bool | None
-NO_METADATA: Mapping[str, Scalar] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +16,7 @@ class Document:
     doc_id: str
     title: str
     text: str
-    metadata: Mapping[str, Scalar] = field(default=NO_METADATA)
+    metadata: Mapping[str, Scalar] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
