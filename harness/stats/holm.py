@@ -1,0 +1,28 @@
+"""Several tests of one family, without more false alarms than one test would raise."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+
+
+def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Holm's step-down adjusted p-values, shape (tests,), in the order given.
+
+    Holm, "A simple sequentially rejective multiple test procedure", Scandinavian Journal of
+    Statistics 6 (1979). The k-th smallest of m is multiplied by m - k + 1, never below the ones
+    before it, at most 1.
+
+    Raises:
+        EvidenceError: one is not between 0 and 1.
+    """
+    if not ((p_values >= 0) & (p_values <= 1)).all():
+        raise EvidenceError("a p-value lies between 0 and 1")
+    order = np.argsort(p_values, kind="stable")
+    steps = np.arange(len(p_values), 0, -1)
+    stepped = np.minimum(1.0, np.maximum.accumulate(p_values[order] * steps))
+    found = np.empty_like(stepped)
+    found[order] = stepped
+    return found

@@ -1,0 +1,171 @@
+"""Percentiles of times, their ratios, and how sure both are.
+
+Times are nanoseconds, int64, shape (queries, repetitions). The repetitions of one query are not
+independent, so intervals over several repetitions resample whole queries. All percentiles
+interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996). The bootstrap
+intervals are plain percentile intervals: they stay right under a ratio or a logarithm, while the
+jackknife of BCa is not consistent for a quantile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import bdtr
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+
+TIMES_AT_ONCE = 1 << 20
+Nanoseconds = NDArray[np.int64]
+Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
+"""Shape (draws, times) to shape (draws,)."""
+
+
+def percentile_ns(elapsed_ns: Nanoseconds, percent: float) -> float:
+    """Percentile over every query and repetition."""
+    return float(_percentile(_checked(elapsed_ns).reshape(1, -1), percent)[0])
+
+
+def order_interval(
+    elapsed_ns: Nanoseconds, percent: float, *, confidence: float
+) -> Estimate | None:
+    """Percentile of independent times with its order-statistic interval, nanoseconds.
+
+    How many of n times lie below the true percentile is binomial, which makes two of the sorted
+    times the ends of an interval without any assumption on the distribution (Conover, "Practical
+    Nonparametric Statistics", 3rd ed., section 3.2). None where there are too few times for it.
+    """
+    times = np.sort(_checked(elapsed_ns), axis=None)
+    count = len(times)
+    chance = bdtr(np.arange(count, dtype=np.float64), count, percent / 100)
+    tail = (1 - confidence) / 2
+    low = int((chance <= tail).sum()) - 1
+    high = int((chance < 1 - tail).sum())
+    if low < 0 or high >= count:
+        return None
+    return Estimate(
+        percentile_ns(elapsed_ns, percent), float(times[low]), float(times[high]), count
+    )
+
+
+def clustered(
+    elapsed_ns: Nanoseconds, percent: float, *, confidence: float, resamples: int, seed: int
+) -> Estimate:
+    """Percentile over queries and repetitions, nanoseconds; whole queries are resampled.
+
+    Raises:
+        EvidenceError: there are no times, or one is not above 0.
+    """
+    times = _checked(elapsed_ns)
+    (drawn,) = _draws([times], lambda rows: _percentile(rows, percent), resamples, seed)
+    return _estimate(percentile_ns(elapsed_ns, percent), drawn, len(times), confidence)
+
+
+def ratio(
+    candidate_ns: Nanoseconds,
+    control_ns: Nanoseconds,
+    percent: float,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> Estimate:
+    """Candidate's percentile over control's; both arms keep the same resampled queries.
+
+    Raises:
+        EvidenceError: the shapes differ, there are no times, or one is not above 0.
+    """
+    return _ratio(
+        candidate_ns,
+        control_ns,
+        lambda rows: _percentile(rows, percent),
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def mean_ratio(
+    candidate_ns: Nanoseconds,
+    control_ns: Nanoseconds,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> Estimate:
+    """Candidate's mean time over control's, resampled as in ``ratio``.
+
+    Raises:
+        EvidenceError: the shapes differ, there are no times, or one is not above 0.
+    """
+    return _ratio(
+        candidate_ns,
+        control_ns,
+        lambda rows: rows.mean(axis=1),
+        confidence=confidence,
+        resamples=resamples,
+        seed=seed,
+    )
+
+
+def _ratio(
+    candidate_ns: Nanoseconds,
+    control_ns: Nanoseconds,
+    statistic: Statistic,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+) -> Estimate:
+    candidate, control = _checked(candidate_ns), _checked(control_ns)
+    if candidate.shape != control.shape:
+        raise EvidenceError(
+            f"times of shape {candidate.shape} and {control.shape} are not of one race;"
+            " race both arms over the same queries and repetitions"
+        )
+    above, below = _draws([candidate, control], statistic, resamples, seed)
+    value = statistic(candidate.reshape(1, -1))[0] / statistic(control.reshape(1, -1))[0]
+    return _estimate(float(value), above / below, len(candidate), confidence)
+
+
+def _checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
+    """Give the times as floats, which cannot wrap when they are summed."""
+    if not elapsed_ns.size:
+        raise EvidenceError("there are no times; race at least one query")
+    if elapsed_ns.min() <= 0:
+        raise EvidenceError(
+            f"a time of {elapsed_ns.min()} ns is not above 0: a counter wrapped or was never set"
+        )
+    return elapsed_ns.astype(np.float64)
+
+
+def _percentile(rows: NDArray[np.float64], percent: float) -> NDArray[np.float64]:
+    found: NDArray[np.float64] = np.percentile(rows, percent, axis=1)
+    return found
+
+
+def _draws(
+    arms: list[NDArray[np.float64]], statistic: Statistic, resamples: int, seed: int
+) -> list[NDArray[np.float64]]:
+    """Values of ``statistic`` of each arm over resampled queries, each of shape (resamples,)."""
+    rng = np.random.default_rng(seed)
+    queries = len(arms[0])
+    drawn = [np.empty(resamples) for _ in arms]
+    block = max(1, TIMES_AT_ONCE // arms[0].size)
+    for start in range(0, resamples, block):
+        stop = min(start + block, resamples)
+        picks = rng.integers(0, queries, size=(stop - start, queries))
+        for values, times in zip(drawn, arms, strict=True):
+            values[start:stop] = statistic(times[picks].reshape(stop - start, -1))
+    return drawn
+
+
+def _estimate(
+    value: float, drawn: NDArray[np.float64], queries: int, confidence: float
+) -> Estimate:
+    tail = (1 - confidence) / 2
+    low, high = np.quantile(drawn, [tail, 1 - tail])
+    return Estimate(value, float(low), float(high), queries)

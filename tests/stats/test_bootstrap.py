@@ -1,0 +1,107 @@
+"""The BCa interval of a mean."""
+
+from __future__ import annotations
+
+import tracemalloc
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from harness.core.errors import EvidenceError, HarnessError
+from harness.stats.bootstrap import bca
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+def test_agrees_with_scipy_on_skewed_values(seed: int) -> None:
+    values = np.random.default_rng(seed).exponential(size=40)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
+    ).confidence_interval
+    ours = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    assert ours.value == pytest.approx(values.mean(), abs=1e-15)
+    assert ours.low == pytest.approx(theirs.low, abs=0.015)
+    assert ours.high == pytest.approx(theirs.high, abs=0.02)
+    plain = stats.t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
+    assert ours.high - ours.value > plain[1] - ours.value
+
+
+def test_agrees_with_scipy_on_tied_values() -> None:
+    values = np.array([0.0] * 30 + [1 / 3] * 6 + [0.5] * 5 + [1.0] * 9)
+    theirs = stats.bootstrap(
+        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
+    ).confidence_interval
+    ours = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.012)
+
+
+def test_same_seed_same_interval_and_other_seed_another() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    one = bca(values, confidence=0.95, resamples=1_000, seed=1, clusters=None)
+    assert one == bca(values, confidence=0.95, resamples=1_000, seed=1, clusters=None)
+    assert one != bca(values, confidence=0.95, resamples=1_000, seed=2, clusters=None)
+
+
+def test_more_confidence_is_wider() -> None:
+    values = np.random.default_rng(0).normal(size=50)
+    narrow = bca(values, confidence=0.8, resamples=4_000, seed=1, clusters=None)
+    wide = bca(values, confidence=0.99, resamples=4_000, seed=1, clusters=None)
+    assert wide.low < narrow.low < narrow.high < wide.high
+
+
+def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
+    values = np.random.default_rng(4).normal(size=60)
+    alone = bca(values, confidence=0.95, resamples=10_000, seed=1, clusters=None)
+    copies, intents = np.repeat(values, 4), np.repeat(np.arange(60), 4)
+    together = bca(copies, confidence=0.95, resamples=10_000, seed=1, clusters=intents)
+    blind = bca(copies, confidence=0.95, resamples=10_000, seed=1, clusters=None)
+    assert (together.low, together.high) == pytest.approx((alone.low, alone.high), abs=0.01)
+    assert blind.high - blind.low < 0.6 * (alone.high - alone.low)
+    assert together.n == 240
+
+
+def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
+    values = np.array([1.0, 1.0, 1.0, 0.0, 0.5, 0.2])
+    found = bca(
+        values, confidence=0.9, resamples=2_000, seed=1, clusters=np.array([7, 7, 7, 1, 2, 2])
+    )
+    assert found.value == pytest.approx(values.mean())
+    assert 0.0 <= found.low < found.value < found.high <= 1.0
+
+
+def test_no_spread_is_an_interval_without_width() -> None:
+    found = bca(np.full(9, 0.1), confidence=0.95, resamples=100, seed=1, clusters=None)
+    assert (found.value, found.low, found.high) == (0.1, 0.1, 0.1)
+
+
+@pytest.mark.parametrize("count", [2, 3, 5])
+def test_few_queries_still_give_a_finite_interval(count: int) -> None:
+    values = np.linspace(0, 1, count)
+    found = bca(values, confidence=0.95, resamples=2_000, seed=1, clusters=None)
+    assert 0 <= found.low <= found.value <= found.high <= 1
+
+
+@pytest.mark.parametrize("values", [[], [0.3]])
+def test_nothing_to_learn_from_is_refused(values: list[float]) -> None:
+    with pytest.raises(HarnessError, match=f"{len(values)} independent queries"):
+        bca(np.array(values), confidence=0.95, resamples=100, seed=1, clusters=None)
+
+
+def test_one_cluster_is_one_query() -> None:
+    with pytest.raises(EvidenceError, match="1 independent"):
+        bca(np.arange(9.0), confidence=0.95, resamples=100, seed=1, clusters=np.zeros(9, np.int64))
+
+
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_value_that_is_no_number_is_refused(broken: float) -> None:
+    with pytest.raises(EvidenceError, match="NaN"):
+        bca(np.array([0.1, broken, 0.2]), confidence=0.95, resamples=100, seed=1, clusters=None)
+
+
+def test_memory_is_bounded_by_the_block() -> None:
+    values = np.random.default_rng(0).normal(size=100_000)
+    tracemalloc.start()
+    bca(values, confidence=0.95, resamples=200, seed=1, clusters=None)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert peak < 40_000_000
