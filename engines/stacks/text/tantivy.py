@@ -8,10 +8,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import tantivy
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
@@ -33,12 +33,35 @@ class Settings(StackSettings):
     """How Tantivy splits text, how it weighs what it finds, and how the index is written."""
 
     language: Language
+    bm25_over: Literal["document", "fields"]
+    """One BM25 over the whole document, its title counted ``title_weight`` times, as FTS5 weighs
+    columns; or one over each field, added up with the weights."""
     title_weight: float = Field(gt=0)
     text_weight: float = Field(gt=0)
     joined: Literal["phrase", "words", "both"]
     """A joined word such as ``read_csv`` asks for the phrase, for its words, or for both."""
     writer_threads: int = Field(default=1, ge=1)
     heap_bytes: int = Field(default=256_000_000, ge=15_000_000)
+
+    @model_validator(mode="after")
+    def _title_is_repeated(self) -> Self:
+        whole = self.title_weight.is_integer() and self.text_weight == 1
+        if self.bm25_over == "document" and not whole:
+            raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
+        return self
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Weight of each indexed field."""
+        if self.bm25_over == "document":
+            return {"text": 1.0}
+        return {"title": self.title_weight, "text": self.text_weight}
+
+    def indexed(self, title: str, text: str) -> dict[str, str]:
+        """Text of each indexed field for one document."""
+        if self.bm25_over == "document":
+            return {"text": "\n".join([title] * int(self.title_weight) + [text])}
+        return {"title": title, "text": text}
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +72,7 @@ class Tantivy:
         def fill(passing: Iterable[Document]) -> None:
             builder = tantivy.SchemaBuilder()
             builder.add_integer_field("id", indexed=True, fast=True)
-            for field in ("title", "text"):
+            for field in self.settings.weights:
                 builder.add_text_field(field, tokenizer_name=ANALYZER)
             schema = builder.build()
             folder = tantivy.Index(schema, path=str(index))
@@ -57,7 +80,7 @@ class Tantivy:
             writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
             in_order = sorted((d.doc_id, d.title, d.text) for d in passing)
             for at, (_, title, text) in enumerate(in_order):
-                row = {"id": at, "title": title, "text": text}
+                row = {"id": at, **self.settings.indexed(title, text)}
                 writer.add_document(tantivy.Document.from_dict(row, schema))
             writer.commit()
             writer.wait_merging_threads()
@@ -135,11 +158,10 @@ class TantivySearcher:
         options = [words] if as_phrase else [[word] for word in words]
         if not as_phrase and self.settings.joined == "both" and len(words) > 1:
             options.append(words)
-        fields = [("title", self.settings.title_weight), ("text", self.settings.text_weight)]
         found = [
             (tantivy.Occur.Should, tantivy.Query.boost_query(self._match(field, some), weight))
             for some in options
-            for field, weight in fields
+            for field, weight in self.settings.weights.items()
         ]
         yield tantivy.Query.boolean_query(found)
 
