@@ -27,13 +27,18 @@ class Status(IntEnum):
 
 
 class Row(NamedTuple):
-    """One query on its way into a run; ``served_by`` is the fingerprint of who answered."""
+    """One query on its way into or out of a run.
+
+    ``served_by`` is the fingerprint of who answered; ``duplicates`` counts repeated documents
+    that were taken out of ``hits`` already.
+    """
 
     query_id: str
     status: Status
     hits: Sequence[Hit] = ()
     served_by: str = ""
     error: str = ""
+    duplicates: int = 0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,7 +106,9 @@ class Run:
             status=np.array([row.status for row, _ in kept], dtype=np.uint8),
             served_by=tuple(row.served_by for row, _ in kept),
             errors=tuple(row.error for row, _ in kept),
-            duplicates=np.array([len(row.hits) - len(hits) for row, hits in kept], dtype=np.int32),
+            duplicates=np.array(
+                [row.duplicates + len(row.hits) - len(hits) for row, hits in kept], dtype=np.int32
+            ),
         )
 
     def __len__(self) -> int:
@@ -141,7 +148,8 @@ class Run:
                 for i in range(low, high)
             )
             status = Status(self.status[at])
-            yield Row(query_id, status, hits, self.served_by[at], self.errors[at])
+            found = int(self.duplicates[at])
+            yield Row(query_id, status, hits, self.served_by[at], self.errors[at], found)
 
     def count(self, status: Status) -> int:
         """How many queries ended so."""

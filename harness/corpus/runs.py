@@ -1,0 +1,92 @@
+"""Runs as Parquet: one row a query, its hits as lists."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.core.errors import BadFile
+from harness.core.files import replacing
+from harness.core.run import Run, Status
+
+COLUMNS = pa.schema([
+    ("query_id", pa.string()),
+    ("status", pa.string()),
+    ("docs", pa.list_(pa.dictionary(pa.int32(), pa.string()))),
+    ("score", pa.list_(pa.float64())),
+    ("raw_score", pa.list_(pa.float64())),
+    ("duplicates", pa.int32()),
+    ("served_by", pa.string()),
+    ("error", pa.string()),
+])
+
+
+def write_run(run: Run, path: Path) -> None:
+    """Write a run; the same run always gives the same bytes."""
+    offsets = pa.array(run.offsets.astype(np.int32))
+    docs = pa.DictionaryArray.from_arrays(pa.array(run.docs), pa.array(run.vocabulary, pa.string()))
+    table = pa.table(
+        [
+            pa.array(run.query_ids, pa.string()),
+            pa.array([Status(code).name.lower() for code in run.status], pa.string()),
+            pa.ListArray.from_arrays(offsets, docs),
+            pa.ListArray.from_arrays(offsets, pa.array(run.score)),
+            pa.ListArray.from_arrays(offsets, pa.array(run.raw_score)),
+            pa.array(run.duplicates),
+            pa.array(run.served_by, pa.string()),
+            pa.array(run.errors, pa.string()),
+        ],
+        schema=COLUMNS.with_metadata({"arm": run.arm}),
+    )
+    with replacing(path) as beside:
+        pq.write_table(table, beside, compression="zstd")
+
+
+def read_run(path: Path) -> Run:
+    """Read what ``write_run`` wrote.
+
+    Raises:
+        BadFile: the file is missing, cut short or no run.
+    """
+    cure = "Make it again: harness replay"
+    try:
+        table = pq.read_table(path)
+    except FileNotFoundError:
+        raise BadFile(path, "no such run", cure) from None
+    except pa.ArrowInvalid as exc:
+        raise BadFile(path, f"not a Parquet file ({exc})", cure) from exc
+    missing = set(COLUMNS.names) - set(table.column_names)
+    if missing or b"arm" not in (table.schema.metadata or {}):
+        raise BadFile(path, f"lacks {sorted(missing) or 'the name of its arm'}", cure)
+    lists = table.column("docs").combine_chunks()
+    flat = lists.values
+    docs = flat if isinstance(flat, pa.DictionaryArray) else flat.dictionary_encode()
+    used = tuple(docs.dictionary.to_pylist())
+    order = sorted(range(len(used)), key=used.__getitem__)
+    code = np.empty(len(used), dtype=np.int32)
+    code[order] = np.arange(len(used), dtype=np.int32)
+    return Run(
+        arm=table.schema.metadata[b"arm"].decode(),
+        query_ids=tuple(table.column("query_id").to_pylist()),
+        vocabulary=tuple(used[at] for at in order),
+        offsets=lists.offsets.to_numpy().astype(np.int64),
+        docs=code[docs.indices.to_numpy()] if len(docs) else np.empty(0, dtype=np.int32),
+        score=_flat(table, "score"),
+        raw_score=_flat(table, "raw_score"),
+        status=np.array(
+            [Status[name.upper()] for name in table.column("status").to_pylist()], dtype=np.uint8
+        ),
+        served_by=tuple(table.column("served_by").to_pylist()),
+        errors=tuple(table.column("error").to_pylist()),
+        duplicates=table.column("duplicates").to_numpy().astype(np.int32),
+    )
+
+
+def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:
+    values: np.ndarray[tuple[int], np.dtype[np.float64]] = (
+        table.column(name).combine_chunks().values.to_numpy().astype(np.float64)
+    )
+    return values

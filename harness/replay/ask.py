@@ -1,0 +1,59 @@
+"""Ask one arm one question and watch what comes back."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from time import perf_counter_ns
+
+from harness.core.engine import Answer, Searcher
+from harness.core.records import Query
+from harness.core.run import Row, Status
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """What happened when one arm was asked one query, once."""
+
+    row: Row
+    elapsed_ns: int
+    """From the text that a person typed to the hits shown; also of a failure."""
+
+
+def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Observation:
+    """Ask once. An exception is an observation, not a crash.
+
+    An answer that came after its time limit is a timeout, whatever it says: a person had left.
+    """
+    answer: Answer | None = None
+    error = ""
+    start = perf_counter_ns()
+    try:
+        answer = searcher.search(query.text, k)
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
+        error = f"{type(exc).__name__}: {exc}"
+    elapsed_ns = perf_counter_ns() - start
+    if answer is not None:
+        error = fault(answer, k)
+    if answer is None or error:
+        return Observation(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
+    if elapsed_ns > time_limit_ns:
+        late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
+        return Observation(Row(query.query_id, Status.TIMED_OUT, error=late), elapsed_ns)
+    row = Row(query.query_id, Status.ANSWERED, answer.hits, answer.served_by)
+    return Observation(row, elapsed_ns)
+
+
+def fault(answer: Answer, k: int) -> str:
+    """Say what is wrong with an answer; empty where nothing is.
+
+    A NaN or infinite score, and more hits than were asked for, break an engine's contract.
+    """
+    for hit in answer.hits:
+        if not (math.isfinite(hit.score) and math.isfinite(hit.raw_score)):
+            return f"the score of {hit.doc_id} is {hit.score} (raw {hit.raw_score})"
+    if len(answer.hits) > k:
+        return f"{len(answer.hits)} hits were shown where {k} were asked for"
+    return ""

@@ -1,0 +1,27 @@
+"""Which machine this is, in one line: times from two machines are never compared."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+
+def machine() -> str:
+    """Name the processor, its usable cores, the system and the Python."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    python = ".".join(str(part) for part in sys.version_info[:3])
+    return (
+        f"{processor()}, {cores} cores, {platform.system()} {platform.machine()}, Python {python}"
+    )
+
+
+def processor() -> str:
+    """Name the processor's model as the system gives it."""
+    info = Path("/proc/cpuinfo")
+    if info.is_file():
+        for line in info.read_text(encoding="utf-8", errors="replace").splitlines():
+            if line.startswith("model name"):
+                return " ".join(line.split(":", 1)[1].split())
+    return platform.processor() or "unknown processor"
