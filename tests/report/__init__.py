@@ -1,0 +1,1 @@
+"""Tests of what people and machines read in the end."""

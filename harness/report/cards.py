@@ -1,0 +1,190 @@
+"""The first answer: for each step, whether it may be taken and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.scores import Paired
+from harness.report.inputs import ReportInput
+from harness.report.rounding import in_unit, interval, interval_ms, number, p_value, signed
+
+REASONS = 2
+
+
+class Tone(StrEnum):
+    """How a step looks; a step that is not proven never looks like one that is."""
+
+    PROMOTE = "promote"
+    WAITS = "waits"
+    UNSURE = "unsure"
+    HOLD = "hold"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One finding in words."""
+
+    gate: str
+    rule: str
+    verdict: Verdict
+    bound: str
+    value: str
+    interval: str
+    n: str
+    p_value: str
+    reason: str
+    settle: str
+    timed: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One step on the first screen."""
+
+    step: str
+    control: str
+    candidate: str
+    taken: bool
+    outcome: Outcome
+    tone: Tone
+    answer: str
+    because: tuple[GateRow, ...]
+    """The first gates that stand in the way, failures first."""
+    unnamed: int
+    """How many more there are."""
+    counts: str
+    effect: str
+    """What taking the step does to the quality that people look at first."""
+
+
+def tone(decision: StepDecision) -> Tone:
+    """Look of a decision."""
+    if decision.outcome is Outcome.ROLLBACK:
+        return Tone.ROLLBACK
+    if decision.outcome is Outcome.PROMOTE:
+        return Tone.PROMOTE
+    if decision.verdict is Verdict.PASS:
+        return Tone.WAITS
+    return Tone.HOLD if decision.verdict is Verdict.FAIL else Tone.UNSURE
+
+
+def answer(decision: StepDecision) -> str:
+    """Say in one sentence what may be done."""
+    match tone(decision):
+        case Tone.ROLLBACK:
+            said = "Take it back: the step was taken and a gate fails."
+        case Tone.PROMOTE if decision.taken:
+            said = "Taken, and every gate still passes."
+        case Tone.PROMOTE:
+            said = "May be taken: every gate passes."
+        case Tone.WAITS:
+            return f"Not yet: every gate passes, but it waits for {decision.waits_for}."
+        case Tone.HOLD:
+            said = "May not be taken: a gate fails."
+        case _ if not decision.findings:
+            said = "Cannot be decided: no gate judged it."
+        case _ if decision.taken:
+            said = "Taken, but the evidence no longer proves it safe."
+        case _:
+            said = "Cannot be decided yet: the evidence is not enough."
+    return f"{said} It also waits for {decision.waits_for}." if decision.waits_for else said
+
+
+def counts(decision: StepDecision) -> str:
+    """Count the findings by verdict, leaving out what there is none of."""
+    said = [finding.verdict for finding in decision.findings]
+    words = {
+        Verdict.PASS: ("passes", "pass"),
+        Verdict.FAIL: ("fails", "fail"),
+        Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
+    }
+    parts = [
+        f"{said.count(verdict)} {one if said.count(verdict) == 1 else many}"
+        for verdict, (one, many) in words.items()
+        if verdict in said
+    ]
+    gates = f"{len(said)} gate{'' if len(said) == 1 else 's'}"
+    return f"{gates}: {', '.join(parts)}" if parts else "No gate"
+
+
+def gate_row(finding: Finding) -> GateRow:
+    """Put a finding into words."""
+    estimate = finding.estimate
+    if estimate is None:
+        value, ends, n = "nothing to measure", "", ""
+    else:
+        value = in_unit(estimate.value, finding.unit)
+        ends = interval_ms(estimate) if finding.unit == "ns" else interval(estimate)
+        n = f"{estimate.n:,}"
+    return GateRow(
+        gate=finding.gate,
+        rule=finding.rule,
+        verdict=finding.verdict,
+        bound=finding.bound,
+        value=value,
+        interval=ends,
+        n=n,
+        p_value=p_value(finding.p_value),
+        reason=finding.reason,
+        settle=finding.settle,
+        timed=finding.timed,
+    )
+
+
+def paired(evidence: Evidence, measure: str) -> Paired | None:
+    """Pair the scores of both arms; None where one of them was not scored by ``measure``."""
+    control = evidence.control.scores.get(measure)
+    candidate = evidence.candidate.scores.get(measure)
+    return Paired.of(control, candidate) if control and candidate else None
+
+
+def movement(pairs: Paired) -> str:
+    """Count the queries that got better, worse and stayed."""
+    difference = pairs.difference
+    better, worse = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+    same = len(difference) - better - worse
+    text = f"worse on {worse:,}, better on {better:,}, same on {same:,} queries"
+    lost = f"; {len(pairs.lost):,} without a value in one arm" if pairs.lost else ""
+    return text + lost
+
+
+def effect(report: ReportInput, name: str) -> str:
+    """Say what a comparison's candidate does to the first measure, in numbers."""
+    evidence = report.evidence.get(name)
+    if evidence is None:
+        return "There is no evidence for this step."
+    pairs = paired(evidence, report.measure)
+    if pairs is None or not len(pairs.difference):
+        return f"No query has a value of {report.measure} in both arms."
+    found = report.differences.get(name, {}).get(report.measure)
+    ends = (
+        f"{signed(found.value)} {interval(found)}"
+        if found
+        else f"{signed(float(pairs.difference.mean()))} (no interval)"
+    )
+    control, candidate = number(float(pairs.control.mean())), number(float(pairs.candidate.mean()))
+    return f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
+
+
+def card(report: ReportInput, decision: StepDecision) -> Card:
+    """Put one step's decision onto the first screen."""
+    blocking = decision.blocking
+    return Card(
+        step=decision.step,
+        control=decision.control,
+        candidate=decision.candidate,
+        taken=decision.taken,
+        outcome=decision.outcome,
+        tone=tone(decision),
+        answer=answer(decision),
+        because=tuple(gate_row(finding) for finding in blocking[:REASONS]),
+        unnamed=max(0, len(blocking) - REASONS),
+        counts=counts(decision),
+        effect=effect(report, decision.step),
+    )

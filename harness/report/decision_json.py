@@ -1,0 +1,280 @@
+"""``decision.json``: the decision for machines, versioned, checked against a schema, read back.
+
+What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``,
+``provenance.machine``, ``provenance.decided_at``, ``provenance.expires_at``), so that
+``without_times`` leaves what must be equal in two runs of the same inputs.
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core.errors import BadFile
+from harness.core.evidence import Agreement, Evidence
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.scores import Estimate
+from harness.report.inputs import Latency, ReportInput
+from harness.report.plain import printable
+from harness.report.rounding import for_json
+from harness.report.tables import is_verified
+
+SCHEMA_VERSION = "1.0"
+SCHEMA = Path(__file__).with_name("decision.schema.json")
+CURE = "Write it again with the gate stage"
+MACHINE_FACTS = ("machine", "decided_at", "expires_at")
+
+Json = dict[str, Any]
+
+
+class Decided(NamedTuple):
+    """One step as ``decision.json`` says it."""
+
+    dataset: str
+    decision: StepDecision
+
+
+def schema() -> Json:
+    """JSON Schema (draft 2020-12) of ``decision.json``."""
+    found: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return found
+
+
+def together(verdicts: Iterable[Verdict]) -> Verdict:
+    """FAIL if any, else INCONCLUSIVE if any or none at all, else PASS."""
+    said = set(verdicts)
+    for verdict in (Verdict.FAIL, Verdict.INCONCLUSIVE):
+        if verdict in said:
+            return verdict
+    return Verdict.PASS if said else Verdict.INCONCLUSIVE
+
+
+def _estimate(found: Estimate | None) -> Json | None:
+    if found is None:
+        return None
+    ends = {"low": for_json(found.low), "high": for_json(found.high)}
+    return {"value": for_json(found.value), **ends, "n": found.n}
+
+
+def _estimates(found: Mapping[str, Estimate]) -> Json:
+    return {name: _estimate(estimate) for name, estimate in found.items()}
+
+
+def _finding(found: Finding) -> Json:
+    return {
+        "gate": found.gate,
+        "rule": found.rule,
+        "verdict": found.verdict.value,
+        "reason": printable(found.reason),
+        "bound": printable(found.bound),
+        "estimate": _estimate(found.estimate),
+        "limit": for_json(found.limit),
+        "unit": found.unit,
+        "settle": printable(found.settle),
+        "p_value": for_json(found.p_value),
+        "timed": found.timed,
+    }
+
+
+def _step(found: StepDecision) -> Json:
+    untimed = together(f.verdict for f in found.findings if not f.timed)
+    return {
+        "step": found.step,
+        "control": found.control,
+        "candidate": found.candidate,
+        "taken": found.taken,
+        "verdict": found.verdict.value,
+        "untimed_verdict": untimed.value,
+        "outcome": found.outcome.value,
+        "waits_for": found.waits_for,
+        "blocking": [finding.gate for finding in found.blocking],
+        "findings": [_finding(finding) for finding in found.findings],
+    }
+
+
+def _agreement(found: Agreement) -> Json:
+    scores = {
+        name: {
+            "mean": for_json(scores.mean),
+            "n": len(scores.query_ids),
+            "undefined": {why: len(ids) for why, ids in sorted(scores.undefined.items())},
+        }
+        for name, scores in found.scores.items()
+    }
+    return {"classes": dict(sorted(Counter(found.classes).items())), "scores": scores}
+
+
+def _comparison(report: ReportInput, name: str, found: Evidence) -> Json:
+    return {
+        "name": name,
+        "control": found.control.arm,
+        "candidate": found.candidate.arm,
+        "differences": _estimates(report.differences.get(name, {})),
+        "agreement": _agreement(found.agreement),
+        "noise": _agreement(found.noise),
+    }
+
+
+def _latency(found: Latency | None) -> Json | None:
+    if found is None:
+        return None
+    shown = {arm: row for arm, row in found.percentiles.items() if is_verified(found, arm)}
+    return {
+        "timed": True,
+        "unit": "ns",
+        "machine": found.race.machine,
+        "raced_at": found.race.raced_at,
+        "verified": dict(found.race.verified),
+        "percentiles": {arm: _estimates(row) for arm, row in shown.items()},
+        "ratios": {name: _estimates(row) for name, row in found.ratios.items()},
+        "twins": {arm: _estimates(row) for arm, row in found.twins.items()},
+    }
+
+
+def _provenance(report: ReportInput) -> Json:
+    of = report.provenance
+    digests = {
+        "corpus": of.corpus_sha256,
+        "queries": of.queries_sha256,
+        "qrels": of.qrels_sha256,
+    }
+    counts = {"documents": of.documents, "queries": of.queries, "judgements": of.judgements}
+    arms = {
+        arm: {**asdict(found), "fingerprint": found.fingerprint}
+        for arm, found in of.manifests.items()
+    }
+    return {
+        "licence": of.licence,
+        "source": of.source,
+        "sha256": digests,
+        "counts": counts,
+        "arms": arms,
+        "packages": dict(of.packages),
+        "python": of.python,
+        "code_version": of.code_version,
+        "seed": of.seed,
+        "commands": list(of.commands),
+        "machine": of.machine,
+        "decided_at": of.decided_at,
+        "expires_at": of.expires_at,
+    }
+
+
+def _dataset(report: ReportInput) -> Json:
+    slices = {
+        name: {arm: _estimates(row) for arm, row in arms.items()}
+        for name, arms in report.slice_means.items()
+    }
+    return {
+        "dataset": report.provenance.dataset,
+        "policy": asdict(report.policy) if report.policy else None,
+        "steps": [_step(decision) for decision in report.decisions],
+        "comparisons": [_comparison(report, n, found) for n, found in report.evidence.items()],
+        "quality": {
+            "measure": report.measure,
+            "means": {arm: _estimates(row) for arm, row in report.means.items()},
+            "slices": slices,
+        },
+        "latency": _latency(report.latency),
+        "provenance": _provenance(report),
+    }
+
+
+def to_json(reports: Sequence[ReportInput]) -> Json:
+    """Give everything that was decided, as values that JSON can hold.
+
+    The summary's verdict is over the steps of all datasets, None where nothing was to decide.
+    Numbers keep ten significant digits; one that is not finite (an interval without an end) is
+    None. Text is made printable.
+    """
+    decisions = [decision for report in reports for decision in report.decisions]
+    outcomes = Counter(decision.outcome for decision in decisions)
+    overall = together(d.verdict for d in decisions).value if decisions else None
+    return {
+        "schema_version": SCHEMA_VERSION,
+        "summary": {
+            "verdict": overall,
+            "outcomes": {outcome.value: outcomes[outcome] for outcome in Outcome},
+            "steps": [
+                {
+                    "dataset": report.provenance.dataset,
+                    "step": decision.step,
+                    "outcome": decision.outcome.value,
+                }
+                for report in reports
+                for decision in report.decisions
+            ],
+        },
+        "datasets": [_dataset(report) for report in reports],
+    }
+
+
+def without_times(value: Json) -> Json:
+    """Copy a decision without anything that a clock or a machine had a part in.
+
+    A step keeps ``untimed_verdict``, of the findings that rest on no clock; its verdict, its
+    outcome and what it waits for may rest on one and are left out, as is the summary.
+    """
+    rest = copy.deepcopy(value)
+    del rest["summary"]
+    for dataset in rest["datasets"]:
+        del dataset["latency"]
+        for fact in MACHINE_FACTS:
+            del dataset["provenance"][fact]
+        for step in dataset["steps"]:
+            for said in ("verdict", "outcome", "waits_for", "blocking"):
+                del step[said]
+            step["findings"] = [found for found in step["findings"] if not found["timed"]]
+    return rest
+
+
+def _read_estimate(value: Json | None) -> Estimate | None:
+    if value is None or value["value"] is None:
+        return None
+    low = -float("inf") if value["low"] is None else value["low"]
+    high = float("inf") if value["high"] is None else value["high"]
+    return Estimate(value["value"], low, high, value["n"])
+
+
+def _read_finding(value: Json) -> Finding:
+    kept = {**value, "verdict": Verdict(value["verdict"])}
+    return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
+
+
+def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
+    """Read the decisions back from the content of ``path``.
+
+    Raises:
+        BadFile: it breaks the schema, or says a verdict that its own findings do not give.
+    """
+    import jsonschema
+
+    problems = jsonschema.Draft202012Validator(schema()).iter_errors(value)
+    first = min(problems, key=lambda problem: problem.json_path, default=None)
+    if first is not None:
+        raise BadFile(path, f"{first.json_path}: {first.message}", CURE)
+    found = []
+    for dataset in value["datasets"]:
+        for step in dataset["steps"]:
+            decision = StepDecision(
+                step=step["step"],
+                control=step["control"],
+                candidate=step["candidate"],
+                taken=step["taken"],
+                findings=tuple(_read_finding(each) for each in step["findings"]),
+                waits_for=step["waits_for"],
+            )
+            said = step["verdict"], step["outcome"]
+            if said != (decision.verdict.value, decision.outcome.value):
+                problem = (
+                    f"step {decision.step} of {dataset['dataset']} says {said[0]}, {said[1]},"
+                    f" but its findings give {decision.verdict}, {decision.outcome}"
+                )
+                raise BadFile(path, problem, CURE)
+            found.append(Decided(dataset["dataset"], decision))
+    return tuple(found)

@@ -1,0 +1,253 @@
+"""The five figures of a report, each a function from values to an SVG element.
+
+A figure that has nothing to show is None, and the page says so in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, MaxNLocator
+from numpy.typing import NDArray
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.core.scores import Estimate, Paired
+from harness.report.cards import movement
+from harness.report.inputs import Latency
+from harness.report.rounding import NS_PER_MS, in_unit, interval, signed
+from harness.report.svg import (
+    ARMS,
+    BETTER,
+    INK,
+    LINE,
+    MUTED,
+    VERDICT,
+    WORSE,
+    draw,
+    label,
+    quiet,
+)
+from harness.report.tables import best_first, is_verified
+
+WIDTH = 7.6
+"""Inches of a full-width figure."""
+CURVE = 240
+"""Points of a distribution curve."""
+PANELS = 4
+"""Panels beside each other."""
+MARKS = ((0.50, "o"), (0.95, "s"), (0.99, "D"))
+BINS = np.linspace(0.0, 1.0, 11)
+
+
+def gates(name: str, findings: Sequence[Finding]) -> str | None:
+    """Draw each gate's interval against its bound; bounds line up, each row has its own scale."""
+    if not findings:
+        return None
+    height = 0.34 * len(findings) + 0.72
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.27, 0.36 / height, 0.38, 1 - 0.66 / height))
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
+        for at, found in enumerate(findings):
+            colour = VERDICT[found.verdict.value]
+            axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
+            _gate(axes, at, found, colour)
+            said = found.verdict.value
+            axes.text(1.62, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
+        axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
+        axes.set_yticks(range(len(findings)), [label(found.gate) for found in findings])
+        axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+    said = "; ".join(f"{f.gate}: {f.verdict.value}, {f.bound}" for f in findings)
+    return draw(name, f"Gates against their bounds. {said}", (WIDTH, height), paint)
+
+
+def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
+    estimate, limit = found.estimate, found.limit
+    if estimate is None or not math.isfinite(estimate.value):
+        axes.text(1.14, at, "nothing to measure", va="center", color=MUTED, fontsize=8.5)
+        return
+    axes.text(
+        1.14, at, in_unit(estimate.value, found.unit)[:14], va="center", color=INK, fontsize=8.5
+    )
+    if limit is None:
+        axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
+        return
+    ends = [end for end in (estimate.low, estimate.value, estimate.high) if math.isfinite(end)]
+    scale = max(abs(end - limit) for end in ends) or 1.0
+    low = (estimate.low - limit) / scale if math.isfinite(estimate.low) else -1.1
+    high = (estimate.high - limit) / scale if math.isfinite(estimate.high) else 1.1
+    axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
+    axes.plot([(estimate.value - limit) / scale], [at], "o", color=colour, markersize=6)
+
+
+def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str | None:
+    """Draw the difference of every query, sorted, with the mean and its interval."""
+    ordered = np.sort(pairs.difference)
+    if not len(ordered):
+        return None
+    edges = np.arange(len(ordered) + 1, dtype=np.float64)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
+        quiet(axes, grid="y")
+        for side, colour in ((np.minimum(ordered, 0), WORSE), (np.maximum(ordered, 0), BETTER)):
+            axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        if found is not None:
+            low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+            axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0)
+            axes.axhline(found.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            axes.set_title(f"mean {signed(found.value)} {interval(found)}")
+        axes.set_xlim(0, len(ordered))
+        axes.set_xlabel(f"queries, from the largest loss to the largest gain: {movement(pairs)}")
+        axes.set_ylabel(pairs.measure)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+    about = f"Differences of {pairs.measure} by query: {movement(pairs)}"
+    return draw(name, about, (WIDTH, 2.9), paint)
+
+
+def _ends(found: Estimate) -> tuple[float, float]:
+    return found.low, found.high
+
+
+def latency_curves(name: str, latency: Latency) -> str | None:
+    """Draw the share of answers within a time for each verified arm, its A/A twin dashed."""
+    race = latency.race
+    arms = [a for a in race.elapsed_ns if is_verified(latency, a) and race.elapsed_ns[a].size]
+    if not arms:
+        return None
+    share = np.linspace(0.0, 1.0, CURVE)
+
+    def curve(times: NDArray[np.int64]) -> NDArray[np.float64]:
+        found: NDArray[np.float64] = np.quantile(times.ravel() / NS_PER_MS, share)
+        return found
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.66, 0.78))
+        quiet(axes, grid="y")
+        for at, arm in enumerate(arms):
+            colour = ARMS[at % len(ARMS)]
+            axes.plot(curve(race.elapsed_ns[arm]), share, color=colour, linewidth=1.8)
+            twin = race.again_ns.get(arm)
+            if twin is not None and twin.size:
+                axes.plot(curve(twin), share, color=colour, linewidth=1.2, linestyle=(0, (3, 2)))
+            for mark, marker in MARKS:
+                time = float(np.quantile(race.elapsed_ns[arm] / NS_PER_MS, mark))
+                axes.plot([time], [mark], marker, color=colour, markersize=4.5)
+            y = 0.95 - 0.09 * at
+            axes.text(1.04, y, "●", color=colour, transform=axes.transAxes, va="center")
+            axes.text(1.08, y, label(arm), transform=axes.transAxes, va="center")
+        notes = ("○ p50  □ p95  ◇ p99", "dashed: the same arm again")
+        for at, note in enumerate(notes):
+            axes.text(1.04, 0.10 - 0.08 * at, note, transform=axes.transAxes, color=MUTED)
+        axes.set_xscale("log")
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_formatter(FuncFormatter(lambda _, __: ""))
+        axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
+        axes.set_ylabel("share of answers within")
+
+    about = f"Latency distributions of {', '.join(arms)}; percentiles are in the table"
+    return draw(name, about, (WIDTH, 3.3), paint)
+
+
+def means(
+    name: str, found: Mapping[str, Mapping[str, Estimate]], measures: Sequence[str]
+) -> str | None:
+    """Draw the mean of each measure with its interval for every arm, a panel a measure."""
+    if not measures or not found:
+        return None
+    order = best_first(found, measures[0])
+    panels = {measure: {arm: found[arm].get(measure) for arm in order} for measure in measures}
+    return _dots(name, f"Means of {', '.join(measures)} by arm", panels, order)
+
+
+def slice_means(
+    name: str,
+    found: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
+    measure: str,
+    order: Sequence[str],
+) -> str | None:
+    """Draw the mean of one measure with its interval for every arm, a panel a slice."""
+    if not found or not order:
+        return None
+    panels = {
+        part: {arm: arms.get(arm, {}).get(measure) for arm in order}
+        for part, arms in sorted(found.items())
+    }
+    return _dots(name, f"Mean {measure} by arm in each slice", panels, order)
+
+
+def _dots(
+    name: str,
+    about: str,
+    panels: Mapping[str, Mapping[str, Estimate | None]],
+    order: Sequence[str],
+) -> str:
+    columns = min(PANELS, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    height = lines * (0.26 * len(order) + 0.62) + 0.1
+
+    def paint(figure: Figure) -> None:
+        grid = figure.subplots(lines, columns, squeeze=False)
+        figure.subplots_adjust(
+            left=0.19, right=0.975, top=1 - 0.32 / height, bottom=0.3 / height, wspace=0.16
+        )
+        figure.subplots_adjust(hspace=0.62 / (0.26 * len(order) + 0.2))
+        every = grid.ravel()
+        for axes, (title, row) in zip(every, panels.items(), strict=False):
+            quiet(axes, grid="x")
+            axes.set_title(label(title), fontsize=9.5)
+            for at, arm in enumerate(order):
+                _dot(axes, at, row[arm])
+            axes.set_ylim(len(order) - 0.4, -0.6)
+            axes.set_yticks(range(len(order)), [label(arm) for arm in order])
+            axes.xaxis.set_major_locator(MaxNLocator(3))
+            if axes not in grid[:, 0]:
+                axes.tick_params(labelleft=False)
+        for axes in every[len(panels) :]:
+            axes.set_visible(False)
+
+    return draw(name, about, (WIDTH, height), paint)
+
+
+def _dot(axes: Axes, at: int, found: Estimate | None) -> None:
+    if found is None or not math.isfinite(found.value):
+        axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
+                  va="center", color=MUTED, fontsize=8)  # fmt: skip
+        return
+    low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+    axes.plot([low, high], [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
+    axes.plot([found.value], [at], "o", color=ARMS[0], markersize=5.5)
+
+
+def agreement(name: str, evidence: Evidence, score: str) -> str | None:
+    """Draw how many queries have which ``score`` with the control, beside control twice."""
+    candidate, noise = evidence.agreement.scores.get(score), evidence.noise.scores.get(score)
+    if candidate is None or not len(candidate.values):
+        return None
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
+        quiet(axes, grid="y")
+        counts, _ = np.histogram(candidate.values, BINS)
+        axes.stairs(counts, BINS, fill=True, color=ARMS[0], alpha=0.75, label="candidate")
+        if noise is not None and len(noise.values):
+            twin, _ = np.histogram(noise.values, BINS)
+            axes.stairs(twin, BINS, color=INK, linewidth=1.3, linestyle=(0, (4, 2)),
+                        label="A/A (control twice)")  # fmt: skip
+        axes.set(xlim=(0, 1), xlabel=f"{score} with the control", ylabel="queries")
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
+
+    about = f"Histogram of {score} between control and candidate, beside control against itself"
+    return draw(name, about, (WIDTH, 2.7), paint)

@@ -1,0 +1,129 @@
+"""What the stage hands to a report: everything measured, nothing rounded, nothing left to compute.
+
+A report draws and rounds. Statistics (intervals of means, of differences, of percentiles) are
+values that come in, so that two reports of one input say the same.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.core.engine import Manifest
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence, Race, Side
+from harness.core.gate import StepDecision
+from harness.core.qrels import Qrels
+from harness.core.records import Document, Query
+from harness.core.scores import Estimate
+
+Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
+"""Fetch the documents of these ids, called once; ids that the corpus lacks may be left out."""
+
+
+@dataclass(frozen=True, slots=True)
+class PolicyName:
+    """Which policy decided."""
+
+    name: str
+    version: str
+    sha256: str
+    """Of the policy's file."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Provenance:
+    """Where the numbers come from, enough to make them again."""
+
+    dataset: str
+    licence: str
+    source: str
+    """Where the data come from, in words or as an address; it is shown and never loaded."""
+    corpus_sha256: str
+    queries_sha256: str
+    qrels_sha256: str
+    documents: int
+    queries: int
+    judgements: int
+    manifests: Mapping[str, Manifest]
+    """By arm."""
+    packages: Mapping[str, str]
+    """Version by package name."""
+    python: str
+    code_version: str
+    """A git commit or the digest of the code."""
+    seed: int
+    commands: tuple[str, ...]
+    """What to type to make this report again, in order."""
+    machine: str
+    """One line that names the processor, cores and system."""
+    decided_at: str
+    """UTC, ISO 8601."""
+    expires_at: str | None
+    """UTC, ISO 8601: when the decision stops counting; None where no policy says so."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Latency:
+    """A race and what follows from it. All estimates of ``percentiles`` are nanoseconds."""
+
+    race: Race
+    percentiles: Mapping[str, Mapping[str, Estimate]]
+    """By arm, then by name (``p50`` ... ``p99.9``, ``max``); a name is absent if undefined."""
+    ratios: Mapping[str, Mapping[str, Estimate]]
+    """Candidate / control by comparison, then by name (``mean``, ``p50``, ``p95``)."""
+    twins: Mapping[str, Mapping[str, Estimate]]
+    """The same arm against itself, by arm and name: how noisy the machine was."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ReportInput:
+    """One dataset: what was measured and, where a policy judged, what was decided.
+
+    A comparison is a control and a candidate under a name. Each step is a comparison of its name;
+    without a policy ``decisions`` is empty and the comparisons are only described. A decided
+    step may lack evidence (then its gates say so), a comparison may not lack arms.
+
+    Raises:
+        EvidenceError: a step was decided twice, evidence is about another dataset, or there are
+            decisions and no policy.
+    """
+
+    provenance: Provenance
+    policy: PolicyName | None
+    decisions: tuple[StepDecision, ...]
+    """In the order of the migration."""
+    evidence: Mapping[str, Evidence]
+    """By comparison."""
+    arms: Mapping[str, Side]
+    """Every arm measured, by name, also those in no comparison."""
+    means: Mapping[str, Mapping[str, Estimate]]
+    """Mean of each measure with its interval, by arm and measure."""
+    slice_means: Mapping[str, Mapping[str, Mapping[str, Estimate]]]
+    """The same by slice, arm and measure."""
+    differences: Mapping[str, Mapping[str, Estimate]]
+    """Mean of candidate - control with its interval, by comparison and measure."""
+    latency: Latency | None
+    """None where no race was run."""
+    queries: Mapping[str, Query]
+    """By query id."""
+    qrels: Qrels
+    documents: Lookup
+    measure: str
+    """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
+
+    def __post_init__(self) -> None:
+        """Refuse what cannot be one report."""
+        steps = [decision.step for decision in self.decisions]
+        twice = sorted({step for step in steps if steps.count(step) > 1})
+        if twice:
+            raise EvidenceError(f"step {twice[0]} was decided twice; hand over one decision a step")
+        dataset = self.provenance.dataset
+        for name, evidence in self.evidence.items():
+            if evidence.dataset != dataset:
+                raise EvidenceError(
+                    f"the evidence of {name} is about {evidence.dataset}, the report about"
+                    f" {dataset}; measure {name} on {dataset}"
+                )
+        if steps and self.policy is None:
+            raise EvidenceError(f"step {steps[0]} was decided without a policy; name the policy")

@@ -1,0 +1,239 @@
+"""Quality, agreement and latency as rows of words, shared by the page and the Markdown."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.run import Status
+from harness.core.scores import Estimate, Scores
+from harness.report.inputs import Latency, ReportInput
+from harness.report.rounding import interval, interval_ms, milliseconds, number, share, signed
+
+NOT_MEASURED = "not measured"
+
+
+@dataclass(frozen=True, slots=True)
+class Cell:
+    """A number in words and, below it, how sure we are."""
+
+    text: str
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """Header, and rows whose first cell names the row."""
+
+    caption: str
+    header: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+
+
+def measures_of(means: Mapping[str, Mapping[str, Estimate]], first: str) -> tuple[str, ...]:
+    """List all measures, ``first`` in front, the others as they came."""
+    found = dict.fromkeys(measure for row in means.values() for measure in row)
+    return tuple(sorted(found, key=lambda measure: measure != first))
+
+
+def best_first(means: Mapping[str, Mapping[str, Estimate]], measure: str) -> tuple[str, ...]:
+    """Order arms by their mean, those without one last, equals by name."""
+
+    def place(arm: str) -> tuple[bool, float, str]:
+        found = means[arm].get(measure)
+        return (found is None, -found.value if found else 0.0, arm)
+
+    return tuple(sorted(means, key=place))
+
+
+def _mean(found: Estimate | None) -> Cell:
+    if found is None:
+        return Cell(NOT_MEASURED)
+    return Cell(number(found.value), f"{interval(found)}, n {found.n:,}")
+
+
+def _difference(found: Estimate | None) -> Cell:
+    if found is None:
+        return Cell(NOT_MEASURED)
+    return Cell(signed(found.value), f"{interval(found)}, n {found.n:,}")
+
+
+def answered(side: Side | None) -> str:
+    """Say how an arm's queries ended; what there is none of is left out."""
+    if side is None:
+        return NOT_MEASURED
+    words = {
+        Status.ANSWERED: "answered",
+        Status.FAILED: "failed",
+        Status.TIMED_OUT: "timed out",
+        Status.NOT_ASKED: "not asked",
+    }
+    parts = [f"{count:,} {word}" for s, word in words.items() if (count := side.run.count(s))]
+    repeated = int(side.run.duplicates.sum())
+    if repeated:
+        parts.append(f"{repeated:,} hits shown twice")
+    return ", ".join(parts) or "no query"
+
+
+def leaderboard(report: ReportInput) -> Table:
+    """Show all arms with the mean of every measure, best first."""
+    measures = measures_of(report.means, report.measure)
+    means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
+    rows = tuple(
+        (
+            Cell(arm),
+            *(_mean(means[arm].get(measure)) for measure in measures),
+            Cell(answered(report.arms.get(arm))),
+        )
+        for arm in best_first(means, report.measure)
+    )
+    return Table("Quality of every arm", ("arm", *measures, "queries"), rows)
+
+
+def by_slice(report: ReportInput) -> Table:
+    """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
+    arms = best_first(report.means, report.measure)
+    rows = tuple(
+        (Cell(name), *(_mean(means.get(arm, {}).get(report.measure)) for arm in arms))
+        for name, means in sorted(report.slice_means.items())
+    )
+    return Table(f"{report.measure} by slice", ("slice", *arms), rows)
+
+
+def differences(report: ReportInput) -> Table:
+    """Show every measure's difference in every comparison."""
+    measures = measures_of(report.differences, report.measure)
+    rows = tuple(
+        (
+            Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
+            *(_difference(report.differences.get(name, {}).get(m)) for m in measures),
+        )
+        for name, evidence in report.evidence.items()
+    )
+    return Table("Candidate minus control", ("comparison", *measures), rows)
+
+
+def _agreement(found: Scores | None) -> Cell:
+    if found is None:
+        return Cell(NOT_MEASURED)
+    without = sum(len(ids) for ids in found.undefined.values())
+    note = f"n {len(found.query_ids):,}" + (f", {without:,} undefined" if without else "")
+    return Cell("not defined for any query" if found.mean is None else number(found.mean), note)
+
+
+def agreement(evidence: Evidence) -> Table:
+    """Show the means of each agreement of the candidate beside control against control."""
+    names = dict.fromkeys([*evidence.agreement.scores, *evidence.noise.scores])
+    rows = tuple(
+        (
+            Cell(name),
+            _agreement(evidence.agreement.scores.get(name)),
+            _agreement(evidence.noise.scores.get(name)),
+        )
+        for name in names
+    )
+    return Table(
+        "Agreement with the control", ("mean of", "candidate", "A/A (control twice)"), rows
+    )
+
+
+def classes(evidence: Evidence) -> Table:
+    """Count how many queries fall into each class, beside control against control."""
+
+    def count(of: Agreement) -> Counter[str]:
+        return Counter(of.classes)
+
+    found, noise = count(evidence.agreement), count(evidence.noise)
+    names = sorted(found | noise, key=lambda name: (-found[name], name))
+
+    def cell(of: Counter[str], name: str) -> Cell:
+        return Cell(f"{of[name]:,}", share(of[name], of.total())) if of[name] else Cell("none")
+
+    rows = tuple((Cell(name), cell(found, name), cell(noise, name)) for name in names)
+    return Table("Queries by class", ("class", "candidate", "A/A (control twice)"), rows)
+
+
+def percentiles(latency: Latency) -> Table:
+    """Show the times of each arm whose rankings were verified, and words for the others."""
+    shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
+    names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
+
+    def cell(found: Estimate | None) -> Cell:
+        if found is None:
+            return Cell("too few times")
+        return Cell(milliseconds(found.value), interval_ms(found))
+
+    rows: list[tuple[Cell, ...]] = []
+    for arm, times in latency.percentiles.items():
+        if is_verified(latency, arm):
+            rows.append((Cell(arm), *(cell(times.get(name)) for name in names)))
+        else:
+            why = "not shown: its rankings in the race were not those of its run"
+            rows.append((Cell(arm, why), *(Cell("not shown") for _ in names)))
+    return Table("Milliseconds per query", ("arm", *names), tuple(rows))
+
+
+def ratios(latency: Latency) -> Table:
+    """Show candidate / control of each comparison, and each arm against itself."""
+    rows_of = {
+        **dict(latency.ratios),
+        **{f"{arm} against itself (A/A)": row for arm, row in latency.twins.items()},
+    }
+    names = tuple(dict.fromkeys(name for row in rows_of.values() for name in row))
+
+    def cell(found: Estimate | None) -> Cell:
+        return Cell(number(found.value), interval(found)) if found else Cell(NOT_MEASURED)
+
+    rows = tuple((Cell(k), *(cell(row.get(name)) for name in names)) for k, row in rows_of.items())
+    return Table("Time of candidate / control", ("comparison", *names), rows)
+
+
+def is_verified(latency: Latency, arm: str) -> bool:
+    """Tell whether an arm's times may be shown (method, section 5); silence is a no."""
+    return latency.race.verified.get(arm) is True
+
+
+def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
+    """Give pairs of what and value, in the order of reading."""
+    of = report.provenance
+    judged = f"{len(report.qrels.answerable):,} with a relevant document"
+    negative = f"{len(report.qrels.negative):,} negative"
+    policy = report.policy
+    rows: Sequence[tuple[str, str]] = (
+        ("dataset", of.dataset),
+        ("source", of.source),
+        ("licence", of.licence),
+        ("documents", f"{of.documents:,} (sha256 {of.corpus_sha256})"),
+        ("queries", f"{of.queries:,}: {judged}, {negative} (sha256 {of.queries_sha256})"),
+        ("judgements", f"{of.judgements:,} (sha256 {of.qrels_sha256})"),
+        (
+            "policy",
+            f"{policy.name} {policy.version} (sha256 {policy.sha256})" if policy else "none",
+        ),
+        ("code", of.code_version),
+        ("seed", str(of.seed)),
+        ("Python", of.python),
+        ("packages", ", ".join(f"{name} {v}" for name, v in sorted(of.packages.items()))),
+        ("machine", of.machine),
+        ("decided at", of.decided_at),
+        ("counts until", of.expires_at or "no end is set"),
+    )
+    return tuple(rows)
+
+
+def manifests(report: ReportInput) -> Table:
+    """Say who each arm is."""
+    rows = tuple(
+        (
+            Cell(arm),
+            Cell(f"{found.engine} {found.version}"),
+            Cell(f"{found.documents:,}"),
+            Cell(found.settings_sha256),
+            Cell(found.fingerprint),
+        )
+        for arm, found in sorted(report.provenance.manifests.items())
+    )
+    header = ("arm", "engine", "documents", "settings sha256", "fingerprint")
+    return Table("What each arm is made from", header, rows)
