@@ -1,0 +1,68 @@
+"""A measure asked for by its name, as ir-measures writes it."""
+
+from __future__ import annotations
+
+import ast
+from typing import Any
+
+import ir_measures
+from ir_measures import Measure
+
+from harness.core.errors import UnknownName
+from harness.measures.gain import as_gains
+
+COMMON = (
+    "nDCG@10",
+    "nDCG(dcg='exp-log2')@10",
+    "RR@10",
+    "P@10",
+    "R@50",
+    "R@100",
+    "AP@100",
+    "Judged@10",
+)
+CURE = "and any other that ir-measures computes, written Measure(key=value)@cutoff, cutoff from 1"
+LEAST = {"cutoff": 1, "rel": 1}
+"""Smallest sensible value by parameter; below a cutoff of 1 trec_eval's code ends the process."""
+
+
+def parse(name: str) -> Measure:
+    """Read a name such as ``nDCG@10`` or ``P(rel=2)@5``.
+
+    The grammar is that of ``ir_measures.parse_measure``, which leans on parts of ``ast`` that
+    newer Pythons have dropped.
+
+    Raises:
+        UnknownName: it is no measure, or none of the installed providers computes it.
+    """
+    try:
+        measure = _read(name)
+        measure.validate_params()  # type: ignore[no-untyped-call]
+        for key, least in LEAST.items():
+            value = measure.params.get(key, least)
+            if type(value) is not int or value < least:
+                raise ValueError(f"{key} must be an integer from {least}")  # noqa: TRY301
+        computed = as_gains(measure, ())
+        if not ir_measures.DefaultPipeline.supports(computed):  # type: ignore[no-untyped-call]
+            raise ValueError("no provider")  # noqa: TRY301
+    except (SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
+        raise UnknownName("measure", name, (*COMMON, CURE)) from error
+    return measure
+
+
+def _read(name: str) -> Measure:
+    node: ast.expr = ast.parse(name, mode="eval").body
+    given: dict[str, Any] = {}
+    cutoff: list[Any] = []
+    if isinstance(node, ast.BinOp) and isinstance(node.op, ast.MatMult):
+        cutoff = [ast.literal_eval(node.right)]
+        node = node.left
+    if isinstance(node, ast.Call):
+        if node.args:
+            raise ValueError("a measure's settings are written key=value")
+        given = {str(word.arg): ast.literal_eval(word.value) for word in node.keywords}
+        node = node.func
+    if not isinstance(node, ast.Name):
+        raise TypeError("a measure starts with its name")
+    measure: Measure = ir_measures.measures.registry[node.id](**given)
+    return measure @ cutoff[0] if cutoff else measure

@@ -1,0 +1,52 @@
+"""Small runs and judgements to test with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from harness.core.engine import Hit
+from harness.core.qrels import Qrels
+from harness.core.records import Judgement
+from harness.core.run import Row, Run, Status
+
+
+def run_of(
+    rankings: Mapping[str, Sequence[str]],
+    arm: str = "arm",
+    *,
+    ended: Mapping[str, Status] | None = None,
+    scores: Mapping[str, Sequence[float]] | None = None,
+) -> Run:
+    """Make a run from rankings; scores fall with the rank, and all are answered, unless given."""
+    rows = []
+    for query_id, ranking in rankings.items():
+        given = (scores or {}).get(query_id, [1 / (at + 1) for at in range(len(ranking))])
+        hits = [Hit(d, score, score) for d, score in zip(ranking, given, strict=True)]
+        status = (ended or {}).get(query_id, Status.ANSWERED)
+        rows.append(Row(query_id, status, hits, "", "" if status is Status.ANSWERED else "broken"))
+    return Run.of(arm, rows)
+
+
+def qrels_of(grades: Mapping[str, Mapping[str, int]]) -> Qrels:
+    """Make judgements from grades by query and document."""
+    return Qrels.of(
+        Judgement(q, d, grade) for q, docs in grades.items() for d, grade in docs.items()
+    )
+
+
+def random_case(
+    seed: int, queries: int = 40, depth: int = 30, lowest: int = -1
+) -> tuple[Run, Qrels]:
+    """Make a run without score ties and judgements of some of what it shows, all answerable."""
+    rng = np.random.default_rng(seed)
+    documents = [f"d{at}" for at in range(3 * depth)]
+    rankings, grades = {}, {}
+    for at in range(queries):
+        length = int(rng.integers(1, depth + 1))
+        rankings[f"q{at}"] = [documents[d] for d in rng.permutation(len(documents))[:length]]
+        judged = rng.permutation(len(documents))[: int(rng.integers(2, 2 * depth))]
+        grades[f"q{at}"] = {documents[d]: int(rng.integers(lowest, 4)) for d in judged}
+        grades[f"q{at}"][documents[judged[0]]] = 1
+    return run_of(rankings), qrels_of(grades)

@@ -1,0 +1,57 @@
+"""Means with and without negative queries, and how sure they are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Scores
+from harness.measures.means import mean_all, mean_answerable
+from harness.measures.summary import summarise
+from harness.stats.bootstrap import bca
+
+
+def scores_of(values: dict[str, float], **undefined: tuple[str, ...]) -> Scores:
+    return Scores("nDCG@10", tuple(values), np.array(list(values.values())), undefined)
+
+
+def test_negative_queries_count_as_zero_in_one_mean_only() -> None:
+    scores = scores_of({"a": 1.0, "b": 0.5}, negative_query=("c",), failed=("d", "e"))
+    assert mean_answerable(scores) == 0.75
+    assert mean_all(scores) == 0.5
+
+
+def test_no_query_has_no_mean() -> None:
+    assert mean_answerable(scores_of({})) is None
+    assert mean_all(scores_of({}, failed=("a",))) is None
+    assert mean_all(scores_of({}, negative_query=("a",))) == 0.0
+
+
+def test_summary_is_the_bootstrap_of_the_values() -> None:
+    scores = scores_of({f"q{at}": at / 10 for at in range(10)})
+    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={})
+    assert found == bca(scores.values, confidence=0.95, resamples=400, seed=7, clusters=None)
+    assert found.low < found.value < found.high
+    assert found.value == pytest.approx(0.45)
+    assert found.n == 10
+
+
+def test_queries_of_one_intent_are_drawn_together() -> None:
+    scores = scores_of({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0, "e": 0.5})
+    intents = {"a": "low", "b": "low", "c": "high", "d": "high", "elsewhere": "high"}
+    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents=intents)
+    codes = np.array([0, 0, 1, 1, 2], dtype=np.int64)
+    assert found == bca(scores.values, confidence=0.95, resamples=400, seed=7, clusters=codes)
+
+
+def test_an_intent_is_no_query_id() -> None:
+    scores = scores_of({"a": 0.0, "b": 0.4, "c": 1.0})
+    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={"a": "b"})
+    alone = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={})
+    assert found == alone
+
+
+def test_one_query_has_no_interval() -> None:
+    with pytest.raises(EvidenceError):
+        summarise(scores_of({"a": 0.3}), confidence=0.95, resamples=10, seed=1, intents={})

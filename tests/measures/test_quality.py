@@ -1,0 +1,199 @@
+"""Quality, query by query."""
+
+from __future__ import annotations
+
+from itertools import chain
+from pathlib import Path
+from random import Random
+
+import ir_measures
+import pytest
+import pytrec_eval
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.core.errors import UnknownName
+from harness.core.qrels import Qrels
+from harness.core.run import Run, Status
+from harness.corpus import trec
+from harness.measures.name import COMMON
+from harness.measures.quality import score
+from tests.measures.make import qrels_of, random_case, run_of
+
+TREC = {
+    "nDCG@10": "ndcg_cut_10",
+    "P@10": "P_10",
+    "R@50": "recall_50",
+    "R@100": "recall_100",
+    "AP@100": "map_cut_100",
+    "RR": "recip_rank",
+    "AP": "map",
+}
+
+
+def scored_docs(run: Run) -> list[ir_measures.ScoredDoc]:
+    return [
+        ir_measures.ScoredDoc(row.query_id, hit.doc_id, hit.raw_score)
+        for row in run.rows()
+        for hit in row.hits
+    ]
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_equals_trec_eval_where_no_scores_tie(seed: int) -> None:
+    run, qrels = random_case(seed)
+    theirs = pytrec_eval.RelevanceEvaluator(
+        {q: dict(docs) for q, docs in qrels.grades.items()}, set(TREC.values())
+    ).evaluate({row.query_id: {h.doc_id: h.raw_score for h in row.hits} for row in run.rows()})
+    ours = score(run, qrels, tuple(TREC), run.query_ids)
+    for name, trec_name in TREC.items():
+        assert ours[name].query_ids == run.query_ids
+        for query_id, value in ours[name].by_query.items():
+            assert value == pytest.approx(theirs[query_id][trec_name], abs=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_equals_ir_measures_where_no_scores_tie(seed: int) -> None:
+    names = ("nDCG@10", "nDCG", "RR@10", "Judged@10", "P(rel=2)@5", "AP(judged_only=True)@100")
+    run, qrels = random_case(seed)
+    judged = [ir_measures.Qrel(*row) for row in qrels.rows()]
+    found = score(run, qrels, names, run.query_ids)
+    measures = {ir_measures.parse_measure(name): name for name in names}
+    for metric in ir_measures.iter_calc(list(measures), judged, scored_docs(run)):
+        scores = found[measures[metric.measure]]
+        if metric.query_id not in scores.undefined.get("negative_query", ()):
+            assert scores.by_query[metric.query_id] == pytest.approx(metric.value, abs=1e-12)
+
+
+def test_equals_trec_eval_on_cranfield(datasets: Path, tmp_path: Path) -> None:
+    lines = (datasets / "cranfield" / "qrels" / "test.tsv").read_text().splitlines()[1:]
+    rows = [line.split("\t") for line in lines]
+    file = tmp_path / "qrels"
+    file.write_text("".join(f"{q} 0 {d} {grade}\n" for q, d, grade in rows))
+    qrels = trec.qrels(file)
+    documents = sorted(set(chain.from_iterable(qrels.grades.values())))
+    rankings = {
+        q: sorted(documents, key=lambda d: (hash((int(q), int(d))) % 97, d))[:100]
+        for q in qrels.query_ids
+    }
+    run = run_of(rankings)
+    theirs = pytrec_eval.RelevanceEvaluator(
+        {q: dict(docs) for q, docs in qrels.grades.items()}, set(TREC.values())
+    ).evaluate({q: {d: -float(at) for at, d in enumerate(docs)} for q, docs in rankings.items()})
+    found = score(run, qrels, tuple(TREC), run.query_ids)
+    assert len(found["nDCG@10"].query_ids) == len(qrels.answerable) > 150
+    assert 0 < (found["AP"].mean or 0) < 1
+    for name, trec_name in TREC.items():
+        for query_id, value in found[name].by_query.items():
+            assert value == pytest.approx(theirs[query_id][trec_name], abs=1e-12)
+
+
+def test_names_are_kept_as_asked() -> None:
+    run, qrels = random_case(0)
+    found = score(run, qrels, ("MRR@10", "RR@10", "nDCG@10"), run.query_ids)
+    assert list(found) == ["MRR@10", "RR@10", "nDCG@10"]
+    assert [scores.measure for scores in found.values()] == list(found)
+    assert found["MRR@10"].by_query == found["RR@10"].by_query
+
+
+def test_an_unknown_measure_is_refused_before_anything_is_scored() -> None:
+    run, qrels = random_case(0)
+    with pytest.raises(UnknownName, match="no measure named 'Quality@10'; there is nDCG@10, "):
+        score(run, qrels, ("nDCG@10", "Quality@10"), run.query_ids)
+
+
+def test_a_failure_is_never_a_number() -> None:
+    run = run_of(
+        {"good": ["a"], "broke": [], "slow": []},
+        ended={"broke": Status.FAILED, "slow": Status.TIMED_OUT},
+    )
+    qrels = qrels_of({q: {"a": 1} for q in run.query_ids})
+    for scores in score(run, qrels, COMMON, run.query_ids).values():
+        assert scores.query_ids == ("good",)
+        assert scores.undefined == {"failed": ("broke",), "timed_out": ("slow",)}
+
+
+def test_what_the_judgements_say_goes_before_how_the_query_ended() -> None:
+    run = run_of(
+        {"good": ["a"], "negative": [], "unjudged": []},
+        ended={"negative": Status.FAILED, "unjudged": Status.FAILED},
+    )
+    qrels = qrels_of({"good": {"a": 1}, "negative": {"a": 0}})
+    found = score(run, qrels, ("nDCG@10", "Judged@10"), run.query_ids)
+    assert found["nDCG@10"].undefined == {
+        "negative_query": ("negative",),
+        "unjudged": ("unjudged",),
+    }
+    assert found["Judged@10"].undefined == {"failed": ("negative",), "unjudged": ("unjudged",)}
+
+
+def test_a_query_is_negative_at_the_level_that_the_measure_asks_for() -> None:
+    run = run_of({"q": ["a", "b"]})
+    qrels = qrels_of({"q": {"a": 1, "b": 0}})
+    names = ("R@10", "R(rel=2)@10", "nDCG(gains={1: 0})@10")
+    found = score(run, qrels, names, run.query_ids)
+    assert found["R@10"].by_query == {"q": 1.0}
+    assert found["R(rel=2)@10"].undefined == {"negative_query": ("q",)}
+    assert found["nDCG(gains={1: 0})@10"].undefined == {"negative_query": ("q",)}
+
+
+def test_a_query_judged_only_below_zero_is_negative_and_harmless() -> None:
+    run = run_of({"good": ["a"], "negative": ["a", "x"]})
+    qrels = qrels_of({"good": {"a": 1}, "negative": {"a": -2}})
+    found = score(run, qrels, ("nDCG@10", "Judged@10", "NumRet"), run.query_ids)
+    assert found["nDCG@10"].undefined == {"negative_query": ("negative",)}
+    assert found["Judged@10"].by_query == {"good": 1.0, "negative": 0.5}
+    assert found["NumRet"].by_query == {"good": 1.0, "negative": 2.0}
+
+
+def test_judged_divides_by_what_is_shown_where_that_is_less_than_k() -> None:
+    """ir-measures divides by the hits that there are, not by k; an empty list is 0."""
+    run = run_of({"short": ["a", "x", "b"], "long": list("abcdefghijkl"), "empty": []})
+    qrels = qrels_of({q: {"a": 1, "b": 0, "k": 1} for q in run.query_ids})
+    found = score(run, qrels, ("Judged@10",), run.query_ids)["Judged@10"]
+    assert found.by_query == {"short": pytest.approx(2 / 3), "long": 0.2, "empty": 0.0}
+
+
+def test_ids_may_hold_blanks_dashes_and_any_letter() -> None:
+    """A provider of ir-measures splits ids at blanks, cuts them at dashes and wants digits."""
+    run = run_of({"day-1 a": ["x y", "é"], "day-2 a": ["é", "x y"]})
+    qrels = qrels_of({q: {"x y": 1} for q in run.query_ids})
+    found = score(run, qrels, ("nDCG@10", "ERR@10"), run.query_ids)
+    assert found["nDCG@10"].by_query["day-1 a"] == 1.0
+    assert found["ERR@10"].by_query == {"day-1 a": 0.0625, "day-2 a": 0.03125}
+
+
+def test_queries_come_in_the_order_asked_and_others_are_left_out() -> None:
+    run, qrels = random_case(3)
+    asked = tuple(reversed(run.query_ids[:7]))
+    assert score(run, qrels, ("P@10",), asked)["P@10"].query_ids == asked
+
+
+@settings(deadline=None, max_examples=50)
+@given(seed=st.integers(0, 50), shuffle=st.randoms(use_true_random=False))
+def test_the_order_of_queries_changes_no_value(seed: int, shuffle: Random) -> None:
+    run, qrels = random_case(seed, queries=6, depth=8)
+    rows = list(run.rows())
+    shuffle.shuffle(rows)
+    other = Run.of("arm", rows)
+    names = ("nDCG@10", "RR@10", "Judged@10")
+    ours, theirs = (score(r, qrels, names, r.query_ids) for r in (run, other))
+    assert {n: dict(s.by_query) for n, s in ours.items()} == {
+        n: {q: s.by_query[q] for q in run.query_ids} for n, s in theirs.items()
+    }
+
+
+def test_one_call_says_what_many_calls_say() -> None:
+    run, qrels = random_case(8)
+    together = score(run, qrels, COMMON, run.query_ids)
+    for name in COMMON:
+        alone = score(run, qrels, (name,), run.query_ids)[name]
+        assert alone.by_query == together[name].by_query
+
+
+def test_no_judgement_at_all_gives_no_value() -> None:
+    run = run_of({"q": ["a"]})
+    found = score(run, Qrels.of(()), ("nDCG@10", "Judged@10"), ("q",))
+    for scores in found.values():
+        assert scores.mean is None
+        assert scores.undefined == {"unjudged": ("q",)}
