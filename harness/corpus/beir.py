@@ -1,0 +1,72 @@
+"""A folder as BEIR lays it out: corpus.jsonl, queries.jsonl and qrels/<split>.tsv."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.errors import BadFile
+from harness.core.qrels import Qrels
+from harness.core.records import Document, Judgement, Query
+from harness.corpus import jsonl, trec
+from harness.corpus.lines import SPACES, checked_id, either, numbered
+
+HEADINGS = frozenset({"score", "relevance", "grade"})
+
+
+@dataclass(frozen=True, slots=True)
+class Beir:
+    """One split of a BEIR folder; nothing is read before it is asked for."""
+
+    folder: Path
+    split: str
+
+    def documents(self) -> Iterator[Document]:
+        """Yield the corpus (``harness.corpus.jsonl.documents``)."""
+        return jsonl.documents(either(self.folder, "corpus.jsonl"))
+
+    def queries(self) -> tuple[Query, ...]:
+        """Read the queries of all splits; a BEIR folder keeps them in one file."""
+        return tuple(jsonl.queries(either(self.folder, "queries.jsonl")))
+
+    def qrels(self) -> Qrels:
+        """Read the judgements of the split.
+
+        Raises:
+            BadFile: there is no such split (the message names those there are), or ``qrels``
+                finds fault with the file.
+        """
+        path = self.folder / "qrels" / f"{self.split}.tsv"
+        if not path.exists():
+            there = sorted(file.stem for file in path.parent.glob("*.tsv"))
+            cure = f"Choose one of: {', '.join(there)}." if there else "Check the folder."
+            raise BadFile(path, f"there is no split {self.split!r}", cure)
+        return qrels(path)
+
+
+def qrels(path: Path) -> Qrels:
+    """Read ``query<TAB>document<TAB>grade`` lines, with or without a heading.
+
+    The first line is a heading if its third column is ``score``, ``relevance`` or ``grade``.
+
+    Raises:
+        BadFile: a line has not three columns, a grade is no integer, a pair is judged twice, or
+            there is no judgement.
+    """
+    return trec.collect(path, _judgements(path))
+
+
+def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
+    heading_may_come = True
+    for number, line in numbered(path):
+        columns = [column.strip(SPACES) for column in line.split("\t")]
+        if len(columns) != len(Judgement._fields):
+            problem = f"the line has {len(columns)} columns, not 3"
+            raise BadFile(path, problem, "Write: query<TAB>document<TAB>grade.", number)
+        query_id, doc_id, grade = columns
+        if not (heading_may_come and grade.lower() in HEADINGS):
+            checked_id(path, number, "query", query_id)
+            checked_id(path, number, "document", doc_id)
+            yield number, Judgement(query_id, doc_id, trec.grade(path, number, grade))
+        heading_may_come = False

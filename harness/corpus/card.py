@@ -1,0 +1,194 @@
+"""A dataset's card: what it is, where it is from, and what it must contain."""
+
+from __future__ import annotations
+
+import json
+import tomllib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+
+from harness.core import digest
+from harness.core.errors import BadFile, DatasetError
+from harness.core.files import write_text
+from harness.core.qrels import Qrels
+from harness.core.records import Query
+
+FILE = "card.toml"
+
+Count = Annotated[int, Field(ge=0)]
+Some = Annotated[int, Field(ge=1)]
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+
+
+class Keys(BaseModel):
+    """A table of the card: no key is unknown, none is missing, none is converted."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class Digests(Keys):
+    """SHA-256 of the content, whatever files it lies in."""
+
+    corpus: Sha256
+    """``harness.core.digest.of_documents``"""
+    queries: Sha256
+    """``harness.core.digest.of_queries``"""
+    qrels: Sha256
+    """``of_qrels``"""
+
+
+class Harvesting(Keys):
+    """How a set of kind ``python-docs`` is made; see ``harness.corpus.python_docs``."""
+
+    namespaces: list[str] = Field(min_length=1)
+    """Modules whose names are public."""
+    packages: dict[str, str]
+    """Version of each package that the counts and digests are of."""
+    documents: Some
+    """At most so many."""
+    natural_language: Some
+    """At most so many queries of the slice."""
+    identifiers: Some
+    """At most so many queries of the slice."""
+    fewest_words: Some
+    """Of a document, beside its summary."""
+    characters: Some
+    """Longer documents are cut at the end of a paragraph."""
+
+
+class Card(Keys):
+    """``datasets/<name>/card.toml``."""
+
+    name: str
+    title: str
+    source: str
+    licence: str
+    made_by: str
+    """The command that makes the data."""
+    kind: Literal["python-docs", "files"]
+    split: str
+    documents: Some
+    queries: Some
+    judgements: Some
+    warnings: list[str]
+    """What a reader of the numbers must know."""
+    sha256: Digests
+    slices: dict[str, Some]
+    """Queries of each slice; a query may be in several or in none."""
+    harvest: Harvesting | None = None
+
+    @model_validator(mode="after")
+    def _harvest_fits_kind(self) -> Self:
+        if (self.harvest is not None) != (self.kind == "python-docs"):
+            raise ValueError("a table [harvest] belongs to kind 'python-docs', and to no other")
+        return self
+
+
+def read(folder: Path) -> Card:
+    """Read the card of the dataset in ``folder``.
+
+    Raises:
+        BadFile: there is none, it is no TOML, or a key is unknown, missing or impossible.
+    """
+    path = folder / FILE
+    try:
+        return Card.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+    except FileNotFoundError as exc:
+        cure = "Import the data (harness import), or check the name."
+        raise BadFile(path, "there is no card", cure) from exc
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        raise BadFile(path, f"it is not TOML ({exc})", "Mend the file.") from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"]) or "the card"
+        raise BadFile(path, f"{key}: {first['msg']}", _cure(first["type"], key)) from exc
+
+
+def write(folder: Path, card: Card) -> None:
+    """Write the card, plain values first and tables after; the same card gives the same bytes."""
+    found = card.model_dump(exclude_none=True)
+    write_text(folder / FILE, "\n".join(_lines(found, ())) + "\n")
+
+
+def counted(
+    card: Card, corpus: digest.DocumentsDigest, queries: Iterable[Query], qrels: Qrels
+) -> Card:
+    """Return the card with the counts and digests of what was read."""
+    asked = tuple(queries)
+    found = card.model_dump() | {
+        "documents": corpus.count,
+        "queries": len(asked),
+        "judgements": sum(1 for _ in qrels.rows()),
+        "slices": slices(asked),
+        "sha256": {
+            "corpus": corpus.sha256,
+            "queries": digest.of_queries(asked),
+            "qrels": of_qrels(qrels),
+        },
+    }
+    return Card.model_validate(found)
+
+
+def check(promised: Card, found: Card, *, cure: str) -> None:
+    """Compare what the card promises with what was ``counted``.
+
+    Raises:
+        DatasetError: some of it differs; the message says what, and the cure.
+    """
+    keys = ("documents", "queries", "judgements", "slices")
+    differs = [
+        f"{key} {getattr(promised, key)} in the card, {getattr(found, key)} in the data"
+        for key in keys
+        if getattr(promised, key) != getattr(found, key)
+    ]
+    differs += [
+        f"content of {key}"
+        for key in Digests.model_fields
+        if getattr(promised.sha256, key) != getattr(found.sha256, key)
+    ]
+    if differs:
+        raise DatasetError(f"{promised.name}: not what its card says: {'; '.join(differs)}. {cure}")
+
+
+def slices(queries: Iterable[Query]) -> dict[str, int]:
+    """Count the queries of each slice, in byte order of the names."""
+    return dict(sorted(Counter(name for query in queries for name in query.slices).items()))
+
+
+def of_qrels(qrels: Qrels) -> str:
+    """Digest of judgements, by query and then document."""
+    return digest.of_json([list(row) for row in qrels.rows()])
+
+
+def _cure(kind: str, key: str) -> str:
+    match kind:
+        case "missing":
+            return f"Add {key!r}."
+        case "extra_forbidden":
+            return f"Take {key!r} out, or mend its name."
+        case _:
+            return f"Mend {key!r}."
+
+
+def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:
+    inner = {key: value for key, value in table.items() if isinstance(value, Mapping)}
+    lines = [f"{_key(k)} = {_value(v)}" for k, v in table.items() if k not in inner]
+    for key, value in inner.items():
+        lines += ["", f"[{'.'.join(map(_key, (*path, key)))}]", *_lines(value, (*path, key))]
+    return lines
+
+
+def _key(key: str) -> str:
+    bare = key.isascii() and key.replace("-", "").replace("_", "").isalnum()
+    return key if bare else _value(key)
+
+
+def _value(value: object) -> str:
+    if isinstance(value, list):
+        return "[" + "".join(f"\n  {_value(item)}," for item in value) + ("\n]" if value else "]")
+    # A JSON string is a TOML string, but for one character.
+    return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")

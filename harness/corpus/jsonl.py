@@ -1,0 +1,157 @@
+"""Documents and queries as JSON lines: ours, and those of BEIR."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+from typing import IO, Any, NoReturn
+
+from harness.core.errors import BadFile
+from harness.core.records import Document, Query, Scalar
+from harness.corpus.lines import checked_id, numbered
+
+JsonObject = dict[str, Any]
+
+
+def documents(path: Path) -> Iterator[Document]:
+    """Yield documents in file order.
+
+    A line is an object with ``doc_id`` (or BEIR's ``_id``), ``text``, and where there are such
+    ``title`` and ``metadata``; every other key joins the metadata. A metadata value that is no
+    scalar is kept as its JSON text.
+
+    Raises:
+        BadFile: a line is malformed, an id comes twice, or there is no document.
+    """
+    seen: dict[str, int] = {}
+    for number, found in _objects(path):
+        doc_id = _id(path, number, found, ("doc_id", "_id"), seen)
+        title = _text(path, number, found, "title") if found.get("title") is not None else ""
+        text = _text(path, number, found, "text")
+        inner = found.get("metadata") or {}
+        if not isinstance(inner, dict):
+            raise _wrong(path, number, "metadata", "an object", inner)
+        rest = {k: v for k, v in found.items() if k not in _DOCUMENT_KEYS}
+        metadata = {key: _scalar(value) for key, value in {**rest, **inner}.items()}
+        yield Document(doc_id, title, text, metadata)
+    if not seen:
+        raise BadFile(path, "it holds no document", "Write one JSON object a line.")
+
+
+def queries(path: Path) -> Iterator[Query]:
+    """Yield queries in file order.
+
+    A line is an object with ``query_id`` (or BEIR's ``_id``), ``text``, and where there are such
+    ``slices`` (a list of names) and ``intent``. Other keys say nothing about the question and
+    are passed over.
+
+    Raises:
+        BadFile: a line is malformed, an id comes twice, or there is no query.
+    """
+    seen: dict[str, int] = {}
+    for number, found in _objects(path):
+        query_id = _id(path, number, found, ("query_id", "_id"), seen)
+        slices = found.get("slices") or []
+        if not (isinstance(slices, list) and all(isinstance(name, str) for name in slices)):
+            raise _wrong(path, number, "slices", "a list of strings", slices)
+        intent = _text(path, number, found, "intent") if found.get("intent") is not None else None
+        yield Query(query_id, _text(path, number, found, "text"), tuple(slices), intent)
+    if not seen:
+        raise BadFile(path, "it holds no query", "Write one JSON object a line.")
+
+
+def write_documents(path: Path, found: Iterable[Document]) -> None:
+    """Write one object a line; the same documents give the same bytes."""
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for document in found:
+            fields: JsonObject = {
+                "doc_id": document.doc_id,
+                "title": document.title,
+                "text": document.text,
+            }
+            if document.metadata:
+                fields["metadata"] = dict(sorted(document.metadata.items()))
+            _write(out, fields)
+
+
+def write_queries(path: Path, found: Iterable[Query]) -> None:
+    """Write one object a line; the same queries give the same bytes."""
+    with path.open("w", encoding="utf-8", newline="\n") as out:
+        for query in found:
+            fields: JsonObject = {"query_id": query.query_id, "text": query.text}
+            if query.slices:
+                fields["slices"] = list(query.slices)
+            if query.intent is not None:
+                fields["intent"] = query.intent
+            _write(out, fields)
+
+
+_DOCUMENT_KEYS = frozenset({"doc_id", "_id", "title", "text", "metadata"})
+
+
+def _write(out: IO[str], fields: JsonObject) -> None:
+    out.write(json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n")
+
+
+def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
+    for number, line in numbered(path):
+        try:
+            found = json.loads(line, parse_constant=_no_number)
+        except (ValueError, RecursionError) as exc:
+            cure = "Write one JSON object a line, with no line break inside."
+            raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
+        if not isinstance(found, dict):
+            cure = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
+            raise BadFile(path, f"the line is no JSON object but {line[:40]!r}", cure, number)
+        if "\\u" in line:
+            _refuse_surrogates(path, number, found)
+        yield number, found
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+def _refuse_surrogates(path: Path, number: int, found: JsonObject) -> None:
+    try:
+        json.dumps(found, ensure_ascii=False).encode("utf-8")
+    except UnicodeEncodeError as exc:
+        raise BadFile(
+            path,
+            f"it holds half of a surrogate pair ({exc.object[exc.start]!r}), which is no character",
+            "Write the character itself, or both halves.",
+            number,
+        ) from exc
+
+
+def _id(
+    path: Path, number: int, found: JsonObject, names: tuple[str, str], seen: dict[str, int]
+) -> str:
+    name = next((name for name in names if name in found), names[0])
+    given = checked_id(path, number, names[0].removesuffix("_id"), _text(path, number, found, name))
+    if given in seen:
+        problem = f"the id {given!r} is on line {seen[given]} already"
+        raise BadFile(path, problem, "Give every line its own id.", number)
+    seen[given] = number
+    return given
+
+
+def _text(path: Path, number: int, found: JsonObject, key: str) -> str:
+    if key not in found:
+        has = ", ".join(found) or "none"
+        raise BadFile(path, f"there is no {key!r} (keys: {has})", f"Add {key!r}.", number)
+    if not isinstance(found[key], str):
+        raise _wrong(path, number, key, "a string", found[key])
+    return str(found[key])
+
+
+def _wrong(path: Path, number: int, key: str, wanted: str, value: object) -> BadFile:
+    problem = f"{key!r} is {json.dumps(value)[:40]}, not {wanted}"
+    return BadFile(path, problem, f"Write {key!r} as {wanted}.", number)
+
+
+def _scalar(value: object) -> Scalar:
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return json.dumps(value, ensure_ascii=False, sort_keys=True)

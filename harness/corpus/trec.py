@@ -1,0 +1,158 @@
+"""Judgements and runs as TREC wrote them, so that any other tool can check us."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from harness.core.engine import Hit
+from harness.core.errors import BadFile, RunError
+from harness.core.files import write_text
+from harness.core.qrels import Qrels
+from harness.core.records import Judgement
+from harness.core.run import Row, Run, Status
+from harness.corpus.lines import SPACES, numbered
+
+BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
+GRADE = re.compile(r"[+-]?[0-9]{1,9}")
+
+
+def qrels(path: Path) -> Qrels:
+    """Read ``query 0 document grade`` lines.
+
+    Raises:
+        BadFile: a line has not four fields, a grade is no integer, a pair is judged twice, or
+            there is no judgement.
+    """
+    return collect(path, _judgements(path))
+
+
+def write_qrels(path: Path, found: Qrels) -> None:
+    """Write ``query 0 document grade`` lines, by query and then document."""
+    write_text(path, "".join(f"{q} 0 {doc_id} {grade}\n" for q, doc_id, grade in found.rows()))
+
+
+def read_run(path: Path, arm: str, asked: Iterable[str] | None = None) -> Run:
+    """Read ``query Q0 document rank score tag`` lines, as trec_eval would.
+
+    The order is that of the scores as float64, highest first, and of the document ids in
+    descending UTF-8 byte order where scores are equal; the rank column is not looked at. A
+    document that comes twice for a query stays where it is ranked highest. ``score`` becomes
+    the place between the lowest (0) and the highest (1) score of the query, ``raw_score`` is
+    the file's.
+
+    With ``asked``, the rows stand in that order, and a query without a line is NOT_ASKED: a
+    run file cannot tell it from one that found nothing. Queries of the file that are not in
+    ``asked`` follow, in the order of the file.
+
+    Raises:
+        BadFile: a line has not six fields, a score is not finite, or there is no line.
+    """
+    shown: dict[str, list[tuple[float, str]]] = {q: [] for q in asked or ()}
+    lines = 0
+    for number, line in numbered(path):
+        query_id, _, doc_id, _, score, _ = _fields(path, number, line, _RUN_LINE)
+        shown.setdefault(query_id, []).append((_finite(path, number, score), doc_id))
+        lines += 1
+    if not lines:
+        raise BadFile(path, "the run is empty", "An arm that ran shows something; run it again.")
+    return Run.of(arm, (_row(query_id, hits) for query_id, hits in shown.items()))
+
+
+def write_run(path: Path, run: Run) -> None:
+    """Write ``query Q0 document rank score tag`` lines, the score being minus the rank.
+
+    Readers sort by the score and break ties each in their own way; this leaves them one order
+    to read. How a query without hits ended is not in such a file.
+
+    Raises:
+        RunError: the name of the arm holds white space, so it cannot be the tag.
+    """
+    if not run.arm or any(space in run.arm for space in SPACES):
+        raise RunError(f"arm {run.arm!r} cannot be the tag of a TREC run; rename the arm")
+    lines = (
+        f"{row.query_id} Q0 {hit.doc_id} {rank} {-rank} {run.arm}\n"
+        for row in run.rows()
+        for rank, hit in enumerate(row.hits, start=1)
+    )
+    write_text(path, "".join(lines))
+
+
+def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
+    """Collect judgements with their line numbers.
+
+    Raises:
+        BadFile: a pair is judged twice, or there is no judgement.
+    """
+    seen: dict[tuple[str, str], int] = {}
+    kept: list[Judgement] = []
+    for number, judgement in found:
+        pair = judgement[:2]
+        if pair in seen:
+            problem = (
+                f"{judgement.doc_id} is judged for query {judgement.query_id}"
+                f" on line {seen[pair]} already"
+            )
+            raise BadFile(path, problem, "Keep one of the two lines.", number)
+        seen[pair] = number
+        kept.append(judgement)
+    if not kept:
+        raise BadFile(path, "it holds no judgement", "Write one judgement a line.")
+    return Qrels.of(kept)
+
+
+def grade(path: Path, number: int, text: str) -> int:
+    """Read a grade.
+
+    Raises:
+        BadFile: it is not an integer of at most nine digits.
+    """
+    if not GRADE.fullmatch(text):
+        cure = "Map the scale to integers (gains are linear in the grade)."
+        raise BadFile(path, f"the grade {text!r} is not an integer", cure, number)
+    return int(text)
+
+
+_RUN_LINE = "query Q0 document rank score tag"
+_QRELS_LINE = "query 0 document grade"
+
+
+def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
+    for number, line in numbered(path):
+        query_id, _, doc_id, graded = _fields(path, number, line, _QRELS_LINE)
+        yield number, Judgement(query_id, doc_id, grade(path, number, graded))
+
+
+def _fields(path: Path, number: int, line: str, shape: str) -> list[str]:
+    found = BETWEEN_FIELDS.split(line.strip(SPACES))
+    wanted = len(shape.split())
+    if len(found) != wanted:
+        problem = f"the line has {len(found)} fields, not {wanted}"
+        raise BadFile(path, problem, f"Write: {shape}.", number)
+    return found
+
+
+def _finite(path: Path, number: int, text: str) -> float:
+    try:
+        found = float(text)
+    except ValueError:
+        found = math.nan
+    if not math.isfinite(found):
+        cure = "Write a finite number, or leave the line out."
+        raise BadFile(path, f"the score {text!r} is not a finite number", cure, number)
+    return found
+
+
+def _row(query_id: str, found: list[tuple[float, str]]) -> Row:
+    if not found:
+        return Row(query_id, Status.NOT_ASKED)
+    found.sort(reverse=True)
+    high, low = found[0][0], found[-1][0]
+    width = high / 2 - low / 2  # halves, so that the widest range does not overflow
+    hits = [
+        Hit(doc_id, (score / 2 - low / 2) / width if width > 0 else 1.0, score)
+        for score, doc_id in found
+    ]
+    return Row(query_id, Status.ANSWERED, hits)

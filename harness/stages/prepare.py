@@ -1,0 +1,85 @@
+"""Stage ``prepare``: check a dataset against its card and write it in the one form."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.digest import DocumentsDigest
+from harness.core.errors import DatasetError
+from harness.core.files import replacing_folder
+from harness.core.qrels import Qrels
+from harness.core.records import Document, Query
+from harness.corpus import card, jsonl, prepared, python_docs, trec
+from harness.corpus.card import Card, Harvesting
+from harness.corpus.lines import either
+
+
+def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> None:
+    """Write prepared data into ``out``.
+
+    ``dataset`` is the folder with the card, ``qrels`` the folder with ``<split>.qrels``. With
+    ``update`` the card's counts, digests and package versions are rewritten from what was
+    found, and the judgements too where they are harvested, instead of being checked.
+
+    Raises:
+        BadFile: a file is missing or malformed.
+        DatasetError: the data is not what the card says; ``out`` is left as it was.
+    """
+    about = card.read(dataset)
+    judged = qrels / f"{about.split}.qrels"
+    found = _harvested(about.harvest) if about.harvest else _from_files(dataset, judged)
+    corpus = DocumentsDigest()
+    with replacing_folder(out) as beside:
+        documents = corpus.watch(found.documents)
+        prepared.write(beside, about.name, about.split, documents, found.queries, found.qrels)
+        counted = card.counted(about, corpus, found.queries, found.qrels)
+        if update:
+            trec.write_qrels(judged, found.qrels)
+            card.write(dataset, _with_versions(counted))
+            return
+        card.check(about, counted, cure=_cure(about))
+        if about.harvest and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
+            raise DatasetError(f"{judged}: not the judgements of the card. {_cure(about)}")
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    documents: Iterable[Document]
+    queries: tuple[Query, ...]
+    qrels: Qrels
+
+
+def _harvested(settings: Harvesting) -> _Found:
+    read = python_docs.read(settings)
+    return _Found(read.documents, read.queries, read.qrels)
+
+
+def _from_files(dataset: Path, judged: Path) -> _Found:
+    return _Found(
+        jsonl.documents(either(dataset, "corpus.jsonl")),
+        tuple(jsonl.queries(either(dataset, "queries.jsonl"))),
+        trec.qrels(judged),
+    )
+
+
+def _with_versions(counted: Card) -> Card:
+    if counted.harvest is None:
+        return counted
+    packages = python_docs.versions(counted.harvest)
+    harvest = counted.harvest.model_copy(update={"packages": packages})
+    return counted.model_copy(update={"harvest": harvest})
+
+
+def _cure(about: Card) -> str:
+    update = f"harness prepare --dataset {about.name} --update"
+    if about.harvest is None:
+        return f"Fetch the data again; if the change is meant, run: {update}"
+    here = python_docs.versions(about.harvest)
+    names = sorted(here.keys() | about.harvest.packages.keys())
+    pairs = [
+        f"{n} {here.get(n, 'none')} (card {about.harvest.packages.get(n, 'none')})" for n in names
+    ]
+    installed = f"Installed: {', '.join(pairs)}. Install the card's versions"
+    return f"{installed}; if the change is meant, run: {update}"
