@@ -1,0 +1,102 @@
+"""Everything that two runs tell of each other without judgements."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.agreement import counts
+from harness.agreement.classes import UNCOMPARED, Class, classify
+from harness.agreement.jaccard import jaccard
+from harness.agreement.pair import Pair
+from harness.agreement.partial import Partial
+from harness.agreement.pseudo import pseudo_ndcg
+from harness.agreement.rbo import rbo
+from harness.agreement.tau import tau
+from harness.core.errors import EvidenceError, HarnessError
+from harness.core.evidence import Agreement
+from harness.core.run import Run
+from harness.core.scores import Scores
+
+PSEUDO_DEPTH = 10
+PSEUDO = f"nDCG@{PSEUDO_DEPTH}-of-serving"
+"""The serving list as pseudo-judgements: agreement, not quality; asymmetric."""
+
+
+def agree(
+    control: Run,
+    candidate: Run,
+    *,
+    depths: Sequence[int],
+    p: float,
+    shed: Collection[str] = (),
+    stale: Collection[str] = (),
+) -> Agreement:
+    """Compare two runs of one query set, query by query (method, section 3).
+
+    Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` for each k of ``depths``,
+    and ``RBO`` (of persistence ``p``), ``tau``, ``nDCG@10-of-serving`` and
+    ``length_difference``. RBO, tau and the classes look at the deepest of ``depths``. A query
+    without a value stands in ``Scores.undefined``: under its class where it was not compared or
+    both lists are empty, under ``below_two_shared`` for tau, and under ``serving_empty`` for the
+    nDCG. ``shed`` and ``stale`` name the queries that a live comparison could not use.
+
+    Raises:
+        MismatchedQueries: the runs are about different queries.
+        EvidenceError: there is no query, or ``shed`` or ``stale`` names an unknown one.
+        HarnessError: no depth, a depth below 1, or ``p`` not between 0 and 1.
+    """
+    if not depths:
+        raise HarnessError("no depth to compare at; give at least one, e.g. 10")
+    if not len(control):
+        raise EvidenceError(f"{control.arm}: no query to compare; replay both arms first")
+    pair = Pair.of(control, candidate)
+    deepest = max(depths)
+    classes = classify(control, candidate, pair, depth=deepest, shed=shed, stale=stale)
+    found: dict[str, tuple[Partial, str]] = {}
+    for depth in depths:
+        found[f"Jaccard@{depth}"] = jaccard(pair, depth), Class.BOTH_EMPTY
+        found[f"serving_only@{depth}"] = _count(counts.serving_only(pair, depth))
+        found[f"shadow_only@{depth}"] = _count(counts.shadow_only(pair, depth))
+    found["RBO"] = rbo(pair, deepest, p), Class.BOTH_EMPTY
+    found["tau"] = tau(pair, deepest), "below_two_shared"
+    found[PSEUDO] = pseudo_ndcg(pair, PSEUDO_DEPTH), Class.SERVING_EMPTY
+    found["length_difference"] = _count(counts.length_difference(pair))
+    reasons = {
+        query_id: str(name)
+        for query_id, name in zip(pair.query_ids, classes, strict=True)
+        if name in UNCOMPARED or name is Class.BOTH_EMPTY
+    }
+    return Agreement(
+        pair.query_ids,
+        tuple(str(name) for name in classes),
+        {
+            name: _scores(name, pair.query_ids, partial, why, reasons)
+            for name, (partial, why) in found.items()
+        },
+    )
+
+
+def _count(values: NDArray[np.int64]) -> tuple[Partial, str]:
+    return Partial(np.ones(len(values), dtype=bool), values.astype(np.float64)), ""
+
+
+def _scores(
+    name: str, query_ids: Sequence[str], partial: Partial, why: str, reasons: Mapping[str, str]
+) -> Scores:
+    """Turn a kernel's values into scores, less the queries that have a reason to be left out."""
+    undefined: dict[str, list[str]] = {}
+    for query_id, defined in zip(query_ids, partial.defined.tolist(), strict=True):
+        reason = reasons.get(query_id, "" if defined else str(why))
+        if reason:
+            undefined.setdefault(reason, []).append(query_id)
+    with_value = [q for q, defined in zip(query_ids, partial.defined, strict=True) if defined]
+    keep = np.array([q not in reasons for q in with_value], dtype=bool)
+    return Scores(
+        name,
+        tuple(q for q in with_value if q not in reasons),
+        partial.values[keep],
+        {reason: tuple(ids) for reason, ids in undefined.items()},
+    )
