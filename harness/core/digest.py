@@ -27,6 +27,11 @@ def of_file(path: Path) -> str:
     return found.hexdigest()
 
 
+def of_files(paths: Iterable[Path]) -> str:
+    """Digest of several files' names and bytes, whatever order they come in."""
+    return of_json(sorted((path.name, of_file(path)) for path in paths))
+
+
 def of_json(value: Any) -> str:  # noqa: ANN401  whatever json can write
     """Digest of ``value`` as JSON with sorted keys and no spaces."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False)

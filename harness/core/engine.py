@@ -37,7 +37,7 @@ class Manifest:
 
 
 class Hit(NamedTuple):
-    """One document shown; ``score`` is in [0, 1], higher is better, ``raw_score`` as the engine has."""
+    """One document shown; ``score`` is in [0, 1] and higher is better, ``raw_score`` is native."""
 
     doc_id: str
     score: float

@@ -1,0 +1,97 @@
+"""Stage ``compare``: how alike control and candidate are, and how far apart in quality."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.agreement.agree import agree
+from harness.core.evidence import Agreement
+from harness.core.files import replacing, write_json
+from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores, write_scores
+from harness.measures.summary import summarise
+from harness.stages.layout import Layout
+from harness.stages.means import as_json
+from harness.stages.params import CompareParams, ScoreParams
+from harness.stages.score import FEWEST, intents
+
+Pair = tuple[str, str]
+"""Control and candidate; an arm with itself is its first replay against its second."""
+KEYS = ("control", "candidate")
+
+
+def compare(
+    layout: Layout, pairs: Sequence[Pair], params: CompareParams, sure: ScoreParams
+) -> None:
+    """Write agreement and paired differences for each pair, and of each control with itself."""
+    controls = dict.fromkeys((control, control) for control, _ in pairs)
+    found: dict[Pair, Agreement] = {}
+    for control, candidate in [*pairs, *controls]:
+        path = layout.again(control) if control == candidate else layout.run(candidate)
+        found[control, candidate] = agree(
+            read_run(layout.run(control)),
+            read_run(path),
+            depths=params.depths,
+            p=params.rbo_p,
+        )
+    write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
+    rows = [
+        (*pair, query_id, name)
+        for pair, agreement in found.items()
+        for query_id, name in zip(agreement.query_ids, agreement.classes, strict=True)
+    ]
+    with replacing(layout.classes) as beside:
+        columns = zip(*rows, strict=True)
+        pq.write_table(pa.table(list(map(pa.array, columns)), [*KEYS, "query_id", "class"]), beside)
+    apart = differences(layout, pairs, sure)
+    write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
+
+
+def differences(
+    layout: Layout, pairs: Sequence[Pair], sure: ScoreParams
+) -> dict[Pair, dict[str, Estimate]]:
+    """Mean of candidate - control of each measure, with its interval."""
+    scores = read_scores(layout.per_query, ["arm"])
+    together = intents(Prepared.open(layout.data).queries())
+    found: dict[Pair, dict[str, Estimate]] = {}
+    for control, candidate in pairs:
+        by_measure = {
+            measure: Paired.of(scores[(control,)][measure], scores[(candidate,)][measure])
+            for measure in scores[(control,)]
+        }
+        found[control, candidate] = {
+            measure: summarise(
+                Scores(measure, paired.query_ids, paired.difference, {}),
+                confidence=sure.confidence,
+                resamples=sure.resamples,
+                seed=sure.seed,
+                intents=together,
+            )
+            for measure, paired in by_measure.items()
+            if len(paired.query_ids) >= FEWEST
+        }
+    return found
+
+
+def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
+    """Read what ``compare`` wrote."""
+    table = pq.read_table(layout.classes)
+    classes: dict[Pair, list[tuple[str, str]]] = {}
+    for control, candidate, query_id, name in zip(
+        *(table.column(at).to_pylist() for at in range(4)), strict=True
+    ):
+        classes.setdefault((control, candidate), []).append((query_id, name))
+    scores = read_scores(layout.agreement, KEYS)
+    return {
+        pair: Agreement(
+            tuple(query_id for query_id, _ in rows),
+            tuple(name for _, name in rows),
+            scores[pair],
+        )
+        for pair, rows in classes.items()
+    }

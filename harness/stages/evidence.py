@@ -1,0 +1,76 @@
+"""What the earlier stages left, put together for a gate and a report."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Agreement, Evidence, Race, Side
+from harness.core.scores import Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import Key, read_scores
+from harness.policy.model import Policy
+from harness.stages.compare import Pair, read_agreement
+from harness.stages.layout import Layout
+from harness.stages.replay import read_manifest
+from harness.stages.score import intents, slices
+
+
+def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:
+    """Read every arm as it was measured.
+
+    Raises:
+        EvidenceError: an arm was not scored, or was replayed after it was.
+    """
+    scores = read_scores(layout.per_query, ["arm"])
+    return {arm: _side(layout, arm, scores) for arm in arms}
+
+
+def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) -> Side:
+    if (arm,) not in scores:
+        raise EvidenceError(
+            f"{layout.per_query}: the arm {arm} has no scores."
+            f" Add it to arms in params.yaml, and run: harness score --dataset {layout.root.name}"
+        )
+    return Side(arm, read_manifest(layout, arm), read_run(layout.run(arm)), scores[arm,])
+
+
+def gathered(
+    layout: Layout, pairs: Mapping[str, Pair], arms: Mapping[str, Side], race: Race | None
+) -> dict[str, Evidence]:
+    """Put together the evidence of each comparison; ``pairs`` is control and candidate by name.
+
+    Raises:
+        EvidenceError: a pair was not compared.
+    """
+    agreement = read_agreement(layout)
+    queries = Prepared.open(layout.data).queries()
+    return {
+        name: Evidence(
+            dataset=layout.root.name,
+            control=arms[control],
+            candidate=arms[candidate],
+            agreement=_compared(layout, agreement, (control, candidate)),
+            noise=_compared(layout, agreement, (control, control)),
+            others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
+            slices=slices(queries),
+            intents=intents(queries),
+            race=race,
+        )
+        for name, (control, candidate) in pairs.items()
+    }
+
+
+def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:
+    if pair not in found:
+        raise EvidenceError(
+            f"{layout.classes}: {pair[1]} was not compared with {pair[0]}."
+            f" Run: harness compare --dataset {layout.root.name}"
+        )
+    return found[pair]
+
+
+def pairs_of(policy: Policy) -> dict[str, Pair]:
+    """Control and candidate of each step."""
+    return {step.name: (step.control, step.candidate) for step in policy.steps}

@@ -1,0 +1,93 @@
+"""Where the files of one data set lie; every stage is told its layout, none goes looking."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """The folder of one data set below ``build/``."""
+
+    root: Path
+
+    @property
+    def data(self) -> Path:
+        """Documents, queries and judgements, checked and in one format."""
+        return self.root / "data"
+
+    def index(self, arm: str) -> Path:
+        """Folder of the arm's index: a cache that is rebuilt at will and never tracked."""
+        return self.root / "index" / arm
+
+    def manifest(self, arm: str) -> Path:
+        """Manifest: what the arm's index is made from: what stage ``index`` hands on."""
+        return self.root / "manifests" / f"{arm}.json"
+
+    def run(self, arm: str) -> Path:
+        """Run of the arm: what it showed."""
+        return self.root / "runs" / f"{arm}.parquet"
+
+    def again(self, arm: str) -> Path:
+        """Run of the arm when it was opened and asked a second time."""
+        return self.root / "runs" / f"{arm}.again.parquet"
+
+    def parts(self, arm: str) -> Path:
+        """Parts of a replay that is under way; gone when it is done."""
+        return self.root / "parts" / arm
+
+    @property
+    def per_query(self) -> Path:
+        """Every measure of every arm for every query."""
+        return self.root / "scores" / "per_query.parquet"
+
+    @property
+    def scores(self) -> Path:
+        """Means with intervals by arm and measure."""
+        return self.root / "scores" / "scores.json"
+
+    @property
+    def slices(self) -> Path:
+        """Means with intervals by slice, arm and measure."""
+        return self.root / "scores" / "slices.json"
+
+    @property
+    def agreement(self) -> Path:
+        """Agreement of control and candidate, and of control with itself, for every query."""
+        return self.root / "compare" / "agreement.parquet"
+
+    @property
+    def classes(self) -> Path:
+        """How each query's two rankings differ."""
+        return self.root / "compare" / "classes.parquet"
+
+    @property
+    def differences(self) -> Path:
+        """Paired differences of means with intervals, by control and candidate."""
+        return self.root / "compare" / "differences.json"
+
+    @property
+    def times(self) -> Path:
+        """The race's times. They differ from day to day and are never tracked."""
+        return self.root / "race" / "times.parquet"
+
+    @property
+    def race_receipt(self) -> Path:
+        """What was raced: the same from day to day, so it can be tracked."""
+        return self.root / "race" / "receipt.json"
+
+    @property
+    def decision(self) -> Path:
+        """The decision with all its evidence, times among it."""
+        return self.root / "decision" / "decision.json"
+
+    @property
+    def findings(self) -> Path:
+        """The decision without what rests on a clock: the same from day to day."""
+        return self.root / "decision" / "findings.json"
+
+    @property
+    def junit(self) -> Path:
+        """The decision as a test report."""
+        return self.root / "decision" / "junit.xml"

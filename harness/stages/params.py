@@ -1,0 +1,79 @@
+"""``params.yaml``: read by the command line and handed to the stages as arguments."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadPolicy
+
+
+class _Section(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class ReplayParams(_Section):
+    """How arms are asked."""
+
+    k: int = Field(ge=1)
+    time_limit_s: float = Field(gt=0)
+    seed: int
+
+
+class ScoreParams(_Section):
+    """What is measured, and how intervals of means are drawn."""
+
+    measures: tuple[str, ...] = Field(min_length=1, strict=False)
+    confidence: float = Field(gt=0.5, lt=1)
+    resamples: int = Field(ge=1_000)
+    seed: int
+
+
+class CompareParams(_Section):
+    """How deep two rankings are compared."""
+
+    depths: tuple[int, ...] = Field(min_length=1, strict=False)
+    rbo_p: float = Field(gt=0, lt=1)
+
+
+class RaceParams(_Section):
+    """How arms are timed."""
+
+    queries: int = Field(ge=1)
+    k: int = Field(ge=1)
+    warmup: int = Field(ge=0)
+    repetitions: int = Field(ge=1)
+    seed: int
+
+
+class Params(_Section):
+    """The whole file."""
+
+    datasets: tuple[str, ...] = Field(min_length=1, strict=False)
+    arms: tuple[str, ...] = Field(min_length=1, strict=False)
+    policy: str
+    replay: ReplayParams
+    score: ScoreParams
+    compare: CompareParams
+    race: RaceParams
+
+
+def read(path: Path) -> Params:
+    """Read and check the file.
+
+    Raises:
+        BadPolicy: it is missing, no YAML, or a key is unknown, missing or of the wrong type.
+    """
+    try:
+        return Params.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+    except FileNotFoundError:
+        raise BadPolicy(path, "no such file", "Run inside the project's folder") from None
+    except yaml.MarkedYAMLError as exc:
+        line = exc.problem_mark.line + 1 if exc.problem_mark else None
+        raise BadPolicy(path, f"not YAML: {exc.problem}", "Mend the syntax", line) from exc
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        key = ".".join(str(part) for part in first["loc"])
+        raise BadPolicy(path, f"{key}: {first['msg']}", "See docs/params.md") from exc

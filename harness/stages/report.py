@@ -1,0 +1,32 @@
+"""Stage ``report``: the pages that people read, of every data set that was decided."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.files import write_json
+from harness.report.write import Written, write_reports
+from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.gate import read_decision
+from harness.stages.layout import Layout
+
+
+def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Written:
+    """Write the page, its Markdown, the decision and the JUnit file into ``out``.
+
+    ``receipt`` names what the pages were made from, without times, so that it can be tracked.
+
+    Raises:
+        BadFile: a data set was not decided.
+    """
+    reports = []
+    for layout, subject in subjects.items():
+        decisions, decided_at = read_decision(layout)
+        evidence = evidence_of(layout, subject)
+        reports.append(assemble(layout, subject, evidence, decisions, decided_at))
+    written = write_reports(reports, out)
+    made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
+    write_json(receipt, {"pages": sorted(path.name for path in written), "from": made_from})
+    return written

@@ -1,0 +1,82 @@
+"""Stage ``score``: every measure of every arm for every query, and their means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from harness.core.files import write_json
+from harness.core.records import Query
+from harness.core.scores import Estimate, Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import Key, write_scores
+from harness.measures.quality import score as score_run
+from harness.measures.summary import summarise
+from harness.stages.layout import Layout
+from harness.stages.means import Means, as_json
+from harness.stages.params import ScoreParams
+
+FEWEST = 2
+"""An interval needs at least two queries."""
+
+
+def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
+    """Write the values by query, and the means of all queries and of each slice."""
+    data = Prepared.open(layout.data)
+    queries, qrels = data.queries(), data.qrels()
+    asked = [query.query_id for query in queries]
+    found: dict[Key, dict[str, Scores]] = {
+        (arm,): dict(score_run(read_run(layout.run(arm)), qrels, params.measures, asked))
+        for arm in arms
+    }
+    write_scores(layout.per_query, ["arm"], found)
+    by_arm = {arm: found[(arm,)] for arm in arms}
+    means = estimates(by_arm, queries, params)
+    write_json(layout.scores, as_json(means))
+    by_slice = {
+        name: as_json(
+            estimates(
+                {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
+                queries,
+                params,
+            )
+        )
+        for name, ids in slices(queries).items()
+    }
+    write_json(layout.slices, by_slice)
+    return means
+
+
+def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
+    """Query ids by slice, slices in byte order."""
+    found: dict[str, set[str]] = {}
+    for query in queries:
+        for name in query.slices:
+            found.setdefault(name, set()).add(query.query_id)
+    return {name: frozenset(found[name]) for name in sorted(found)}
+
+
+def intents(queries: Iterable[Query]) -> dict[str, str]:
+    """Intent by query id, where one is named."""
+    return {query.query_id: query.intent for query in queries if query.intent is not None}
+
+
+def estimates(
+    scores: Mapping[str, Mapping[str, Scores]], queries: Sequence[Query], params: ScoreParams
+) -> dict[str, dict[str, Estimate]]:
+    """Mean with interval of each measure that has a value for two queries or more."""
+    together = intents(queries)
+    return {
+        arm: {
+            measure: summarise(
+                found,
+                confidence=params.confidence,
+                resamples=params.resamples,
+                seed=params.seed,
+                intents=together,
+            )
+            for measure, found in by_measure.items()
+            if len(found.query_ids) >= FEWEST
+        }
+        for arm, by_measure in scores.items()
+    }
