@@ -55,7 +55,7 @@ class Card:
     tone: Tone
     answer: str
     because: tuple[GateRow, ...]
-    """The first gates that stand in the way, failures first."""
+    """The first gates that it rests on: those that stand in the way, failures first, or all."""
     unnamed: int
     """How many more there are."""
     counts: str
@@ -99,16 +99,7 @@ def answer(decision: StepDecision) -> str:
 def counts(decision: StepDecision) -> str:
     """Count the findings by verdict, leaving out what there is none of."""
     said = [finding.verdict for finding in decision.findings]
-    words = {
-        Verdict.PASS: ("passes", "pass"),
-        Verdict.FAIL: ("fails", "fail"),
-        Verdict.INCONCLUSIVE: ("is inconclusive", "are inconclusive"),
-    }
-    parts = [
-        f"{said.count(verdict)} {one if said.count(verdict) == 1 else many}"
-        for verdict, (one, many) in words.items()
-        if verdict in said
-    ]
+    parts = [f"{said.count(verdict)} {verdict}" for verdict in Verdict if verdict in said]
     gates = f"{len(said)} gate{'' if len(said) == 1 else 's'}"
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
@@ -174,7 +165,7 @@ def effect(report: ReportInput, name: str) -> str:
 
 def card(report: ReportInput, decision: StepDecision) -> Card:
     """Put one step's decision onto the first screen."""
-    blocking = decision.blocking
+    reasons = decision.blocking or decision.findings
     return Card(
         step=decision.step,
         control=decision.control,
@@ -183,8 +174,8 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         outcome=decision.outcome,
         tone=tone(decision),
         answer=answer(decision),
-        because=tuple(gate_row(finding) for finding in blocking[:REASONS]),
-        unnamed=max(0, len(blocking) - REASONS),
+        because=tuple(gate_row(finding) for finding in reasons[:REASONS]),
+        unnamed=max(0, len(reasons) - REASONS),
         counts=counts(decision),
         effect=effect(report, decision.step),
     )

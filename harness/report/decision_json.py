@@ -22,7 +22,7 @@ from harness.core.scores import Estimate
 from harness.report.inputs import Latency, ReportInput
 from harness.report.plain import printable
 from harness.report.rounding import for_json
-from harness.report.tables import is_verified
+from harness.report.tables import is_verified, trusted_ratios
 
 SCHEMA_VERSION = "1.0"
 SCHEMA = Path(__file__).with_name("decision.schema.json")
@@ -120,10 +120,11 @@ def _comparison(report: ReportInput, name: str, found: Evidence) -> Json:
     }
 
 
-def _latency(found: Latency | None) -> Json | None:
+def _latency(report: ReportInput, found: Latency | None) -> Json | None:
     if found is None:
         return None
     shown = {arm: row for arm, row in found.percentiles.items() if is_verified(found, arm)}
+    ratios = trusted_ratios(report, found)
     return {
         "timed": True,
         "unit": "ns",
@@ -131,7 +132,7 @@ def _latency(found: Latency | None) -> Json | None:
         "raced_at": found.race.raced_at,
         "verified": dict(found.race.verified),
         "percentiles": {arm: _estimates(row) for arm, row in shown.items()},
-        "ratios": {name: _estimates(row) for name, row in found.ratios.items()},
+        "ratios": {name: _estimates(row) for name, row in ratios.items()},
         "twins": {arm: _estimates(row) for arm, row in found.twins.items()},
     }
 
@@ -180,7 +181,7 @@ def _dataset(report: ReportInput) -> Json:
             "means": {arm: _estimates(row) for arm, row in report.means.items()},
             "slices": slices,
         },
-        "latency": _latency(report.latency),
+        "latency": _latency(report, report.latency),
         "provenance": _provenance(report),
     }
 

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence
@@ -51,7 +51,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
     height = 0.34 * len(findings) + 0.72
 
     def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.27, 0.36 / height, 0.38, 1 - 0.66 / height))
+        axes = figure.add_axes((0.25, 0.36 / height, 0.46, 1 - 0.66 / height))
         axes.axvline(0, color=INK, linewidth=1)
         axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
         for at, found in enumerate(findings):
@@ -59,7 +59,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
             axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
             _gate(axes, at, found, colour)
             said = found.verdict.value
-            axes.text(1.62, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
+            axes.text(1.56, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
         axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
         axes.set_yticks(range(len(findings)), [label(found.gate) for found in findings])
         axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
@@ -73,10 +73,15 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
 def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
     estimate, limit = found.estimate, found.limit
     if estimate is None or not math.isfinite(estimate.value):
-        axes.text(1.14, at, "nothing to measure", va="center", color=MUTED, fontsize=8.5)
+        axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
         return
     axes.text(
-        1.14, at, in_unit(estimate.value, found.unit)[:14], va="center", color=INK, fontsize=8.5
+        1.14,
+        at,
+        in_unit(estimate.value, found.unit if found.unit == "ns" else ""),
+        va="center",
+        color=INK,
+        fontsize=8.5,
     )
     if limit is None:
         axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
@@ -92,7 +97,7 @@ def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
 def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str | None:
     """Draw the difference of every query, sorted, with the mean and its interval."""
     ordered = np.sort(pairs.difference)
-    if not len(ordered):
+    if not ordered.any():
         return None
     edges = np.arange(len(ordered) + 1, dtype=np.float64)
 
@@ -104,7 +109,7 @@ def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str 
         axes.axhline(0, color=INK, linewidth=0.8)
         if found is not None:
             low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
-            axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0)
+            axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
             axes.axhline(found.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
             axes.set_title(f"mean {signed(found.value)} {interval(found)}")
         axes.set_xlim(0, len(ordered))
@@ -144,15 +149,16 @@ def latency_curves(name: str, latency: Latency) -> str | None:
             for mark, marker in MARKS:
                 time = float(np.quantile(race.elapsed_ns[arm] / NS_PER_MS, mark))
                 axes.plot([time], [mark], marker, color=colour, markersize=4.5)
-            y = 0.95 - 0.09 * at
+            y = 0.96 - 0.075 * at
             axes.text(1.04, y, "●", color=colour, transform=axes.transAxes, va="center")
             axes.text(1.08, y, label(arm), transform=axes.transAxes, va="center")
-        notes = ("○ p50  □ p95  ◇ p99", "dashed: the same arm again")
+        notes = ("○ p50  □ p95  ◇ p99", "dashed: A/A twin")
         for at, note in enumerate(notes):
             axes.text(1.04, 0.10 - 0.08 * at, note, transform=axes.transAxes, color=MUTED)
         axes.set_xscale("log")
+        axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
-        axes.xaxis.set_minor_formatter(FuncFormatter(lambda _, __: ""))
+        axes.xaxis.set_minor_locator(NullLocator())
         axes.set(ylim=(0, 1.02), xlabel="milliseconds per query (log scale)")
         axes.set_ylabel("share of answers within")
 

@@ -102,7 +102,7 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield ""
     else:
         yield from _table(tables.percentiles(report.latency), 4)
-        yield from _table(tables.ratios(report.latency), 4)
+        yield from _table(tables.ratios(report, report.latency), 4)
     yield from _worst(report)
     yield "### Provenance"
     yield ""

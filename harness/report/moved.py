@@ -33,7 +33,7 @@ class Shown:
     grade: int | None
     """None where nobody judged it."""
     move: str
-    """Against the other arm's rank: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
+    """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
 
 
 @dataclass(frozen=True, slots=True)

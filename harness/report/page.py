@@ -182,7 +182,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         slices=_markup(slices),
         comparisons=_comparisons(report, prefix),
         percentiles=tables.percentiles(latency) if latency else None,
-        ratios=tables.ratios(latency) if latency else None,
+        ratios=tables.ratios(report, latency) if latency else None,
         curves=_markup(curves),
         machine=latency.race.machine if latency else "",
         provenance=tables.provenance(report),

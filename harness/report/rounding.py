@@ -79,11 +79,12 @@ def in_unit(value: float | None, unit: str) -> str:
 
 def share(part: int, whole: int) -> str:
     """Write ``part`` of ``whole`` as a percentage; words where there is no whole."""
-    return f"{100 * part / whole:.0f} %" if whole else UNDEFINED
+    return f"{100 * part / whole:.1f} %" if whole else UNDEFINED
 
 
 def for_json(value: float | None) -> float | None:
     """Cut to ``JSON_DIGITS`` significant digits; None where there is no finite number."""
     if value is None or not math.isfinite(value):
         return None
-    return float(f"{value:.{JSON_DIGITS}g}")
+    cut = float(f"{value:.{JSON_DIGITS}g}")
+    return cut if math.isfinite(cut) else value

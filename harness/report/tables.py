@@ -175,19 +175,36 @@ def percentiles(latency: Latency) -> Table:
     return Table("Milliseconds per query", ("arm", *names), tuple(rows))
 
 
-def ratios(latency: Latency) -> Table:
+def trusted_ratios(report: ReportInput, latency: Latency) -> Mapping[str, Mapping[str, Estimate]]:
+    """Keep the ratios of comparisons whose arms were both verified; silence is a no."""
+    found = {}
+    for name, row in latency.ratios.items():
+        of = report.evidence.get(name)
+        if of and all(is_verified(latency, side.arm) for side in (of.control, of.candidate)):
+            found[name] = row
+    return found
+
+
+def ratios(report: ReportInput, latency: Latency) -> Table:
     """Show candidate / control of each comparison, and each arm against itself."""
+    trusted = trusted_ratios(report, latency)
     rows_of = {
-        **dict(latency.ratios),
+        **{name: trusted.get(name) for name in latency.ratios},
         **{f"{arm} against itself (A/A)": row for arm, row in latency.twins.items()},
     }
-    names = tuple(dict.fromkeys(name for row in rows_of.values() for name in row))
+    names = tuple(dict.fromkeys(name for row in rows_of.values() if row for name in row))
 
     def cell(found: Estimate | None) -> Cell:
         return Cell(number(found.value), interval(found)) if found else Cell(NOT_MEASURED)
 
-    rows = tuple((Cell(k), *(cell(row.get(name)) for name in names)) for k, row in rows_of.items())
-    return Table("Time of candidate / control", ("comparison", *names), rows)
+    rows: list[tuple[Cell, ...]] = []
+    for name, row in rows_of.items():
+        if row is None:
+            why = "not shown: an arm's rankings in the race were not those of its run"
+            rows.append((Cell(name, why), *(Cell("not shown") for _ in names)))
+        else:
+            rows.append((Cell(name), *(cell(row.get(ratio)) for ratio in names)))
+    return Table("Time of candidate / control", ("comparison", *names), tuple(rows))
 
 
 def is_verified(latency: Latency, arm: str) -> bool:

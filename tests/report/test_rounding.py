@@ -1,0 +1,94 @@
+"""Numbers as people read them."""
+
+from __future__ import annotations
+
+import json
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.scores import Estimate
+from harness.report import rounding
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "0"),
+        (-0.0, "0"),
+        (0.41237, "0.4124"),
+        (-0.02, "\N{MINUS SIGN}0.0200"),
+        (0.00001, "1.0e\N{MINUS SIGN}05"),
+        (1.23456, "1.235"),
+        (12345.6, "12,345.6"),
+        (NAN, "not defined"),
+        (INF, "not defined"),
+        (None, "not defined"),
+    ],
+)
+def test_numbers(value: float | None, text: str) -> None:
+    assert rounding.number(value) == text
+
+
+def test_only_gains_carry_a_plus() -> None:
+    assert rounding.signed(0.5) == "+0.5000"
+    assert rounding.signed(0.0) == "0"
+    assert rounding.signed(-0.5) == "\N{MINUS SIGN}0.5000"
+    assert rounding.signed(NAN) == "not defined"
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (523_456.0, "0.523"),
+        (1.0e6, "1.00"),
+        (12_345_678.0, "12.3"),
+        (1.5e9, "1,500"),
+        (NAN, "not defined"),
+    ],
+)
+def test_times_are_milliseconds(value: float, text: str) -> None:
+    assert rounding.milliseconds(value) == text
+
+
+def test_p_values_are_never_zero() -> None:
+    assert rounding.p_value(0.0) == "< 0.0001"
+    assert rounding.p_value(0.05) == "0.0500"
+    assert rounding.p_value(None) == ""
+
+
+def test_an_infinite_end_is_named() -> None:
+    assert rounding.interval(Estimate(1.0, 0.5, INF, 3)) == "[0.5000, unbounded]"
+    assert rounding.interval_ms(Estimate(1e6, 5e5, INF, 3)) == "[0.500, unbounded]"
+
+
+def test_values_carry_their_unit() -> None:
+    assert rounding.in_unit(2e6, "ns") == "2.00 ms"
+    assert rounding.in_unit(0.5, "ratio") == "0.5000 ratio"
+    assert rounding.in_unit(0.5, "") == "0.5000"
+    assert rounding.in_unit(None, "ratio") == "not defined"
+
+
+def test_a_share_of_nothing_is_words() -> None:
+    assert rounding.share(1, 40) == "2.5 %"
+    assert rounding.share(0, 0) == "not defined"
+
+
+@given(st.floats())
+def test_json_takes_every_number(value: float) -> None:
+    found = rounding.for_json(value)
+    json.dumps(found, allow_nan=False)
+    assert (found is None) == (not math.isfinite(value))
+    if found is not None:
+        assert found == pytest.approx(value, rel=1e-9)
+
+
+@given(st.floats())
+def test_no_number_reads_nan_or_inf(value: float) -> None:
+    shown = rounding.number(value) + rounding.signed(value) + rounding.milliseconds(value)
+    assert "nan" not in shown
+    assert "inf" not in shown.replace("not defined", "")
