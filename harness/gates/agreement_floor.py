@@ -1,0 +1,79 @@
+"""Both arms must show much the same documents."""
+
+from __future__ import annotations
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding, Verdict
+from harness.gates.base.classes import class_of
+from harness.gates.base.queries import SampleSettings, checked, clusters, in_slice, too_few
+from harness.gates.base.rules import Rules, Share, above, plain
+from harness.stats.bootstrap import bca
+from harness.stats.power import queries_needed
+
+
+class Settings(SampleSettings):
+    """The mean of an agreement measure must lie above ``floor``."""
+
+    floor: Share
+
+    @property
+    def bound(self) -> str:
+        return f"mean {self.where} above {self.floor:g}"
+
+    @property
+    def limit(self) -> float:
+        return self.floor
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the interval of the mean lies above the floor.
+
+    The control's agreement with itself stands beside it. Where that is below the floor too, a
+    candidate cannot be blamed, and a FAIL is INCONCLUSIVE.
+
+    Raises:
+        EvidenceError: the measure is missing or NaN, or a query that was skipped has a value.
+    """
+    class_of(evidence)
+    scores, noise = (
+        in_slice(checked(agreement.scores, settings.measure, owner), evidence, settings.slice)
+        for agreement, owner in ((evidence.agreement, "agreement"), (evidence.noise, "noise"))
+    )
+    left_out = "".join(
+        f"; {len(ids)} undefined ({why})" for why, ids in sorted(scores.undefined.items()) if ids
+    )
+    if thin := too_few(name, settings, scores.query_ids, evidence, left_out):
+        return thin
+    groups = clusters(scores.query_ids, evidence)
+    estimate = bca(
+        scores.values,
+        confidence=rules.confidence,
+        resamples=rules.resamples,
+        seed=rules.seed,
+        clusters=groups,
+    )
+    needed = queries_needed(
+        scores.values,
+        bound=settings.floor,
+        confidence=rules.confidence,
+        power=rules.power,
+        clusters=groups,
+    )
+    verdict = above(estimate, settings.floor)
+    settle = (
+        "no number of queries: the mean seen is the floor itself"
+        if needed is None
+        else f"about {max(needed, estimate.n + 1)} queries (now {estimate.n})"
+    )
+    itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
+    if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < settings.floor):
+        verdict = Verdict.INCONCLUSIVE
+        settle = "a control that agrees with itself: find out why two replays of it differ"
+    return settings.finding(
+        name,
+        verdict,
+        f"mean {settings.where} {plain(estimate)} over {estimate.n} queries,"
+        f" control against itself {itself}{left_out}",
+        estimate=estimate,
+        settle=settle,
+    )

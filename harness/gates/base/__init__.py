@@ -1,0 +1,1 @@
+"""What the rules share; no rule is in here."""

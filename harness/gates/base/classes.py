@@ -1,0 +1,52 @@
+"""Queries that were compared and queries that were not; the latter are never taken for equal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from harness.agreement.classes import UNCOMPARED, Class
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Agreement, Evidence
+from harness.core.run import Status
+from harness.gates.base.rules import some
+
+COMPARED = frozenset(Class) - UNCOMPARED
+
+
+def class_of(evidence: Evidence) -> Mapping[str, str]:
+    """Class of each query that was tried (method, section 3).
+
+    Raises:
+        EvidenceError: a query has two classes or an unknown one, or counts as compared although
+            an arm did not answer it, or has an agreement although it was not compared.
+    """
+    agreement = evidence.agreement
+    found = dict(zip(agreement.query_ids, agreement.classes, strict=True))
+    if len(found) != len(agreement.query_ids):
+        raise EvidenceError("a query was compared twice; compare the two runs once more")
+    unknown = set(found.values()) - frozenset(Class)
+    if unknown:
+        raise EvidenceError(f"no such class of agreement: {some(tuple(sorted(unknown)))}")
+    for run in (evidence.control.run, evidence.candidate.run):
+        silent = tuple(
+            query_id
+            for query_id, status in zip(run.query_ids, run.status, strict=True)
+            if status != Status.ANSWERED and found.get(query_id) in COMPARED
+        )
+        if silent:
+            raise EvidenceError(
+                f"{run.arm} did not answer {len(silent)} queries that count as compared"
+                f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
+            )
+    _no_values_without_comparison(agreement, found)
+    return found
+
+
+def _no_values_without_comparison(agreement: Agreement, found: Mapping[str, str]) -> None:
+    for name, scores in agreement.scores.items():
+        wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
+        if wrong:
+            raise EvidenceError(
+                f"{len(wrong)} queries have a {name} and were never compared ({some(wrong)});"
+                " a skipped comparison is not an equal one: compare the runs once more"
+            )

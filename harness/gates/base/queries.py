@@ -1,0 +1,112 @@
+"""Which queries a gate looks at, and how many of them are independent."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence, Side
+from harness.core.gate import Finding
+from harness.core.scores import Scores
+from harness.gates.base.rules import GateSettings, MinQueries, some
+
+
+class SampleSettings(GateSettings):
+    """A gate on the mean of one measure over the query set or one slice of it."""
+
+    measure: str
+    """As ir-measures writes it, e.g. ``nDCG@10``; or an agreement, e.g. ``Jaccard@50``."""
+    slice: str | None = None
+    """Only queries of this slice; absent for the whole query set."""
+    min_queries: MinQueries
+
+    @property
+    def unit(self) -> str:
+        return self.measure
+
+    @property
+    def where(self) -> str:
+        """The measure and its slice, in words."""
+        return self.measure if self.slice is None else f"{self.measure} on slice {self.slice}"
+
+
+def scores_of(side: Side, measure: str) -> Scores:
+    """Scores of one arm.
+
+    Raises:
+        EvidenceError: the arm was not scored by ``measure``.
+    """
+    return checked(side.scores, measure, side.arm)
+
+
+def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
+    """Scores by name, all of them numbers.
+
+    Raises:
+        EvidenceError: there are none of that name, or one is NaN or infinite.
+    """
+    if measure not in scores:
+        raise EvidenceError(
+            f"{owner} has no {measure}, only {', '.join(sorted(scores)) or 'nothing'};"
+            f" add {measure} to the measures and score again"
+        )
+    found = scores[measure]
+    broken = tuple(
+        q for q, fine in zip(found.query_ids, np.isfinite(found.values), strict=True) if not fine
+    )
+    if broken:
+        raise EvidenceError(
+            f"{owner}: {measure} is NaN or infinite for {len(broken)} queries ({some(broken)});"
+            " a query without a value belongs among the undefined ones"
+        )
+    return found
+
+
+def in_slice(scores: Scores, evidence: Evidence, name: str | None) -> Scores:
+    """Keep the queries of slice ``name``; all where it is None, none where nobody has it."""
+    return scores if name is None else scores.only(evidence.slices.get(name, frozenset()))
+
+
+def clusters(query_ids: Sequence[str], evidence: Evidence) -> NDArray[np.int64] | None:
+    """Code of each query's intent, shape (queries,); None where no two queries share one.
+
+    A query without an intent is a cluster of its own.
+    """
+    labels = [
+        f"intent {evidence.intents[q]}" if q in evidence.intents else f"query {q}"
+        for q in query_ids
+    ]
+    code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
+    if len(code) == len(labels):
+        return None
+    return np.array([code[label] for label in labels], dtype=np.int64)
+
+
+def too_few(
+    gate: str,
+    settings: SampleSettings,
+    query_ids: Sequence[str],
+    evidence: Evidence,
+    missing: str = "",
+) -> Finding | None:
+    """INCONCLUSIVE where the independent queries are fewer than the policy asks for."""
+    groups = clusters(query_ids, evidence)
+    units = len(query_ids) if groups is None else int(groups.max()) + 1
+    if units >= settings.min_queries:
+        return None
+    if settings.slice is not None and settings.slice not in evidence.slices:
+        return settings.undecided(
+            gate,
+            f"no query of {evidence.dataset} is of slice {settings.slice}",
+            f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'there is none'}",
+        )
+    of = "" if groups is None else f" ({len(query_ids)} queries of {units} intents)"
+    return settings.undecided(
+        gate,
+        f"{settings.where} is known for {units} independent queries{of}, fewer than the"
+        f" {settings.min_queries} that the policy asks for{missing}",
+        f"judge {settings.min_queries - units} more independent queries",
+    )

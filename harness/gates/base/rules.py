@@ -1,0 +1,127 @@
+"""What every rule is given, and how it says what it found."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass
+from typing import Annotated, ClassVar
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.gate import Finding, Verdict
+from harness.core.scores import Estimate
+
+Share = Annotated[float, Field(gt=0, lt=1)]
+"""A bound between 0 and 1, neither of them."""
+MinQueries = Annotated[int, Field(ge=2)]
+"""Fewest independent queries that a gate may be judged on; one has no spread."""
+TOUCH = 1e-12
+"""An end of an interval as near as this to the bound lies on it, rounding aside."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """How sure a gate must be; from the policy, never from code."""
+
+    confidence: float
+    """Of the two-sided intervals, e.g. 0.95."""
+    resamples: int
+    """Of bootstrap and randomization."""
+    seed: int
+    power: float
+    """With which a number of queries "would settle" an INCONCLUSIVE, e.g. 0.8."""
+
+
+class GateSettings(BaseModel, ABC):
+    """What a policy writes for one gate; every key is explicit and an unknown key an error."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+    timed: ClassVar[bool] = False
+
+    @property
+    @abstractmethod
+    def bound(self) -> str:
+        """The bound in words and numbers."""
+
+    @property
+    def limit(self) -> float | None:
+        """The bound on the estimate's scale; None where there is no number."""
+        return None
+
+    @property
+    @abstractmethod
+    def unit(self) -> str:
+        """What is measured."""
+
+    def finding(
+        self,
+        gate: str,
+        verdict: Verdict,
+        reason: str,
+        *,
+        estimate: Estimate | None = None,
+        settle: str = "",
+        p_value: float | None = None,
+    ) -> Finding:
+        """Give a finding under this gate's bound; the rule is the module of the settings."""
+        return Finding(
+            gate=gate,
+            rule=type(self).__module__.rpartition(".")[2],
+            verdict=verdict,
+            reason=reason,
+            bound=self.bound,
+            estimate=estimate,
+            limit=self.limit,
+            unit=self.unit,
+            settle=settle if verdict is Verdict.INCONCLUSIVE else "",
+            p_value=p_value,
+            timed=self.timed,
+        )
+
+    def undecided(
+        self, gate: str, reason: str, settle: str, *, estimate: Estimate | None = None
+    ) -> Finding:
+        """Give an INCONCLUSIVE finding and what would settle it."""
+        return self.finding(gate, Verdict.INCONCLUSIVE, reason, estimate=estimate, settle=settle)
+
+
+def above(estimate: Estimate, bound: float) -> Verdict:
+    """PASS where the whole interval lies above ``bound``, FAIL where it lies below (section 4).
+
+    Here as in the other two, NaN compares as false and so never passes.
+    """
+    if estimate.low > bound + TOUCH:
+        return Verdict.PASS
+    return Verdict.FAIL if estimate.high < bound - TOUCH else Verdict.INCONCLUSIVE
+
+
+def below(estimate: Estimate, bound: float) -> Verdict:
+    """PASS where the whole interval lies below ``bound``, FAIL where it lies above."""
+    if estimate.high < bound - TOUCH:
+        return Verdict.PASS
+    return Verdict.FAIL if estimate.low > bound + TOUCH else Verdict.INCONCLUSIVE
+
+
+def within(estimate: Estimate, bound: float) -> Verdict:
+    """PASS where the interval lies inside (-bound, bound), FAIL where it lies wholly outside."""
+    inner, outer = bound - TOUCH, bound + TOUCH
+    if -inner < estimate.low and estimate.high < inner:
+        return Verdict.PASS
+    outside = estimate.low > outer or estimate.high < -outer
+    return Verdict.FAIL if outside else Verdict.INCONCLUSIVE
+
+
+def signed(estimate: Estimate) -> str:
+    """Write a difference with its interval."""
+    return f"{estimate.value:+.4f} [{estimate.low:+.4f}, {estimate.high:+.4f}]"
+
+
+def plain(estimate: Estimate) -> str:
+    """Write a level with its interval."""
+    return f"{estimate.value:.4f} [{estimate.low:.4f}, {estimate.high:.4f}]"
+
+
+def some(ids: tuple[str, ...]) -> str:
+    """Name the first few of many ids."""
+    first = 3
+    return ", ".join(ids[:first]) + (", ..." if len(ids) > first else "")

@@ -1,0 +1,57 @@
+"""The verdict on how often something bad happens, in each arm."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.core.evidence import Side
+from harness.core.gate import Finding, Verdict
+from harness.core.scores import Estimate
+from harness.gates.base.rules import GateSettings, Rules, Share, below, plain
+from harness.stats.proportion import share, size_for
+
+
+class ShareSettings(GateSettings):
+    """A share of the queries of each arm must lie below ``max_share``."""
+
+    max_share: Share
+
+    @property
+    def limit(self) -> float:
+        return self.max_share
+
+    @property
+    def unit(self) -> str:
+        return "share"
+
+
+def judge_shares(
+    gate: str,
+    settings: ShareSettings,
+    counts: Sequence[tuple[Side, int, str]],
+    rules: Rules,
+) -> Finding:
+    """Judge both arms by the exact interval of their shares; the candidate's is the estimate.
+
+    ``counts`` gives control and candidate, how many of its queries were bad, and what they were
+    in words. One arm above the bound fails the gate; both must be surely below it to pass.
+    """
+    if any(not len(side.run) for side, _, _ in counts):
+        return settings.undecided(gate, "no query was asked", "replay both arms on a query set")
+    estimates: list[Estimate] = []
+    said: list[str] = []
+    for side, count, what in counts:
+        found = share(count, len(side.run), confidence=rules.confidence)
+        estimates.append(found)
+        said.append(f"{side.arm}: {count} of {len(side.run)} {what}, share {plain(found)}")
+    verdicts = {below(found, settings.max_share) for found in estimates}
+    verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
+    worst = max(count for _, count, _ in counts)
+    needed = size_for(worst, ceiling=settings.max_share, confidence=rules.confidence)
+    return settings.finding(
+        gate,
+        verdict,
+        "; ".join(reversed(said)),
+        estimate=estimates[-1],
+        settle=f"{needed} queries, if no more of them go wrong than the {worst} seen",
+    )

@@ -1,0 +1,29 @@
+"""Few queries may be shown a document twice."""
+
+from __future__ import annotations
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.gates.base.rules import Rules
+from harness.gates.base.shares import ShareSettings, judge_shares
+
+
+class Settings(ShareSettings):
+    """The share of queries with a repeated hit must lie below ``max_share``."""
+
+    @property
+    def bound(self) -> str:
+        return f"fewer than {self.max_share:.2%} of the queries are shown a document twice"
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where repeated hits are surely rare in both arms; they earned nothing anyway."""
+    counts = [
+        (
+            side,
+            int((side.run.duplicates > 0).sum()),
+            f"were shown a document twice ({int(side.run.duplicates.sum())} hits)",
+        )
+        for side in (evidence.control, evidence.candidate)
+    ]
+    return judge_shares(name, settings, counts, rules)

@@ -1,0 +1,56 @@
+"""Few queries may fail, time out or go unasked, in the candidate and in the control."""
+
+from __future__ import annotations
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence, Side
+from harness.core.gate import Finding
+from harness.core.run import Status
+from harness.gates.base.rules import Rules, some
+from harness.gates.base.shares import ShareSettings, judge_shares
+
+
+class Settings(ShareSettings):
+    """The share of queries that were not answered must lie below ``max_share``."""
+
+    @property
+    def bound(self) -> str:
+        return f"fewer than {self.max_share:.2%} of the queries go unanswered, in each arm"
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where both arms surely answer; an empty answer is an answer.
+
+    Raises:
+        EvidenceError: a run takes an error for an empty answer, or the reverse.
+    """
+    counts = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
+    return judge_shares(name, settings, counts, rules)
+
+
+def _unanswered(side: Side) -> tuple[int, str]:
+    """Count the queries without an answer, and say how they ended."""
+    run = side.run
+    answered = run.status == Status.ANSWERED
+    wrong = tuple(
+        query_id
+        for query_id, fine, error, hits in zip(
+            run.query_ids, answered, run.errors, run.lengths, strict=True
+        )
+        if (error if fine else hits)
+    )
+    if wrong:
+        raise EvidenceError(
+            f"{run.arm}: {len(wrong)} queries ({some(wrong)}) were answered with an error, or"
+            " failed with hits; an error is not an empty answer: replay the arm"
+        )
+    ways = [
+        (run.count(status), word)
+        for status, word in (
+            (Status.FAILED, "failed"),
+            (Status.TIMED_OUT, "timed out"),
+            (Status.NOT_ASKED, "were not asked"),
+        )
+    ]
+    said = ", ".join(f"{count} {word}" for count, word in ways if count)
+    return int((~answered).sum()), f"went unanswered ({said})" if said else "went unanswered"

@@ -1,0 +1,51 @@
+"""The candidate may not take many times as long as the control, in one race."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.gates.base.rules import Rules, below, plain
+from harness.gates.base.timing import TimedSettings, ratio, ready
+
+
+class Settings(TimedSettings):
+    """A percentile (or the mean) of the candidate over the control's, below ``max_ratio``."""
+
+    max_ratio: Annotated[float, Field(gt=0)]
+
+    @property
+    def bound(self) -> str:
+        return f"takes less than {self.max_ratio:g} times the control's {self.percent} time"
+
+    @property
+    def limit(self) -> float:
+        return self.max_ratio
+
+    @property
+    def unit(self) -> str:
+        return "ratio"
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the whole interval of the ratio lies below the bound (method, section 5).
+
+    Raises:
+        EvidenceError: a time is not above 0, or the arms were not asked alike.
+    """
+    race = ready(name, settings, evidence, rules)
+    if isinstance(race, Finding):
+        return race
+    candidate, control = evidence.candidate.arm, evidence.control.arm
+    found = ratio(race, settings.percent, candidate=candidate, control=control, rules=rules)
+    return settings.finding(
+        name,
+        below(found, settings.max_ratio),
+        f"{settings.percent} time of {candidate} over {control} {plain(found)},"
+        f" {len(race.query_ids)} queries on {race.machine}",
+        estimate=found,
+        settle=f"more than {len(race.query_ids)} queries or a quieter machine in: harness race",
+    )

@@ -1,0 +1,31 @@
+"""The candidate may not lose more than a margin of a measure."""
+
+from __future__ import annotations
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.gates.base.paired import judge_above
+from harness.gates.base.queries import SampleSettings
+from harness.gates.base.rules import Rules, Share
+
+
+class Settings(SampleSettings):
+    """The mean of candidate - control must lie above -``margin``."""
+
+    margin: Share
+
+    @property
+    def bound(self) -> str:
+        return f"loses less than {self.margin:g} of {self.where}"
+
+    @property
+    def limit(self) -> float:
+        return -self.margin
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where even the low end of the interval loses less than the margin.
+
+    The p-value beside it is of "the loss is the margin", against "it is smaller".
+    """
+    return judge_above(name, settings, evidence, rules, limit=settings.limit, versus=None)

@@ -1,0 +1,40 @@
+"""The candidate must gain more than a margin of a measure."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import Field
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.gates.base.paired import judge_above
+from harness.gates.base.queries import SampleSettings
+from harness.gates.base.rules import Rules
+
+
+class Settings(SampleSettings):
+    """The mean of candidate - control must lie above ``margin``, which may be 0."""
+
+    margin: Annotated[float, Field(ge=0, lt=1)]
+    versus: str | None = None
+    """Another arm to be compared with instead of the control."""
+
+    @property
+    def bound(self) -> str:
+        over = "the control" if self.versus is None else self.versus
+        return f"gains more than {self.margin:g} of {self.where} over {over}"
+
+    @property
+    def limit(self) -> float:
+        return self.margin
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where even the low end of the interval gains more than the margin.
+
+    The p-value beside it is of "the gain is the margin", against "it is greater".
+    """
+    return judge_above(
+        name, settings, evidence, rules, limit=settings.limit, versus=settings.versus
+    )

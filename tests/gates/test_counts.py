@@ -1,0 +1,282 @@
+"""failure_rate, duplicates, coverage, agreement_floor and identity."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.engine import Hit
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence
+from harness.core.gate import Verdict
+from harness.core.run import Row, Run, Status
+from tests.gates import build
+
+FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
+
+
+def failing(new: int, old: int = 0, count: int = 1_000, how: Status = Status.FAILED) -> Evidence:
+    evidence = build.evidence(count)
+    names = build.ids(count)
+    return replace(
+        evidence,
+        control=replace(
+            evidence.control, run=build.run("old", names, dict.fromkeys(names[:old], how))
+        ),
+        candidate=replace(
+            evidence.candidate, run=build.run("new", names, dict.fromkeys(names[:new], how))
+        ),
+    )
+
+
+@pytest.mark.parametrize("how", [Status.FAILED, Status.TIMED_OUT, Status.NOT_ASKED])
+@pytest.mark.parametrize(
+    ("new", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
+)
+def test_failure_rate(how: Status, new: int, verdict: Verdict) -> None:
+    finding = build.judge("failure_rate", failing(new, how=how), max_share=0.01)
+    assert finding.verdict is verdict
+    assert finding.estimate is not None
+    assert finding.estimate.value == new / 1_000
+
+
+def test_failures_of_the_control_are_named_and_count() -> None:
+    finding = build.judge("failure_rate", failing(0, old=40), max_share=0.01)
+    assert finding.verdict is Verdict.FAIL
+    assert "old: 40 of 1000 went unanswered (40 failed)" in finding.reason
+
+
+def test_no_failure_among_few_proves_little_and_says_how_many_would() -> None:
+    finding = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.settle.startswith("368 queries")
+
+
+def test_an_empty_answer_is_no_failure() -> None:
+    evidence = build.evidence(1_000)
+    rows = [Row(q, Status.ANSWERED, (), "f") for q in build.ids(1_000)]
+    nothing = replace(evidence.candidate, run=Run.of("new", rows))
+    finding = build.judge("failure_rate", replace(evidence, candidate=nothing), max_share=0.01)
+    assert finding.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize(
+    "row",
+    [
+        Row("q1", Status.ANSWERED, (), "f", error="no such table"),
+        Row("q1", Status.FAILED, (Hit("d1", 1.0, 1.0),), "f", error="late"),
+    ],
+)
+def test_an_error_taken_for_an_answer_is_refused(row: Row) -> None:
+    evidence = build.evidence(1)
+    spoiled = replace(evidence.candidate, run=Run.of("new", [row]))
+    with pytest.raises(EvidenceError, match="an error is not an empty answer"):
+        build.judge("failure_rate", replace(evidence, candidate=spoiled), max_share=0.01)
+
+
+@pytest.mark.parametrize("rule", ["failure_rate", "duplicates"])
+def test_shares_of_no_queries_never_pass(rule: str) -> None:
+    finding = build.judge(rule, build.evidence(0), max_share=0.01)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+@pytest.mark.parametrize(
+    ("doubled", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
+)
+def test_duplicates(doubled: int, verdict: Verdict) -> None:
+    evidence = build.evidence(1_000)
+    hit = Hit("d1", 1.0, 1.0)
+    rows = [
+        Row(q, Status.ANSWERED, (hit, hit) if at < doubled else (hit,), "f")
+        for at, q in enumerate(build.ids(1_000))
+    ]
+    evidence = replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
+    finding = build.judge("duplicates", evidence, max_share=0.01)
+    assert finding.verdict is verdict
+    assert f"new: {doubled} of 1000" in finding.reason
+
+
+def classed(classes: Sequence[str], **changes: object) -> Evidence:
+    count = len(classes)
+    return build.evidence(
+        count, **{"agreement": build.agreement(count, "Jaccard@50", None, classes)} | changes
+    )
+
+
+@pytest.mark.parametrize("why", ["skipped", "stale", "shed"])
+def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
+    finding = build.judge("coverage", classed(["exact"] * 90 + [why] * 10), min_share=0.99)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert f"10 {why}" in finding.reason
+    assert finding.estimate is not None
+    assert finding.estimate.value == 0.9
+
+
+def test_coverage_passes_and_fails() -> None:
+    fine = build.judge("coverage", classed(["exact"] * 99 + ["both_empty"]), min_share=0.99)
+    broken = build.judge("coverage", classed(["exact"] * 90 + ["error"] * 10), min_share=0.99)
+    assert fine.verdict is Verdict.PASS
+    assert broken.verdict is Verdict.FAIL
+
+
+def test_queries_that_nobody_tried_to_compare_count() -> None:
+    evidence = replace(build.evidence(100), agreement=build.agreement(50, "Jaccard@50", None))
+    finding = build.judge("coverage", evidence, min_share=0.99)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "50 never tried" in finding.reason
+
+
+def test_coverage_of_no_queries_never_passes() -> None:
+    finding = build.judge("coverage", build.evidence(0), min_share=0.99)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_query_that_failed_cannot_have_been_compared() -> None:
+    evidence = failing(3, count=100)
+    with pytest.raises(EvidenceError, match="new did not answer 3 queries that count as compared"):
+        build.judge("coverage", evidence, min_share=0.9)
+
+
+@pytest.mark.parametrize("classes", [["exact", "equalish"], ["exact", ""]])
+def test_an_unknown_class_is_refused(classes: Sequence[str]) -> None:
+    with pytest.raises(EvidenceError, match="no such class"):
+        build.judge("coverage", classed(classes), min_share=0.9)
+
+
+def test_a_query_compared_twice_is_refused() -> None:
+    twice = replace(build.agreement(2, "Jaccard@50", None), query_ids=("q0000", "q0000"))
+    with pytest.raises(EvidenceError, match="twice"):
+        build.judge("coverage", replace(build.evidence(1), agreement=twice), min_share=0.9)
+
+
+def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
+    count = 100
+    values = build.shifted(np.full(count, mean), 0.0, spread)
+    return build.evidence(
+        count,
+        agreement=build.agreement(count, "Jaccard@50", values),
+        noise=build.agreement(count, "Jaccard@50", np.full(count, noise)),
+    )
+
+
+@pytest.mark.parametrize(
+    ("mean", "spread", "verdict"),
+    [
+        (0.9, 0.05, Verdict.PASS),
+        (0.7, 0.05, Verdict.FAIL),
+        (0.81, 0.2, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_agreement_floor(mean: float, spread: float, verdict: Verdict) -> None:
+    finding = build.judge("agreement_floor", agreeing(mean, spread), **FLOOR)
+    assert finding.verdict is verdict
+    assert "control against itself 1.0000" in finding.reason
+
+
+def test_a_control_that_differs_from_itself_blames_nobody() -> None:
+    finding = build.judge("agreement_floor", agreeing(0.7, noise=0.75), **FLOOR)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "agrees with itself" in finding.settle
+
+
+def test_undefined_agreement_is_counted_and_never_zero() -> None:
+    evidence = agreeing(0.9)
+    both_empty = build.scores(
+        "Jaccard@50",
+        evidence.agreement.scores["Jaccard@50"].values[:90],
+        {"both_empty": build.ids(100)[90:]},
+    )
+    evidence = replace(
+        evidence, agreement=replace(evidence.agreement, scores={"Jaccard@50": both_empty})
+    )
+    finding = build.judge("agreement_floor", evidence, **FLOOR)
+    assert finding.verdict is Verdict.PASS
+    assert "10 undefined (both_empty)" in finding.reason
+    assert finding.estimate is not None
+    assert finding.estimate.n == 90
+
+
+def test_a_skipped_comparison_with_a_perfect_score_is_refused() -> None:
+    evidence = agreeing(1.0, spread=0.0)
+    skipped = replace(evidence.agreement, classes=("skipped",) * 100)
+    with pytest.raises(EvidenceError, match="a skipped comparison is not an equal one"):
+        build.judge("agreement_floor", replace(evidence, agreement=skipped), **FLOOR)
+
+
+def test_an_agreement_that_is_nan_never_passes() -> None:
+    evidence = agreeing(0.9)
+    evidence.agreement.scores["Jaccard@50"].values[3] = np.nan
+    with pytest.raises(EvidenceError, match="NaN"):
+        build.judge("agreement_floor", evidence, **FLOOR)
+
+
+def test_agreement_of_no_queries_never_passes() -> None:
+    empty = build.agreement(0, "Jaccard@50", np.empty(0))
+    evidence = build.evidence(0, agreement=empty, noise=empty)
+    assert build.judge("agreement_floor", evidence, **FLOOR).verdict is Verdict.INCONCLUSIVE
+
+
+def served(by: Mapping[str, str], count: int = 10) -> Evidence:
+    """Let others serve some of the candidate's answers."""
+    evidence = build.evidence(count)
+    own = evidence.candidate.manifest.fingerprint
+    rows = [
+        Row(q, Status.ANSWERED, (Hit("d1", 1.0, 1.0),), by.get(q, own)) for q in build.ids(count)
+    ]
+    return replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
+
+
+def test_identity_passes_where_each_arm_answered_for_itself() -> None:
+    assert build.judge("identity", served({})).verdict is Verdict.PASS
+
+
+def test_one_answer_of_another_engine_fails() -> None:
+    fallback = build.manifest("old").fingerprint
+    finding = build.judge("identity", served({"q0003": fallback}))
+    assert finding.verdict is Verdict.FAIL
+    assert f"1 of 10 answers of new were served by {fallback[:12]}" in finding.reason
+
+
+def test_an_answer_without_a_name_fails() -> None:
+    finding = build.judge("identity", served({"q0003": ""}))
+    assert finding.verdict is Verdict.FAIL
+    assert "nobody known" in finding.reason
+
+
+def test_both_arms_on_the_same_engine_fail() -> None:
+    evidence = build.evidence(10)
+    alias = replace(
+        evidence.candidate, manifest=evidence.control.manifest, run=evidence.control.run
+    )
+    finding = build.judge("identity", replace(evidence, candidate=alias))
+    assert finding.verdict is Verdict.FAIL
+    assert "old and new are the same engine" in finding.reason
+
+
+def test_a_further_arm_that_is_the_candidate_in_disguise_fails() -> None:
+    evidence = build.evidence(10)
+    disguised = replace(evidence.candidate, arm="hash-hybrid")
+    finding = build.judge("identity", replace(evidence, others={"hash-hybrid": disguised}))
+    assert finding.verdict is Verdict.FAIL
+    assert "new and hash-hybrid are the same engine" in finding.reason
+
+
+def test_arms_over_different_documents_fail() -> None:
+    evidence = build.evidence(10)
+    other = build.manifest("new", corpus="decade")
+    rows = [
+        Row(q, Status.ANSWERED, (Hit("d1", 1.0, 1.0),), other.fingerprint) for q in build.ids(10)
+    ]
+    smaller = replace(evidence.candidate, manifest=other, run=Run.of("new", rows))
+    finding = build.judge("identity", replace(evidence, candidate=smaller))
+    assert finding.verdict is Verdict.FAIL
+    assert "searched other documents" in finding.reason
+
+
+def test_an_arm_that_never_answered_proves_nothing() -> None:
+    finding = build.judge("identity", failing(10, count=10))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "new answered nothing" in finding.reason

@@ -1,0 +1,266 @@
+"""non_inferior, superior, equivalent and judged_guard: verdicts on paired differences."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.errors import EvidenceError, MismatchedQueries
+from harness.core.evidence import Evidence
+from harness.core.gate import Verdict
+from tests.gates import build
+
+NON_INFERIOR = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 20}
+SUPERIOR = {"measure": "nDCG@10", "margin": 0.03, "min_queries": 20}
+EQUIVALENT = {"measure": "nDCG@10", "margin": 0.05, "min_queries": 20}
+GUARD = {"measure": "nDCG@10", "max_gap": 0.1, "min_queries": 20}
+SETTINGS: dict[str, dict[str, object]] = {
+    "non_inferior": NON_INFERIOR,
+    "superior": SUPERIOR,
+    "equivalent": EQUIVALENT,
+    "judged_guard": GUARD,
+}
+
+
+def moved(by: float, *, spread: float = 0.05, count: int = 200) -> Evidence:
+    control = build.levels(count)
+    return build.scored(control, build.shifted(control, by, spread))
+
+
+@pytest.mark.parametrize(
+    ("rule", "by", "spread", "verdict"),
+    [
+        ("non_inferior", 0.0, 0.05, Verdict.PASS),
+        ("non_inferior", -0.05, 0.05, Verdict.FAIL),
+        ("non_inferior", -0.02, 0.05, Verdict.INCONCLUSIVE),
+        ("non_inferior", 0.0, 0.6, Verdict.INCONCLUSIVE),
+        ("superior", 0.06, 0.05, Verdict.PASS),
+        ("superior", 0.0, 0.05, Verdict.FAIL),
+        ("superior", 0.03, 0.05, Verdict.INCONCLUSIVE),
+        ("equivalent", 0.0, 0.05, Verdict.PASS),
+        ("equivalent", 0.2, 0.05, Verdict.FAIL),
+        ("equivalent", -0.2, 0.05, Verdict.FAIL),
+        ("equivalent", 0.0, 0.9, Verdict.INCONCLUSIVE),
+        ("judged_guard", 0.01, 0.05, Verdict.PASS),
+        ("judged_guard", -0.4, 0.05, Verdict.INCONCLUSIVE),
+        ("judged_guard", 0.4, 0.05, Verdict.INCONCLUSIVE),
+    ],
+)
+def test_verdict(rule: str, by: float, spread: float, verdict: Verdict) -> None:
+    finding = build.judge(rule, moved(by, spread=spread), **SETTINGS[rule])
+    assert finding.verdict is verdict
+    assert finding.rule == rule
+    assert finding.estimate is not None
+    assert finding.estimate.value == pytest.approx(by, abs=1e-9)
+    assert bool(finding.settle) is (verdict is Verdict.INCONCLUSIVE)
+
+
+def test_interval_decides_at_the_very_bound() -> None:
+    control = build.levels(200)
+    finding = build.judge(
+        "non_inferior",
+        build.scored(control, control - 0.02),
+        measure="nDCG@10",
+        margin=0.02,
+        min_queries=2,
+    )
+    assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_mean_inside_the_margin_is_not_enough() -> None:
+    finding = build.judge("non_inferior", moved(-0.015, spread=0.2), **NON_INFERIOR)
+    assert finding.estimate is not None
+    assert finding.estimate.value > -0.02
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "judged queries (now 200) for power 0.8" in finding.settle
+
+
+def test_settle_names_a_number_that_does_settle_it() -> None:
+    finding = build.judge("superior", moved(0.05, spread=0.2), **SUPERIOR)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    needed = int(finding.settle.split()[1])
+    assert needed == pytest.approx(785, abs=1)  # (2.802 * 0.2 / 0.02) ** 2
+    more = build.judge("superior", moved(0.05, spread=0.2, count=needed), **SUPERIOR)
+    assert more.verdict is Verdict.PASS
+
+
+def test_p_value_is_of_the_shifted_null() -> None:
+    clear = build.judge("non_inferior", moved(0.0), **NON_INFERIOR)
+    at_bound = build.judge("non_inferior", moved(-0.02), **NON_INFERIOR)
+    assert clear.p_value is not None
+    assert clear.p_value < 0.01
+    assert at_bound.p_value == pytest.approx(0.5, abs=0.05)
+
+
+@pytest.mark.parametrize("rule", SETTINGS)
+def test_too_few_queries_are_never_green(rule: str) -> None:
+    by = 0.06 if rule == "superior" else 0.0
+    finding = build.judge(rule, moved(by, count=19, spread=0.001), **SETTINGS[rule])
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "19 independent queries" in finding.reason
+    assert finding.settle == "judge 1 more independent queries"
+
+
+@pytest.mark.parametrize("rule", SETTINGS)
+def test_an_empty_query_set_never_passes(rule: str) -> None:
+    finding = build.judge(rule, build.scored(np.empty(0), np.empty(0)), **SETTINGS[rule])
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.estimate is None
+
+
+@pytest.mark.parametrize("rule", SETTINGS)
+@pytest.mark.parametrize("broken", [np.nan, np.inf])
+def test_a_nan_never_passes(rule: str, broken: float) -> None:
+    values = build.levels(50)
+    spoiled = values.copy()
+    spoiled[7] = broken
+    for control, candidate in ((values, spoiled), (spoiled, values)):
+        with pytest.raises(EvidenceError, match="q0007"):
+            build.judge(rule, build.scored(control, candidate), **SETTINGS[rule])
+
+
+def test_many_queries_of_one_intent_count_once() -> None:
+    evidence = moved(0.0, spread=0.0)
+    one_need = replace(evidence, intents=dict.fromkeys(build.ids(200), "same"))
+    finding = build.judge("non_inferior", one_need, **NON_INFERIOR)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "200 queries of 1 intents" in finding.reason
+
+
+def test_intents_widen_the_interval() -> None:
+    control = build.levels(200)
+    noise = np.repeat(np.random.default_rng(5).normal(0, 0.1, 40), 5)
+    evidence = build.scored(control, control + noise - noise.mean())
+    asked = {query_id: f"need {at // 5}" for at, query_id in enumerate(build.ids(200))}
+    alone = build.judge("non_inferior", evidence, **NON_INFERIOR)
+    together = build.judge("non_inferior", replace(evidence, intents=asked), **NON_INFERIOR)
+    assert alone.verdict is Verdict.PASS
+    assert together.verdict is Verdict.INCONCLUSIVE
+
+
+def test_a_slice_is_judged_by_its_own_queries() -> None:
+    control = build.levels(100)
+    candidate = control + 0.1
+    candidate[:30] = control[:30] - 0.1
+    names = frozenset(build.ids(30))
+    evidence = build.scored(control, candidate, slices={"identifier": names})
+    whole = build.judge("non_inferior", evidence, **NON_INFERIOR)
+    part = build.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifier")
+    assert whole.verdict is Verdict.PASS
+    assert part.verdict is Verdict.FAIL
+    assert "on slice identifier" in part.reason
+    assert "on slice identifier" in part.bound
+
+
+def test_a_slice_that_nobody_has_is_inconclusive_and_lists_the_others() -> None:
+    evidence = replace(moved(0.0), slices={"identifier": frozenset(build.ids(30))})
+    finding = build.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifer")
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "identifier" in finding.settle
+
+
+def with_losses(by: float, lost: int, loser: str) -> Evidence:
+    """200 queries, of which one arm failed the last few."""
+    control = build.levels(200)
+    candidate = build.shifted(control, by, 0.01)
+    evidence = build.scored(control, candidate)
+    gone = build.ids(200)[200 - lost :]
+    arm = evidence.candidate if loser == "new" else evidence.control
+    full = arm.scores["nDCG@10"]
+    cut = build.scores("nDCG@10", full.values[: 200 - lost], {"failed": gone})
+    spoiled = replace(arm, scores={"nDCG@10": cut}, run=build.run(arm.arm, build.ids(200)))
+    if loser == "new":
+        return replace(evidence, candidate=spoiled)
+    return replace(evidence, control=spoiled)
+
+
+@pytest.mark.parametrize("loser", ["new", "old"])
+@pytest.mark.parametrize(("rule", "by"), [("non_inferior", 0.0), ("superior", 0.06)])
+def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: str) -> None:
+    sound = build.judge(rule, with_losses(by, 0, loser), **SETTINGS[rule])
+    finding = build.judge(rule, with_losses(by, 10, loser), **SETTINGS[rule])
+    assert sound.verdict is Verdict.PASS
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert f"{loser} has no value for 10 queries" in finding.reason
+    assert "q0190" in finding.reason
+    assert "q0190" in finding.settle
+
+
+def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
+    finding = build.judge("superior", with_losses(0.2, 1, "new"), **SUPERIOR)
+    assert finding.verdict is Verdict.PASS
+    assert "counted as -1" in finding.reason
+
+
+def test_equivalence_must_survive_failures_both_ways() -> None:
+    finding = build.judge("equivalent", with_losses(0.0, 10, "old"), **EQUIVALENT)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "as +1 each" in finding.reason
+
+
+def test_a_fail_does_not_need_the_failures() -> None:
+    finding = build.judge("non_inferior", with_losses(-0.1, 5, "new"), **NON_INFERIOR)
+    assert finding.verdict is Verdict.FAIL
+
+
+def test_superior_to_another_arm() -> None:
+    control = build.levels(100)
+    evidence = build.scored(control, control + 0.1)
+    floor = build.side("hash", 100, **{"nDCG@10": build.scores("nDCG@10", control + 0.2)})
+    settings = {"measure": "nDCG@10", "margin": 0, "min_queries": 20}
+    over_control = build.judge("superior", replace(evidence, others={"hash": floor}), **settings)
+    over_floor = build.judge(
+        "superior", replace(evidence, others={"hash": floor}), **settings, versus="hash"
+    )
+    assert over_control.verdict is Verdict.PASS
+    assert over_floor.verdict is Verdict.FAIL
+    assert "over hash" in over_floor.bound
+
+
+def test_a_missing_arm_or_measure_is_no_evidence() -> None:
+    with pytest.raises(EvidenceError, match="no arm hash"):
+        build.judge("superior", moved(0.1), **SUPERIOR, versus="hash")
+    with pytest.raises(EvidenceError, match=r"no RR@10, only nDCG@10"):
+        build.judge("non_inferior", moved(0.1), **NON_INFERIOR | {"measure": "RR@10"})
+
+
+def test_arms_asked_different_queries_are_not_compared() -> None:
+    evidence = build.scored(build.levels(50), build.levels(50))
+    shorter = build.side("new", 49, **{"nDCG@10": build.scores("nDCG@10", build.levels(49))})
+    with pytest.raises(MismatchedQueries):
+        build.judge("non_inferior", replace(evidence, candidate=shorter), **NON_INFERIOR)
+
+
+def test_pairing_is_by_id_and_not_by_position() -> None:
+    evidence = moved(0.0)
+    own = evidence.candidate.scores["nDCG@10"]
+    backwards = replace(own, query_ids=own.query_ids[::-1], values=own.values[::-1])
+    turned = replace(evidence, candidate=replace(evidence.candidate, scores={"nDCG@10": backwards}))
+    assert build.judge("non_inferior", turned, **NON_INFERIOR) == build.judge(
+        "non_inferior", evidence, **NON_INFERIOR
+    )
+
+
+def test_the_guard_asks_for_judgements_of_the_arm_with_fewer() -> None:
+    finding = build.judge("judged_guard", moved(-0.3), **GUARD)
+    assert "judge the pool" in finding.settle
+    assert "first those of new" in finding.settle
+
+
+def test_arms_that_are_alike_are_rarely_told_apart() -> None:
+    rng = np.random.default_rng(17)
+    false_passes = 0
+    for _ in range(200):
+        control = rng.uniform(0, 1, 40)
+        candidate = control + rng.choice([-0.3, 0.0, 0.0, 0.3], 40)
+        finding = build.judge(
+            "superior",
+            build.scored(control, candidate),
+            measure="nDCG@10",
+            margin=0,
+            min_queries=20,
+        )
+        false_passes += finding.verdict is not Verdict.INCONCLUSIVE
+    assert 1 <= false_passes <= 16
