@@ -1,1 +1,1 @@
-"""Policies: TOML in, decisions out."""
+"""What a migration is held to: TOML in, decisions out."""

@@ -1,0 +1,1 @@
+"""From a policy file to decisions."""

@@ -1,0 +1,90 @@
+"""From evidence to decisions, and from decisions to an exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from datetime import datetime
+
+from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.policy.age import check_age
+from harness.policy.model import Policy, Step
+
+EXIT_PROMOTE = 0
+EXIT_FAIL = 1
+EXIT_UNDECIDED = 3
+
+
+def decide(
+    policy: Policy, evidence: Mapping[str, Evidence], *, now: datetime
+) -> tuple[StepDecision, ...]:
+    """Judge every gate of every step, in the order of the policy (method, section 6).
+
+    ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all
+    its gates; a step waits for the first one before it that is neither taken nor promoted, or
+    that must be rolled back.
+
+    Raises:
+        UnknownName: there is evidence for a step that the policy does not have.
+        EvidenceError: evidence is stale, about other arms, or contradicts itself.
+        MismatchedQueries: the arms of a step were asked different queries.
+    """
+    known = tuple(step.name for step in policy.steps)
+    for name in evidence:
+        if name not in known:
+            raise UnknownName("step", name, known)
+    decisions: list[StepDecision] = []
+    waits_for = ""
+    for step in policy.steps:
+        findings = _findings(policy, step, evidence.get(step.name), now)
+        decision = StepDecision(
+            step.name, step.control, step.candidate, step.taken, findings, waits_for
+        )
+        decisions.append(decision)
+        stands = step.taken and decision.outcome is not Outcome.ROLLBACK
+        if not (waits_for or stands or decision.outcome is Outcome.PROMOTE):
+            waits_for = step.name
+    return tuple(decisions)
+
+
+def exit_code(decisions: Iterable[StepDecision]) -> int:
+    """0 where every step is promoted, 1 where a gate failed, 3 where anything is left open."""
+    found = tuple(decisions)
+    if any(decision.verdict is Verdict.FAIL for decision in found):
+        return EXIT_FAIL
+    if found and all(decision.outcome is Outcome.PROMOTE for decision in found):
+        return EXIT_PROMOTE
+    return EXIT_UNDECIDED
+
+
+def _findings(
+    policy: Policy, step: Step, evidence: Evidence | None, now: datetime
+) -> tuple[Finding, ...]:
+    if evidence is None:
+        return tuple(
+            gate.settings.undecided(
+                gate.name,
+                f"there is no evidence of {step.candidate} against {step.control}",
+                f"replay, score and compare both arms of step {step.name}",
+            )
+            for gate in step.gates
+        )
+    _check(policy, step, evidence, now)
+    return tuple(gate.judge(evidence, policy.rules) for gate in step.gates)
+
+
+def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> None:
+    """Refuse evidence that is not about this step, or of another day."""
+    sides = (evidence.control, evidence.candidate)
+    for side, arm in zip(sides, (step.control, step.candidate), strict=True):
+        if {side.arm, side.run.arm} != {arm}:
+            raise EvidenceError(
+                f"step {step.name} needs evidence of {arm}, but was given {side.arm} with a run of"
+                f" {side.run.arm}; replay {arm}"
+            )
+    left, right = (frozenset(side.run.query_ids) for side in sides)
+    if left != right:
+        raise MismatchedQueries(left - right, right - left)
+    if evidence.race is not None:
+        check_age(evidence.race.raced_at, now=now, evidence_days=policy.evidence_days)

@@ -1,0 +1,132 @@
+"""Read a policy file, and say exactly what is wrong with it."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NoReturn, TypeVar
+
+from pydantic import BaseModel, ValidationError
+from pydantic_core import ErrorDetails
+
+from harness.core.errors import BadPolicy, UnknownName
+from harness.gates.base import registry
+from harness.gates.base.rules import Rules
+from harness.policy import lines
+from harness.policy.model import Gate, GateHead, Policy, PolicyFile, Step, StepTable
+
+Model = TypeVar("Model", bound=BaseModel)
+TABLES = {
+    "policy": "Write the table [policy]",
+    "step": "Write at least one [[step]]",
+    "gate": "Write at least one [[step.gate]]: a step without gates decides nothing",
+}
+
+
+def load_policy(path: Path) -> Policy:
+    """Read the policy in ``path``.
+
+    Raises:
+        BadPolicy: the file is missing or no TOML, a key is unknown, missing or impossible, a rule
+            does not exist, or steps or gates contradict each other.
+    """
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadPolicy(path, f"cannot be read ({error})", "Give the path of a policy") from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise BadPolicy(
+            path, f"is not TOML: {error}", "Correct it", int(line[1]) if line else None
+        ) from error
+    return _Reader(path, lines.find(text)).policy(raw)
+
+
+class _Reader:
+    """Turns tables into values; knows the file, so that errors can name its lines."""
+
+    def __init__(self, path: Path, where: Mapping[lines.Path, int]) -> None:
+        self._path = path
+        self._where = where
+
+    def policy(self, raw: Mapping[str, Any]) -> Policy:
+        file = self._table(PolicyFile, raw, (), "the policy")
+        head = file.policy
+        steps = tuple(self._step(at, table) for at, table in enumerate(file.step))
+        self._once([step.name for step in steps], ("step",), "steps")
+        return Policy(
+            name=head.name,
+            version=head.version,
+            evidence_days=head.evidence_days,
+            rules=Rules(head.confidence, head.resamples, head.seed, head.power),
+            steps=steps,
+        )
+
+    def _step(self, at: int, table: StepTable) -> Step:
+        if table.control == table.candidate:
+            self._wrong(
+                ("step", at, "candidate"),
+                f"step {table.name} compares {table.control} with itself",
+                "Name two different arms",
+            )
+        gates = tuple(self._gate(at, number, raw) for number, raw in enumerate(table.gate))
+        self._once([gate.name for gate in gates], ("step", at, "gate"), f"gates of {table.name}")
+        return Step(table.name, table.control, table.candidate, table.taken, gates)
+
+    def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
+        at: lines.Path = ("step", step, "gate", number)
+        head = self._table(GateHead, raw, at, "a gate")
+        try:
+            rule = registry.load(head.rule)
+        except UnknownName as error:
+            self._wrong((*at, "rule"), str(error), "Name one of these rules")
+        settings = {key: value for key, value in raw.items() if key not in GateHead.model_fields}
+        said = f"gate {head.name!r} (rule {rule.name})"
+        return Gate(head.name, rule, self._table(rule.settings, settings, at, said))
+
+    def _table(
+        self, model: type[Model], raw: Mapping[str, Any], at: lines.Path, owner: str
+    ) -> Model:
+        try:
+            return model.model_validate(raw)
+        except ValidationError as errors:
+            found = errors.errors(include_url=False)
+            misspelt = [error for error in found if error["type"] == "extra_forbidden"]
+            self._explain(model, (misspelt or found)[0], at, owner)
+
+    def _explain(
+        self, model: type[BaseModel], error: ErrorDetails, at: lines.Path, owner: str
+    ) -> NoReturn:
+        """Raise the error that a person can act on."""
+        path = (*at, *error["loc"])
+        key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
+        if error["type"] in {"missing", "too_short"}:
+            last = str(error["loc"][-1])
+            cure = TABLES.get(last, f"Write {last} = ...; nothing has a default here")
+            self._wrong(path, f"{owner} has no {key}", cure)
+        if error["type"] == "extra_forbidden":
+            known = ", ".join(model.model_fields) or "none"
+            self._wrong(
+                path,
+                f"{owner} has an unknown key {key}",
+                f"Its keys are {known}" if len(error["loc"]) == 1 else "Remove it or correct it",
+            )
+        self._wrong(
+            path,
+            f"{owner}: {key} is {error['input']!r}, but {error['msg'].lower()}",
+            f"Correct {key}",
+        )
+
+    def _once(self, names: list[str], at: lines.Path, kind: str) -> None:
+        for number, name in enumerate(names):
+            if name in names[:number]:
+                self._wrong(
+                    (*at, number, "name"), f"two {kind} are named {name!r}", "Rename one of the two"
+                )
+
+    def _wrong(self, at: lines.Path, problem: str, cure: str) -> NoReturn:
+        raise BadPolicy(self._path, problem, cure, lines.nearest(self._where, at))

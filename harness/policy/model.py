@@ -1,0 +1,97 @@
+"""A policy: the steps of a migration, the gates of each, and how sure they must be."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Annotated, Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.gates.base.registry import Rule
+from harness.gates.base.rules import GateSettings, Rules
+
+Probability = Annotated[float, Field(gt=0, lt=1)]
+Name = Annotated[str, Field(min_length=1)]
+FEWEST_RESAMPLES = 1_000
+"""Below this the ends of a 95 % interval rest on fewer than 25 draws each."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
+
+
+class Header(_Table):
+    """The table ``[policy]``."""
+
+    name: Name
+    version: Annotated[int, Field(ge=1)]
+    seed: Annotated[int, Field(ge=0)]
+    confidence: Annotated[float, Field(ge=0.5, lt=1)]
+    resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES)]
+    power: Probability
+    evidence_days: Annotated[int, Field(ge=1)]
+
+
+class StepTable(_Table):
+    """A table ``[[step]]``; its gates are read once their rule is known."""
+
+    name: Name
+    control: Name
+    candidate: Name
+    taken: bool
+    gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
+
+
+class GateHead(BaseModel):
+    """The keys that every ``[[step.gate]]`` has; the others are settings of its rule."""
+
+    model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
+    name: Name
+    rule: Name
+
+
+class PolicyFile(_Table):
+    """A whole policy file."""
+
+    policy: Header
+    step: Annotated[list[StepTable], Field(min_length=1)]
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """One condition of a step."""
+
+    name: str
+    rule: Rule
+    settings: GateSettings
+
+    def judge(self, evidence: Evidence, rules: Rules) -> Finding:
+        """Judge ``evidence`` by this gate's rule and settings."""
+        return self.rule.judge(self.name, self.settings, evidence, rules)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of the migration: candidate takes over from control."""
+
+    name: str
+    control: str
+    candidate: str
+    taken: bool
+    gates: tuple[Gate, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """All that a decision is held to."""
+
+    name: str
+    version: int
+    evidence_days: int
+    """How old evidence may be."""
+    rules: Rules
+    steps: tuple[Step, ...]
+    """In the order in which they are taken."""

@@ -1,0 +1,210 @@
+"""Decisions of all steps: order, age, completeness and the exit code."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
+from harness.core.evidence import Evidence
+from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.policy.age import check_age
+from harness.policy.decide import decide, exit_code
+from harness.policy.load import load_policy
+from harness.policy.model import Policy
+from tests.gates import build
+
+NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
+HEAD = """\
+[policy]
+name = "toy"
+version = 1
+seed = 3
+confidence = 0.95
+resamples = 1000
+power = 0.8
+evidence_days = 7
+"""
+
+
+def policy(folder: Path, taken: Sequence[bool], *, margin: float = 0.02) -> Policy:
+    """One step for each of ``taken``, all of old against new."""
+    steps = [
+        f"""
+[[step]]
+name = "step{at}"
+control = "old"
+candidate = "new"
+taken = {str(one).lower()}
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = {margin}
+min_queries = 20
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+"""
+        for at, one in enumerate(taken)
+    ]
+    path = folder / "policy.toml"
+    path.write_text(HEAD + "".join(steps), encoding="utf-8")
+    return load_policy(path)
+
+
+def moved(by: float, spread: float = 0.02, **changes: Any) -> Evidence:  # noqa: ANN401  fields of Evidence
+    control = build.levels(100)
+    return build.scored(control, build.shifted(control, by, spread), **changes)
+
+
+GOOD, BAD, OPEN = 0.0, -0.2, -0.02
+
+
+def decided(folder: Path, steps: list[tuple[bool, float]]) -> tuple[StepDecision, ...]:
+    """Decide steps given as taken or not, and the candidate's mean difference."""
+    found = policy(folder, [taken for taken, _ in steps])
+    evidence = {f"step{at}": moved(by) for at, (_, by) in enumerate(steps)}
+    return decide(found, evidence, now=NOW)
+
+
+def outcomes(decisions: tuple[StepDecision, ...]) -> list[Outcome]:
+    return [decision.outcome for decision in decisions]
+
+
+def test_all_gates_pass(tmp_path: Path) -> None:
+    found = decided(tmp_path, [(False, GOOD), (False, GOOD)])
+    assert outcomes(found) == [Outcome.PROMOTE, Outcome.PROMOTE]
+    assert exit_code(found) == 0
+
+
+def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
+    found = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
+    assert outcomes(found) == [Outcome.HOLD] * 3
+    assert [decision.waits_for for decision in found] == ["", "step0", "step0"]
+    assert found[1].verdict is Verdict.PASS
+    assert exit_code(found) == 1
+
+
+def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Path) -> None:
+    found = decided(tmp_path, [(True, BAD), (False, GOOD)])
+    assert outcomes(found) == [Outcome.ROLLBACK, Outcome.HOLD]
+    assert found[1].waits_for == "step0"
+    assert exit_code(found) == 1
+
+
+def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
+    found = decided(tmp_path, [(True, OPEN), (False, GOOD)])
+    assert outcomes(found) == [Outcome.HOLD, Outcome.PROMOTE]
+    assert found[1].waits_for == ""
+    assert exit_code(found) == 3
+
+
+def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> None:
+    found = decided(tmp_path, [(False, OPEN)])
+    assert outcomes(found) == [Outcome.HOLD]
+    assert found[0].verdict is Verdict.INCONCLUSIVE
+    assert found[0].blocking[0].settle
+    assert exit_code(found) == 3
+
+
+def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:
+    found = decide(policy(tmp_path, [False, False]), {"step1": moved(GOOD)}, now=NOW)
+    assert [finding.verdict for finding in found[0].findings] == [Verdict.INCONCLUSIVE] * 2
+    assert "no evidence of new against old" in found[0].findings[0].reason
+    assert outcomes(found) == [Outcome.HOLD, Outcome.HOLD]
+    assert exit_code(found) == 3
+
+
+def test_no_decision_is_no_promotion() -> None:
+    assert exit_code(()) == 3
+
+
+def test_evidence_for_no_step_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match="no step named 'stepp0'; there is step0"):
+        decide(policy(tmp_path, [False]), {"stepp0": moved(GOOD)}, now=NOW)
+
+
+@pytest.mark.parametrize("which", ["control", "candidate"])
+def test_evidence_about_other_arms_is_refused(tmp_path: Path, which: str) -> None:
+    sound = moved(GOOD)
+    other = replace(sound.control if which == "control" else sound.candidate, arm="third")
+    wrong = replace(sound, control=other) if which == "control" else replace(sound, candidate=other)
+    with pytest.raises(EvidenceError, match="given third"):
+        decide(policy(tmp_path, [False]), {"step0": wrong}, now=NOW)
+
+
+def test_a_run_of_another_arm_under_the_right_name_is_refused(tmp_path: Path) -> None:
+    sound = moved(GOOD)
+    wrong = replace(sound, candidate=replace(sound.candidate, run=sound.control.run))
+    with pytest.raises(EvidenceError, match="a run of old"):
+        decide(policy(tmp_path, [False]), {"step0": wrong}, now=NOW)
+
+
+def test_arms_that_were_asked_different_queries_are_refused(tmp_path: Path) -> None:
+    sound = moved(GOOD)
+    fewer = replace(sound.candidate, run=build.run("new", build.ids(99)))
+    with pytest.raises(MismatchedQueries):
+        decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=fewer)}, now=NOW)
+
+
+def test_stale_times_are_refused(tmp_path: Path) -> None:
+    fresh = moved(GOOD, race=build.race(1.0, raced_at="2026-10-27T12:00:00+00:00"))
+    stale = moved(GOOD, race=build.race(1.0, raced_at="2026-10-25T12:00:00+00:00"))
+    found = decide(policy(tmp_path, [False]), {"step0": fresh}, now=NOW)
+    assert outcomes(found) == [Outcome.PROMOTE]
+    with pytest.raises(EvidenceError, match="8 days old"):
+        decide(policy(tmp_path, [False]), {"step0": stale}, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("made_at", "said"),
+    [
+        ("2026-11-02T12:00:01+00:00", "from the future"),
+        ("2026-10-26T11:59:59+00:00", "measure again"),
+        ("2026-11-01T12:00:00", "does not name its zone"),
+        ("yesterday", "is no time"),
+    ],
+)
+def test_age_is_checked_to_the_second(made_at: str, said: str) -> None:
+    with pytest.raises(EvidenceError, match=said):
+        check_age(made_at, now=NOW, evidence_days=7)
+
+
+@pytest.mark.parametrize(
+    "made_at", ["2026-11-02T12:00:00+00:00", "2026-10-26T12:00:00Z", "2026-11-02T13:30:00+02:00"]
+)
+def test_fresh_evidence_is_taken(made_at: str) -> None:
+    check_age(made_at, now=NOW, evidence_days=7)
+
+
+@pytest.mark.parametrize(
+    ("margin", "verdict"),
+    [(0.021, Verdict.INCONCLUSIVE), (0.03, Verdict.PASS), (0.01, Verdict.FAIL)],
+)
+def test_the_bound_is_the_one_that_the_policy_writes(
+    tmp_path: Path, margin: float, verdict: Verdict
+) -> None:
+    found = decide(policy(tmp_path, [False], margin=margin), {"step0": moved(-0.02)}, now=NOW)
+    finding = found[0].findings[0]
+    assert finding.verdict is verdict
+    assert finding.limit == -margin
+    assert f"{margin:g}" in finding.bound
+
+
+def test_both_arms_on_one_engine_are_never_promoted(tmp_path: Path) -> None:
+    sound = moved(GOOD)
+    alias = replace(sound.candidate, manifest=sound.control.manifest)
+    found = decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=alias)}, now=NOW)
+    assert outcomes(found) == [Outcome.HOLD]
+    assert "the same engine" in found[0].blocking[0].reason
+
+
+def test_the_same_evidence_gives_the_same_decision(tmp_path: Path) -> None:
+    first = decided(tmp_path, [(False, OPEN), (False, GOOD)])
+    assert first == decided(tmp_path, [(False, OPEN), (False, GOOD)])

@@ -1,0 +1,189 @@
+"""A policy is read strictly, and an error names file, line, key and cure."""
+
+from __future__ import annotations
+
+import tomllib
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadPolicy
+from harness.gates.base import registry
+from harness.gates.base.rules import Rules
+from harness.policy import lines
+from harness.policy.load import load_policy
+
+MIGRATION = Path(__file__).resolve().parents[2] / "policy" / "migration.toml"
+GOOD = """\
+[policy]
+name = "toy"
+version = 1
+seed = 3
+confidence = 0.95
+resamples = 1000
+power = 0.8
+evidence_days = 7
+
+[[step]]
+name = "first"
+control = "old"
+candidate = "new"
+taken = false
+
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.02   # a reason
+min_queries = 50
+
+[[step]]
+name = "second"
+control = "new"
+candidate = "newer"
+taken = true
+
+[[step.gate]]
+name = "Errors"
+rule = "failure_rate"
+max_share = 0.01
+"""
+
+
+def written(folder: Path, text: str) -> Path:
+    path = folder / "policy.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+def test_a_good_policy(tmp_path: Path) -> None:
+    policy = load_policy(written(tmp_path, GOOD))
+    assert (policy.name, policy.version, policy.evidence_days) == ("toy", 1, 7)
+    assert policy.rules == Rules(confidence=0.95, resamples=1_000, seed=3, power=0.8)
+    assert [(s.name, s.control, s.candidate, s.taken) for s in policy.steps] == [
+        ("first", "old", "new", False),
+        ("second", "new", "newer", True),
+    ]
+    assert [gate.rule.name for gate in policy.steps[0].gates] == ["identity", "non_inferior"]
+    assert policy.steps[0].gates[1].settings.limit == -0.02
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "line", "said"),
+    [
+        ("seed = 3\n", "", 1, "has no policy.seed. Write seed = "),
+        ("power = 0.8", "power = 1.0", 7, "policy.power is 1.0, but input should be less than 1"),
+        ("power = 0.8", "powr = 0.8", 7, "has an unknown key policy.powr"),
+        ("power = 0.8", 'power = "0.8"', 7, "policy.power is '0.8'"),
+        ("resamples = 1000", "resamples = 10", 6, "greater than or equal to 1000"),
+        ("confidence = 0.95", "confidence = 95", 5, "policy.confidence is 95"),
+        ("confidence = 0.95", "confidence = nan", 5, "policy.confidence is nan"),
+        ("[policy]", "[polcy]", 1, "the policy has an unknown key polcy. Its keys are policy"),
+        ("margin = 0.02 ", "margn = 0.02 ", 24, "'Quality' (rule non_inferior) has an unknown"),
+        (
+            "margin = 0.02   # a reason\n",
+            "",
+            20,
+            "(rule non_inferior) has no margin. Write margin = ",
+        ),
+        ("margin = 0.02", "margin = 0", 24, "margin is 0, but input should be greater than 0"),
+        ("margin = 0.02", "margin = 0.02\nslack = 1", 25, "has an unknown key slack"),
+        ("max_share = 0.01", "max_share = true", 36, "max_share is True"),
+        ("min_queries = 50", "min_queries = 1", 25, "greater than or equal to 2"),
+        ("min_queries = 50", "min_queries = 50.5", 25, "min_queries is 50.5"),
+        ('rule = "failure_rate"', 'rule = "failures"', 35, "no rule named 'failures'; there is"),
+        ('rule = "failure_rate"\n', "", 33, "a gate has no rule"),
+        ('candidate = "newer"', 'candidate = "new"', 30, "compares new with itself"),
+        ('name = "second"', 'name = "first"', 28, "two steps are named 'first'"),
+        ('name = "Quality"', 'name = "Who answers"', 21, "two gates of first are named"),
+        ("taken = true", "taken = 1", 31, "step.2.taken is 1"),
+        ("taken = true", "taken = true\nbefore = 1", 32, "unknown key step.2.before"),
+        ("taken = true\n", "", 27, "has no step.2.taken"),
+        ("version = 1", "version = = 1", 3, "is not TOML"),
+    ],
+)
+def test_an_error_names_the_line_and_the_cure(
+    tmp_path: Path, old: str, new: str, line: int | None, said: str
+) -> None:
+    assert GOOD.count(old) == 1
+    path = written(tmp_path, GOOD.replace(old, new))
+    with pytest.raises(BadPolicy) as caught:
+        load_policy(path)
+    assert said in str(caught.value)
+    assert caught.value.line == line
+    assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
+    assert caught.value.cure
+
+
+def test_an_unknown_rule_lists_the_rules(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace('"failure_rate"', '"failures"'))
+    with pytest.raises(BadPolicy) as caught:
+        load_policy(path)
+    assert all(name in str(caught.value) for name in registry.names())
+
+
+def test_a_misspelt_key_lists_the_keys_of_its_rule(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD.replace("max_share = 0.01", "max_share = 0.01\nmin = 3"))
+    with pytest.raises(BadPolicy, match="Its keys are max_share"):
+        load_policy(path)
+
+
+def test_a_step_without_gates_is_refused(tmp_path: Path) -> None:
+    path = written(tmp_path, GOOD[: GOOD.rindex("[[step.gate]]")])
+    with pytest.raises(BadPolicy, match="a step without gates decides nothing") as caught:
+        load_policy(path)
+    assert caught.value.line == 27
+
+
+def test_a_missing_file_is_a_bad_policy(tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match="cannot be read"):
+        load_policy(tmp_path / "none.toml")
+
+
+def test_lines_of_tables_and_keys() -> None:
+    found = lines.find(GOOD)
+    rows = GOOD.splitlines()
+    assert rows[found["step", 1, "gate", 0] - 1] == "[[step.gate]]"
+    assert rows[found["step", 0, "gate", 1, "margin"] - 1].startswith("margin")
+    assert rows[found["policy", "seed"] - 1] == "seed = 3"
+    assert lines.nearest(found, ("step", 0, "gate", 1, "nothing")) == 20
+    assert lines.nearest(found, ("nowhere",)) is None
+
+
+def test_the_migration_has_its_steps_and_arms() -> None:
+    policy = load_policy(MIGRATION)
+    assert [(step.name, step.control, step.candidate) for step in policy.steps] == [
+        ("shadow", "fts5", "tantivy"),
+        ("tantivy", "fts5", "tantivy"),
+        ("hybrid", "tantivy", "hybrid"),
+    ]
+    assert not any(step.taken for step in policy.steps)
+
+
+def test_every_step_of_the_migration_checks_identity_and_failures() -> None:
+    for step in load_policy(MIGRATION).steps:
+        assert {"identity", "failure_rate"} <= {gate.rule.name for gate in step.gates}
+
+
+def test_every_bound_of_the_migration_has_its_reason() -> None:
+    for row in MIGRATION.read_text(encoding="utf-8").splitlines():
+        key, _, value = row.partition(" = ")
+        if value and key not in {
+            *("name", "version", "seed", "control", "candidate", "taken"),
+            *("rule", "measure", "slice", "versus", "percent"),
+        }:
+            assert "  # " in value, row
+
+
+def test_no_gate_is_looser_than_the_migration_says() -> None:
+    raw = tomllib.loads(MIGRATION.read_text(encoding="utf-8"))
+    policy = load_policy(MIGRATION)
+    for table, step in zip(raw["step"], policy.steps, strict=True):
+        for written_gate, gate in zip(table["gate"], step.gates, strict=True):
+            said = {k: v for k, v in written_gate.items() if k not in {"name", "rule"}}
+            assert gate.settings.model_dump(exclude_none=True) == said
+            assert (gate.name, gate.rule.name) == (written_gate["name"], written_gate["rule"])
