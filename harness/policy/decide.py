@@ -22,8 +22,8 @@ def decide(
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
     ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all
-    its gates; a step waits for the first one before it that is neither taken nor promoted, or
-    that must be rolled back.
+    its gates. Where the policy is chained, a step waits for the first one before it that is
+    neither taken nor promoted, or that must be rolled back.
 
     Raises:
         UnknownName: there is evidence for a step that the policy does not have.
@@ -43,7 +43,7 @@ def decide(
         )
         decisions.append(decision)
         stands = step.taken and decision.outcome is not Outcome.ROLLBACK
-        if not (waits_for or stands or decision.outcome is Outcome.PROMOTE):
+        if policy.chained and not (waits_for or stands or decision.outcome is Outcome.PROMOTE):
             waits_for = step.name
     return tuple(decisions)
 

@@ -64,6 +64,7 @@ class _Reader:
             evidence_days=head.evidence_days,
             rules=Rules(head.confidence, head.resamples, head.seed, head.power),
             steps=steps,
+            chained=True,
         )
 
     def _step(self, at: int, table: StepTable) -> Step:

@@ -95,3 +95,5 @@ class Policy:
     rules: Rules
     steps: tuple[Step, ...]
     """In the order in which they are taken."""
+    chained: bool
+    """Whether a step waits for those before it, as in a migration; else each stands alone."""

@@ -105,6 +105,14 @@ def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
     assert exit_code(found) == 3
 
 
+def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -> None:
+    chained = policy(tmp_path, [False, False])
+    evidence = {"step0": moved(BAD), "step1": moved(GOOD)}
+    found = decide(replace(chained, chained=False), evidence, now=NOW)
+    assert outcomes(found) == [Outcome.HOLD, Outcome.PROMOTE]
+    assert chained.chained
+
+
 def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> None:
     found = decided(tmp_path, [(False, OPEN)])
     assert outcomes(found) == [Outcome.HOLD]
