@@ -249,7 +249,7 @@ def test_c17_an_empty_run_is_invalid(tmp_path: Path) -> None:
 
 
 def test_c18_a_duplicate_keeps_its_first_place_and_is_counted() -> None:
-    """Elsewhere a duplicate is collapsed without a word, at its last place where a dict keeps it."""
+    """Elsewhere a duplicate is collapsed without a word."""
     run = run_of({"q": ["a", "x", "a", "b"]})
     qrels = qrels_of({"q": {"a": 1, "b": 1}})
     assert run.ranking("q") == ("a", "x", "b")
