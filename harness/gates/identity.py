@@ -5,16 +5,22 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator
 
+from pydantic import Field
+
 from harness.core.evidence import Evidence, Side
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
+from harness.gates.base.queries import other
 from harness.gates.base.rules import GateSettings, Rules
 
 PREFIX = 12
 
 
 class Settings(GateSettings):
-    """Nothing to set: there is no tolerance."""
+    """There is no tolerance to set."""
+
+    also: tuple[str, ...] = Field(default=(), strict=False)
+    """Further arms that a gate of the step compares the candidate with."""
 
     @property
     def bound(self) -> str:
@@ -28,11 +34,13 @@ class Settings(GateSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
     """FAIL where another engine answered, two arms are one, or they searched other documents.
 
-    The further arms of the evidence are held to the same.
+    The arms named in ``also`` are held to the same.
+
+    Raises:
+        EvidenceError: an arm of ``also`` was not measured.
     """
-    first = (evidence.control, evidence.candidate)
-    known = {side.arm for side in first}
-    sides = (*first, *(side for arm, side in evidence.others.items() if arm not in known))
+    further = (other(evidence, arm) for arm in settings.also)
+    sides = (evidence.control, evidence.candidate, *further)
     wrong = [*_impostors(sides), *_same(sides), *_other_documents(sides)]
     if wrong:
         return settings.finding(name, Verdict.FAIL, "; ".join(wrong))

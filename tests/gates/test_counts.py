@@ -259,7 +259,9 @@ def test_both_arms_on_the_same_engine_fail() -> None:
 def test_a_further_arm_that_is_the_candidate_in_disguise_fails() -> None:
     evidence = build.evidence(10)
     disguised = replace(evidence.candidate, arm="hash-hybrid")
-    finding = build.judge("identity", replace(evidence, others={"hash-hybrid": disguised}))
+    evidence = replace(evidence, others={"hash-hybrid": disguised})
+    assert build.judge("identity", evidence).verdict is Verdict.PASS
+    finding = build.judge("identity", evidence, also=["hash-hybrid"])
     assert finding.verdict is Verdict.FAIL
     assert "new and hash-hybrid are the same engine" in finding.reason
 

@@ -7,11 +7,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate, Paired, Scores
-from harness.gates.base.queries import SampleSettings, clusters, in_slice, scores_of, too_few
+from harness.gates.base.queries import (
+    SampleSettings,
+    clusters,
+    in_slice,
+    other,
+    scores_of,
+    too_few,
+)
 from harness.gates.base.rules import Rules, above, signed, some
 from harness.stats.bootstrap import bca
 from harness.stats.power import queries_needed
@@ -117,7 +123,7 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
         EvidenceError: an arm or its scores are missing, or a score is NaN.
         MismatchedQueries: the two arms were asked different queries.
     """
-    base = evidence.control if versus is None else _other(evidence, versus)
+    base = evidence.control if versus is None else other(evidence, versus)
     control, candidate = (
         in_slice(scores_of(side, settings.measure), evidence, settings.slice)
         for side in (base, evidence.candidate)
@@ -162,13 +168,3 @@ def judge_above(
         settle=settle,
         p_value=found.p_value(limit, "greater", rules),
     )
-
-
-def _other(evidence: Evidence, arm: str) -> Side:
-    if arm not in evidence.others:
-        raise EvidenceError(
-            f"no arm {arm} was measured beside {evidence.control.arm} and"
-            f" {evidence.candidate.arm}, only {', '.join(sorted(evidence.others)) or 'none'};"
-            " replay and score it"
-        )
-    return evidence.others[arm]

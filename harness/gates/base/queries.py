@@ -33,6 +33,21 @@ class SampleSettings(GateSettings):
         return self.measure if self.slice is None else f"{self.measure} on slice {self.slice}"
 
 
+def other(evidence: Evidence, arm: str) -> Side:
+    """Give a further arm that was measured.
+
+    Raises:
+        EvidenceError: there is none of that name.
+    """
+    if arm not in evidence.others:
+        raise EvidenceError(
+            f"no arm {arm} was measured beside {evidence.control.arm} and"
+            f" {evidence.candidate.arm}, only {', '.join(sorted(evidence.others)) or 'none'};"
+            " replay and score it"
+        )
+    return evidence.others[arm]
+
+
 def scores_of(side: Side, measure: str) -> Scores:
     """Scores of one arm.
 
