@@ -108,6 +108,15 @@ def test_without_times_two_days_are_equal() -> None:
     assert without_times(one) == without_times(other)
 
 
+def test_without_times_a_verdict_that_a_clock_gave_is_gone() -> None:
+    report = builder.report()
+    timed = [f for f in report.decisions[2].findings if f.timed]
+    slow = builder.rejudged(report, lambda d: replace(d, findings=(d.findings[0], *timed)))
+    one, other = to_json([slow]), to_json([later(slow)])
+    assert one["summary"]["verdict"] != other["summary"]["verdict"]
+    assert without_times(one) == without_times(other)
+
+
 def test_without_times_leaves_its_argument_and_the_untimed_findings() -> None:
     value = to_json([builder.report()])
     before = copy.deepcopy(value)

@@ -112,6 +112,20 @@ def test_hostile_text_is_shown_as_text(page: str, read: Reader) -> None:
     assert "{{ 7 * 7 }}" in read.text
 
 
+def test_hostile_reasons_are_shown_as_text() -> None:
+    bad = "".join(builder.HOSTILE)
+
+    def hostile(decision: StepDecision) -> StepDecision:
+        finding = replace(decision.findings[0], gate=bad, reason=bad, bound=bad, unit=bad)
+        return replace(decision, step=bad + decision.step, findings=(finding,), waits_for=bad)
+
+    page = to_page([builder.rejudged(builder.report(), hostile)])
+    page.encode()
+    assert not set("\x00\x07\x1b\u202e") & set(page)
+    assert "<script>alert" not in page
+    assert "<img" not in page
+
+
 def test_the_data_of_the_script_are_json(read: Reader) -> None:
     found = [json.loads(text) for text in read.scripts[:-1]]
     assert len(found) == 6
