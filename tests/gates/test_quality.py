@@ -251,8 +251,8 @@ def test_the_guard_asks_for_judgements_of_the_arm_with_fewer() -> None:
 
 def test_arms_that_are_alike_are_rarely_told_apart() -> None:
     rng = np.random.default_rng(17)
-    false_passes = 0
-    for _ in range(200):
+    decided = 0
+    for _ in range(120):
         control = rng.uniform(0, 1, 40)
         candidate = control + rng.choice([-0.3, 0.0, 0.0, 0.3], 40)
         finding = build.judge(
@@ -262,5 +262,5 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
             margin=0,
             min_queries=20,
         )
-        false_passes += finding.verdict is not Verdict.INCONCLUSIVE
-    assert 1 <= false_passes <= 16
+        decided += finding.verdict is not Verdict.INCONCLUSIVE
+    assert 1 <= decided <= 11

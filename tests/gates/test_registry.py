@@ -35,7 +35,11 @@ def test_a_rule_has_settings_and_a_judge(name: str) -> None:
 @pytest.mark.parametrize("name", registry.names())
 def test_no_number_has_a_default(name: str) -> None:
     for key, field in registry.load(name).settings.model_fields.items():
-        assert field.is_required() or field.annotation in {str | None, tuple[str, ...]}, key
+        assert field.is_required() or field.annotation in {
+            str | None,
+            type(None),
+            tuple[str, ...],
+        }, key
 
 
 @pytest.mark.parametrize("name", registry.names())

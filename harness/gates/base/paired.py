@@ -52,14 +52,15 @@ class Comparison:
 
     def p_value(self, shift: float, alternative: Alternative, rules: Rules) -> float:
         """p-value of the sign-flip test of "the mean difference is ``shift``"."""
-        return sign_flip(
-            self.paired.difference,
-            shift=shift,
-            alternative=alternative,
-            resamples=rules.resamples,
-            seed=rules.seed,
-            clusters=self.known,
-        )
+        return self._flip(self.paired.difference, self.known, shift, alternative, rules)
+
+    def p_with_lost(
+        self, each: float, shift: float, alternative: Alternative, rules: Rules
+    ) -> float:
+        """p-value with each lost query counted as ``each``."""
+        lost = np.full(len(self.paired.lost), each)
+        every = np.concatenate([self.paired.difference, lost])
+        return self._flip(every, self.groups, shift, alternative, rules)
 
     def needed(self, bound: float, rules: Rules) -> str:
         """Say how many judged queries would settle it."""
@@ -104,8 +105,26 @@ class Comparison:
             f" {self.control_arm} {paired.control.mean():.4f} over {len(paired.query_ids)} queries"
         )
 
+    @staticmethod
+    def _flip(
+        values: NDArray[np.float64],
+        groups: NDArray[np.int64] | None,
+        shift: float,
+        alternative: Alternative,
+        rules: Rules,
+    ) -> float:
+        return sign_flip(
+            values,
+            shift=shift,
+            alternative=alternative,
+            resamples=rules.resamples,
+            seed=rules.seed,
+            clusters=groups,
+        )
+
+    @staticmethod
     def _bca(
-        self, values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
+        values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
     ) -> Estimate:
         return bca(
             values,

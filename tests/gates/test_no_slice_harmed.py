@@ -1,0 +1,85 @@
+"""no_slice_harmed: harm to one kind of query, hidden in the mean of all."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence
+from harness.core.gate import Verdict
+from tests.gates import build
+
+SETTINGS = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 30}
+
+
+def sliced(*by: float, size: int = 60) -> Evidence:
+    """Give one slice of ``size`` queries for each mean difference."""
+    control = build.levels(size * len(by))
+    parts = [
+        build.shifted(control[at * size : (at + 1) * size], mean, 0.05, seed=at)
+        for at, mean in enumerate(by)
+    ]
+    names = build.ids(len(control))
+    slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(by))}
+    return build.scored(control, np.concatenate(parts), slices=slices)
+
+
+def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
+    evidence = sliced(0.1, 0.1, -0.1)
+    whole = build.judge("non_inferior", evidence, **SETTINGS)
+    finding = build.judge("no_slice_harmed", evidence, **SETTINGS)
+    assert whole.verdict is Verdict.PASS
+    assert finding.verdict is Verdict.FAIL
+    assert "kind2 -0.1000" in finding.reason
+    assert finding.reason.count("harmed") == 1
+    assert finding.estimate is not None
+    assert finding.estimate.value == pytest.approx(-0.1)
+
+
+def test_no_harm_passes() -> None:
+    finding = build.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01), **SETTINGS)
+    assert finding.verdict is Verdict.PASS
+
+
+def test_a_small_slice_is_not_green() -> None:
+    evidence = sliced(0.0, 0.0)
+    few = dict(evidence.slices) | {"rare": frozenset(build.ids(5))}
+    finding = build.judge("no_slice_harmed", replace(evidence, slices=few), **SETTINGS)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.settle == "judge 30 independent queries of rare (5)"
+
+
+def test_without_slices_or_queries_nothing_passes() -> None:
+    empty = build.scored(np.empty(0), np.empty(0), slices={"kind0": frozenset()})
+    for evidence in (replace(sliced(0.0), slices={}), empty):
+        finding = build.judge("no_slice_harmed", evidence, **SETTINGS)
+        assert finding.verdict is Verdict.INCONCLUSIVE
+
+
+def test_correction_keeps_many_slices_from_crying_wolf() -> None:
+    alone = build.judge("no_slice_harmed", sliced(-0.034), **SETTINGS)
+    among = build.judge("no_slice_harmed", sliced(-0.034, *[0.0] * 9), **SETTINGS)
+    assert alone.p_value is not None
+    assert among.p_value == pytest.approx(10 * alone.p_value)
+    assert alone.verdict is Verdict.FAIL
+    assert among.verdict is Verdict.PASS
+
+
+def test_harm_by_failures_alone_is_left_open() -> None:
+    evidence = sliced(0.0, 0.0)
+    full = evidence.candidate.scores["nDCG@10"]
+    cut = build.scores("nDCG@10", full.values[:110], {"failed": build.ids(120)[110:]})
+    lossy = replace(evidence, candidate=replace(evidence.candidate, scores={"nDCG@10": cut}))
+    finding = build.judge("no_slice_harmed", lossy, **SETTINGS)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "new has no value for 10 queries" in finding.reason
+
+
+def test_a_nan_never_passes() -> None:
+    evidence = sliced(0.0)
+    evidence.candidate.scores["nDCG@10"].values[4] = np.nan
+    with pytest.raises(EvidenceError, match="q0004"):
+        build.judge("no_slice_harmed", evidence, **SETTINGS)
