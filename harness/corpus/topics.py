@@ -11,7 +11,7 @@ from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.corpus.lines import SPACES, checked_id, numbered
 
-TAG = re.compile(r"\s*<(/?[A-Za-z][A-Za-z0-9_-]*)>")
+TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")
 LABEL = {"num": re.compile(r"\s*Number:", re.IGNORECASE), "title": re.compile(r"\s*Topic:")}
 
 
@@ -53,24 +53,21 @@ class _Block:
 def _blocks(path: Path) -> Iterator[tuple[int, str, str]]:
     block: _Block | None = None
     for number, line in numbered(path):
-        rest = line
-        while tag := TAG.match(rest):
-            rest = rest[tag.end() :]
-            name = tag[1].lower()
+        before, *tagged_parts = TAG.split(line)
+        if block is not None:
+            block.add(before)
+        for tag, text in zip(tagged_parts[::2], tagged_parts[1::2], strict=True):
+            name = tag.lower()
             if name == "top":
                 if block is not None:
                     raise _unclosed(path, block)
                 block = _Block(number)
-            elif name == "/top":
-                if block is not None:
-                    yield _topic(path, block)
+            elif block is not None and name == "/top":
+                yield _topic(path, block)
                 block = None
             elif block is not None:
                 block.inside = "" if name.startswith("/") else name
-        if block is not None and rest.strip():
-            text, closed, _ = rest.partition(f"</{block.inside}>")
-            block.add(text)
-            block.inside = "" if closed else block.inside
+                block.add(text)
     if block is not None:
         raise _unclosed(path, block)
 

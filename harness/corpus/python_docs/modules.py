@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import gc
 import warnings
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -48,9 +49,7 @@ class Module:
 
 def parse(name: str, path: Path) -> Module:
     """Read one file; statements under ``if``, ``try`` and ``with`` count like others."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # newer Pythons warn of escapes in old docstrings
-        tree = ast.parse(path.read_bytes(), filename=str(path))
+    tree = _tree(path)
     definitions: dict[str, Source] = {}
     imported: dict[str, tuple[str, str]] = {}
     starred: list[str] = []
@@ -67,6 +66,18 @@ def parse(name: str, path: Path) -> Module:
                 elif bound not in definitions:
                     imported.setdefault(bound, (module, alias.name))
     return Module(name, definitions, imported, tuple(starred), *_listed(tree.body))
+
+
+def _tree(path: Path) -> ast.Module:
+    collecting = gc.isenabled()
+    gc.disable()  # a tree holds no circles, but its many nodes would set the collector to work
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # newer Pythons warn of escapes in old docstrings
+            return ast.parse(path.read_bytes(), filename=str(path))
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _statements(body: Block) -> Iterator[ast.stmt]:

@@ -55,12 +55,17 @@ def unindented(docstring: str) -> list[str]:
 
 
 def capped(text: str, characters: int) -> str:
-    """Cut ``text`` at the end of the last paragraph that fits; at a word if none does."""
+    """Cut ``text`` to at most ``characters``.
+
+    At the end of the last paragraph that fits; where that would lose more than half of what fits,
+    at the end of the last line; where there is none, hard.
+    """
     if len(text) <= characters:
         return text
     head = text[: characters + 1]
-    at = head.rfind("\n\n")
-    return head[: at if at > 0 else head.rfind(" ")].rstrip()
+    paragraph, line = head.rfind("\n\n"), head.rfind("\n")
+    at = paragraph if paragraph > characters // 2 else line if line > 0 else characters
+    return text[:at].rstrip()
 
 
 def plain(text: str) -> str:

@@ -3,7 +3,8 @@
 ``natural-language``: the summary line of an object, taken out of its document. Not every summary
 is a question that could be judged; it is taken if it
 
-* has between 4 and 30 words and no placeholder that the package fills in when imported,
+* is a phrase of 4 to 30 words: no placeholder that the package fills in when imported, and no colon
+  that leads on to more,
 * belongs to one object only (compared without case and punctuation) among all harvested,
 * does not stand in the rest of its own document, and
 * does not name its object: neither the bare name as a word nor its words in a row (``read csv``).
@@ -36,6 +37,7 @@ FEWEST_WORDS, MOST_WORDS = 4, 30
 MOST_NAMESAKES = 5
 """A bare name that more documents bear is no question that anybody would leave at that."""
 WORD = re.compile(r"[a-z0-9]+")
+UNFIT = re.compile(rf"{PLACEHOLDER.pattern}| : |:$")
 INSIDE_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 SHORT = {"numpy": "np", "pandas": "pd", "matplotlib.pyplot": "plt"}
 
@@ -98,8 +100,9 @@ def words(text: str) -> Sequence[str]:
 
 def is_question(entry: Entry) -> bool:
     """Tell whether the summary could be asked without giving the object away."""
-    asked = words(plain(entry.docstring.summary))
-    if not FEWEST_WORDS <= len(asked) <= MOST_WORDS or PLACEHOLDER.search(entry.docstring.summary):
+    text = plain(entry.docstring.summary)
+    asked = words(text)
+    if not FEWEST_WORDS <= len(asked) <= MOST_WORDS or UNFIT.search(text):
         return False
     said = f" {' '.join(asked)} "
     name = " ".join(words(" ".join(INSIDE_CAMEL.split(entry.bare))))

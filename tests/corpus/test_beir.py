@@ -1,0 +1,60 @@
+"""Folders as BEIR lays them out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile
+from harness.corpus import beir
+from tests.corpus.conftest import Written
+
+
+def test_judgements_with_and_without_a_heading_are_the_same(written: Written) -> None:
+    rows = "q\td\t1\nq\te\t0\n"
+    plain = beir.qrels(written(rows))
+    assert beir.qrels(written("query-id\tcorpus-id\tscore\n" + rows)) == plain
+    assert plain.grades == {"q": {"d": 1, "e": 0}}
+
+
+@pytest.mark.parametrize(
+    ("line", "says"),
+    [
+        ("q\td", "the line has 2 columns, not 3. Write: query<TAB>document<TAB>grade"),
+        ("q 0 d 1", "the line has 1 columns, not 3"),
+        ("q\te\t1.0", "the grade '1.0' is not an integer"),
+        ("q\te\tscore", "the grade 'score' is not an integer"),
+        ("q\td\t2", "d is judged for query q on line 1 already"),
+        ("q\td e\t2", "the document id 'd e' is empty or holds white space"),
+        ("\te\t2", "the query id '' is empty"),
+    ],
+)
+def test_a_bad_judgement_is_told_with_its_line(written: Written, line: str, says: str) -> None:
+    with pytest.raises(BadFile, match=f"file:2: {says}"):
+        beir.qrels(written(f"q\td\t1\n{line}\n"))
+
+
+def test_adi_has_the_counts_that_its_source_states(adi: Path) -> None:
+    read = beir.Beir(adi, "test")
+    documents, qrels = list(read.documents()), read.qrels()
+    assert (len(documents), len(read.queries())) == (82, 35)
+    assert sum(1 for _ in qrels.rows()) == 170
+    assert qrels.answerable == qrels.query_ids
+
+
+def test_packed_cranfield_keeps_its_metadata_and_two_empty_documents(adi: Path) -> None:
+    read = beir.Beir(adi.parent / "cranfield", "test")
+    documents = {document.doc_id: document for document in read.documents()}
+    assert len(documents) == 1400
+    assert {i for i, d in documents.items() if not d.text} == {"471", "995"}
+    assert sum(1 for _ in read.qrels().rows()) == 1837
+
+
+def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"test\.tsv: there is no split 'test'\. Check the folder"):
+        beir.Beir(tmp_path, "test").qrels()
+    (tmp_path / "qrels").mkdir()
+    (tmp_path / "qrels" / "dev.tsv").touch()
+    with pytest.raises(BadFile, match="Choose one of: dev"):
+        beir.Beir(tmp_path, "test").qrels()

@@ -1,0 +1,173 @@
+"""Stage ``prepare``."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.digest import of_documents
+from harness.core.errors import BadFile, DatasetError
+from harness.corpus import card
+from harness.corpus.card import Card, Digests, Harvesting
+from harness.corpus.prepared import Prepared
+from harness.stages.prepare import prepare
+
+ZOO = '''
+def walk(where):
+    """Go on foot to somewhere else.
+
+    Slowly or at a good pace.
+
+    See Also
+    --------
+    run : go faster
+    """
+def run(where):
+    """Go with quick steps to somewhere.
+
+    Never slowly, and out of breath.
+    """
+'''
+
+
+class Folders:
+    """A dataset, its judgements, and where prepared data goes."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self.dataset = root / "datasets" / "toy"
+        self.qrels = root / "qrels" / "toy"
+        self.out = root / "data"
+
+    def prepare(self, *, update: bool = False) -> Prepared:
+        prepare(self.dataset, self.qrels, self.out, update=update)
+        return Prepared.open(self.out)
+
+    def write_card(self, **changed: object) -> None:
+        zeros = "0" * 64
+        about = Card(
+            name="toy",
+            title="Toy",
+            source="by hand",
+            licence="CC0-1.0",
+            made_by="hand",
+            kind="files",
+            split="test",
+            documents=1,
+            queries=1,
+            judgements=1,
+            warnings=[],
+            sha256=Digests(corpus=zeros, queries=zeros, qrels=zeros),
+            slices={},
+        )
+        card.write(self.dataset, about.model_copy(update=changed))
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Folders:
+    folders = Folders(tmp_path)
+    folders.write_card()
+    (folders.dataset / "corpus.jsonl").write_text('{"doc_id": "d", "text": "a"}\n')
+    (folders.dataset / "queries.jsonl").write_text('{"query_id": "q", "text": "a"}\n')
+    folders.qrels.mkdir(parents=True)
+    (folders.qrels / "test.qrels").write_text("q 0 d 1\n")
+    folders.prepare(update=True)
+    return folders
+
+
+@pytest.fixture
+def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+    (tmp_path / "site" / "zoo").mkdir(parents=True)
+    (tmp_path / "site" / "zoo" / "__init__.py").write_text(ZOO)
+    (tmp_path / "site" / "zoo-1.0.dist-info").mkdir()
+    (tmp_path / "site" / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.0\n")
+    monkeypatch.syspath_prepend(str(tmp_path / "site"))
+    folders = Folders(tmp_path)
+    harvest = Harvesting(
+        namespaces=["zoo"],
+        packages={"zoo": "0.9"},
+        documents=9,
+        natural_language=9,
+        identifiers=9,
+        fewest_words=2,
+        characters=500,
+    )
+    folders.write_card(kind="python-docs", harvest=harvest)
+    folders.prepare(update=True)
+    return folders
+
+
+def test_files_that_fit_their_card_are_written_in_one_form(files: Folders) -> None:
+    read = files.prepare()
+    assert read.manifest.corpus_sha256 == of_documents(read.documents())
+    assert read.manifest.corpus_sha256 == card.read(files.dataset).sha256.corpus
+    assert read.qrels().grades == {"q": {"d": 1}}
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "says"),
+    [
+        ("datasets/toy/corpus.jsonl", '{"doc_id": "d", "text": "b"}\n', "content of corpus"),
+        ("datasets/toy/queries.jsonl", '{"query_id": "q", "text": "b"}\n', "content of queries"),
+        ("qrels/toy/test.qrels", "q 0 d 2\n", "content of qrels"),
+        ("qrels/toy/test.qrels", "q 0 d 1\nq 0 e 1\n", "judgements 1 in the card, 2 in the data"),
+    ],
+)
+def test_changed_files_are_refused_and_the_old_data_stays(
+    files: Folders, name: str, text: str, says: str
+) -> None:
+    (files.root / name).write_text(text)
+    before = (files.out / "manifest.json").read_bytes()
+    with pytest.raises(DatasetError, match=rf"toy: not what its card says: {says}.*Fetch the data"):
+        files.prepare()
+    assert (files.out / "manifest.json").read_bytes() == before
+
+
+def test_an_update_makes_the_card_fit(files: Folders) -> None:
+    (files.dataset / "corpus.jsonl").write_text('{"doc_id": "d", "text": "b"}\n')
+    files.prepare(update=True)
+    assert next(files.prepare().documents()).text == "b"
+
+
+def test_a_missing_file_is_named(files: Folders) -> None:
+    (files.qrels / "test.qrels").unlink()
+    with pytest.raises(BadFile, match=r"test\.qrels: there is no such file"):
+        files.prepare()
+
+
+def test_docstrings_become_documents_questions_and_judgements(zoo: Folders) -> None:
+    read = zoo.prepare()
+    assert [d.text for d in read.documents()] == [
+        "run(where)\n\nNever slowly, and out of breath.",
+        "walk(where)\n\nSlowly or at a good pace.",
+    ]
+    assert read.qrels().grades["nl:zoo.walk"] == {"zoo.run": 1, "zoo.walk": 2}
+    assert read.qrels().grades["nl:zoo.run"] == {"zoo.run": 2}
+    assert read.manifest.slices == {"identifier": 2, "natural-language": 2}
+
+
+def test_an_update_notes_the_installed_versions(zoo: Folders) -> None:
+    harvest = card.read(zoo.dataset).harvest
+    assert harvest is not None
+    assert harvest.packages == {"zoo": "1.0"}
+
+
+def test_another_version_of_a_package_is_named_with_the_cure(zoo: Folders) -> None:
+    site = zoo.root / "site"
+    (site / "zoo" / "__init__.py").write_text(ZOO.replace("Slowly", "Quietly"))
+    (site / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.1\n")
+    with pytest.raises(DatasetError) as caught:
+        zoo.prepare()
+    assert str(caught.value) == (
+        "toy: not what its card says: content of corpus. Installed: zoo 1.1 (card 1.0)."
+        " Install the card's versions; if the change is meant,"
+        " run: harness prepare --dataset toy --update"
+    )
+
+
+def test_judgements_that_someone_changed_are_refused(zoo: Folders) -> None:
+    with (zoo.qrels / "test.qrels").open("a") as out:
+        out.write("nl:zoo.run 0 zoo.walk 1\n")
+    with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
+        zoo.prepare()
