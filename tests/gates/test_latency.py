@@ -72,10 +72,11 @@ def test_speed_of_unverified_rankings_means_nothing(
 
 @pytest.mark.parametrize(("rule", "settings"), BOTH)
 @pytest.mark.parametrize("factor", [0.1, 50.0])
+@pytest.mark.parametrize("drift", [0.6, 1.6])
 def test_a_noisy_machine_neither_passes_nor_fails(
-    rule: str, settings: dict[str, Any], factor: float
+    rule: str, settings: dict[str, Any], factor: float, drift: float
 ) -> None:
-    disturbed = build.times(100, 4, 1.6, 0.02, 3)
+    disturbed = build.times(100, 4, drift, 0.02, 3)
     finding = judged(rule, build.race(factor, again_ns={"old": disturbed}), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "machine too noisy: old against itself" in finding.reason

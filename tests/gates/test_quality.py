@@ -195,9 +195,19 @@ def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
 
 
 def test_equivalence_must_survive_failures_both_ways() -> None:
-    finding = build.judge("equivalent", with_losses(0.0, 10, "old"), **EQUIVALENT)
+    for by in (-0.035, 0.035):
+        sound = build.judge("equivalent", with_losses(by, 0, "old"), **EQUIVALENT)
+        finding = build.judge("equivalent", with_losses(by, 4, "old"), **EQUIVALENT)
+        assert sound.verdict is Verdict.PASS
+        assert finding.verdict is Verdict.INCONCLUSIVE
+        assert "as +1 each" in finding.reason
+
+
+def test_the_guard_takes_failures_for_the_widest_gap() -> None:
+    sound = build.judge("judged_guard", with_losses(0.0, 0, "new"), **GUARD)
+    finding = build.judge("judged_guard", with_losses(0.0, 30, "new"), **GUARD)
+    assert sound.verdict is Verdict.PASS
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "as +1 each" in finding.reason
 
 
 def test_a_fail_does_not_need_the_failures() -> None:
