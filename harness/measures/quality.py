@@ -8,6 +8,7 @@ import ir_measures
 import numpy as np
 from ir_measures import Measure
 
+from harness.core.errors import HarnessError
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
@@ -34,6 +35,7 @@ def score(
         UnknownName: a measure that ir-measures cannot parse or compute here.
         EvidenceError: no query was asked, or one twice.
         InvalidArm: the run answers none of them.
+        HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """
     parsed = {name: parse(name) for name in measures}
     found = coverage(run, qrels, asked)
@@ -116,8 +118,12 @@ def _values(run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Mea
     for measure in measures:
         judgements = flat if _rests_on_judging_only(measure) else graded
         part = {at: rankings[at] for at in judgements}
-        values[repr(measure)] = {
-            shown[int(metric.query_id)]: float(metric.value)
-            for metric in ir_measures.iter_calc([measure], judgements, part)
-        }
+        try:
+            metrics = tuple(ir_measures.iter_calc([measure], judgements, part))
+        except ArithmeticError as error:
+            raise HarnessError(
+                f"{run.arm}: ir-measures cannot compute {measure} of this run ({error});"
+                " ask for another measure"
+            ) from error
+        values[repr(measure)] = {shown[int(m.query_id)]: float(m.value) for m in metrics}
     return values

@@ -71,6 +71,13 @@ def test_tie_order_is_a_move_among_equals_of_both_arms(
     assert classes(a, b) == (wanted,)
 
 
+def test_lists_of_other_queries_do_not_matter() -> None:
+    control = run_of({"p": "ab", "q": "abcdef", "r": ""})
+    candidate = run_of({"q": "abcde", "p": "ab", "r": "abcdefgh"})
+    wanted = (Class.EXACT, Class.TRUNCATION, Class.SERVING_EMPTY)
+    assert classes(control, candidate) == wanted
+
+
 A = Status.ANSWERED
 
 

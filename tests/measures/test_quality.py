@@ -12,7 +12,7 @@ import pytrec_eval
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError, UnknownName
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.corpus import trec
@@ -100,6 +100,12 @@ def test_an_unknown_measure_is_refused_before_anything_is_scored() -> None:
     run, qrels = random_case(0)
     with pytest.raises(UnknownName, match="no measure named 'Quality@10'; there is nDCG@10, "):
         score(run, qrels, ("nDCG@10", "Quality@10"), run.query_ids)
+
+
+def test_a_measure_that_ir_measures_fails_at_is_named() -> None:
+    run, qrels = run_of({"q": ["a"]}), qrels_of({"q": {"a": 1}})
+    with pytest.raises(HarnessError, match=r"arm: ir-measures cannot compute Accuracy@10 of"):
+        score(run, qrels, ("Accuracy@10",), ("q",))
 
 
 def test_a_failure_is_never_a_number() -> None:
