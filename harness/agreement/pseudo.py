@@ -23,4 +23,4 @@ def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
     shown = rank < depth
     gained = np.where(shown, gain / np.log2(np.where(shown, rank, 0) + 2), 0.0).sum(axis=1)
     best = np.where(own < control[:, None], gain / np.log2(own + 2), 0.0).sum(axis=1)
-    return Partial.ratio(np.minimum(gained, best), best)
+    return Partial.ratio(gained, best)

@@ -16,16 +16,16 @@ RUN = run_of(
     ended={"broke": Status.FAILED, "slow": Status.TIMED_OUT, "never": Status.NOT_ASKED},
 )
 QRELS = qrels_of({"hit": {"a": 1}, "none": {"a": 0}, "broke": {"a": 2}, "absent": {"a": 1}})
-ASKED = ("absent", "hit", "none", "broke", "slow", "never")
+ASKED = ("absent", "hit", "none", "broke", "slow", "never", "ghost")
 
 
 def test_each_query_ends_in_one_way_and_is_judged_in_one_way() -> None:
     found = coverage(RUN, QRELS, ASKED)
     assert (found.answered, found.empty) == (("hit",), ("none",))
     assert (found.failed, found.timed_out) == (("broke",), ("slow",))
-    assert found.missing == ("absent", "never")
+    assert found.missing == ("absent", "never", "ghost")
     assert found.answerable == ("absent", "hit", "broke")
-    assert (found.negative, found.unjudged) == (("none",), ("slow", "never"))
+    assert (found.negative, found.unjudged) == (("none",), ("slow", "never", "ghost"))
     parts = [getattr(found, field.name) for field in fields(found)]
     assert sorted(sum(parts[:5], ())) == sorted(sum(parts[5:], ())) == sorted(ASKED)
 
