@@ -13,7 +13,7 @@ from tests.corpus.conftest import Written
 
 
 def test_blank_lines_are_passed_over_and_still_counted(written: Written) -> None:
-    assert list(numbered(written("a\n\n  \t\r\nb\r\n"))) == [(1, "a"), (4, "b")]
+    assert list(numbered(written("a\n\n  \t\r\n b \r\n"))) == [(1, "a"), (4, " b ")]
 
 
 def test_only_a_line_feed_ends_a_line(written: Written) -> None:

@@ -26,7 +26,7 @@ __all__ = ["pens"]
 __all__ += _impl.__all__
 """,
     "zoo/_impl.py": """
-__all__ = ["walk", "old", "Cat"]
+__all__ = ["walk", "old", "Ant", "Cat"]
 from typing import overload
 class _Animal:
     def eat(self, food, *rest, slow=False, **more):
@@ -39,6 +39,8 @@ class Cat(_Animal):
     def purr(self): "Make a noise."
     def purr(self): "Make it again."
     def _hiss(self): "Private."
+class Ant(Cat):
+    "An ant."
 @overload
 def walk(a: int): ...
 def walk(a, /, b): "Walk.\\n\\nFar and wide."
@@ -49,12 +51,14 @@ def hidden(): "Not in __all__."
     "zoo/_slow.py": "def feed(whom): 'Feed slowly.'\n",
     "zoo/pens/__init__.py": """
 from .._impl import Cat, walk
-from ._pen import Pen, Pen as Yard, open_pen
+from ._pen import Ape, Pen, Pen as Yard, open_pen
 def copied(): "Walk.\\n\\nFar and wide."
 def bare(): pass
 """,
     "zoo/pens/_pen.py": '''
-from .._impl import Cat
+from .._impl import Cat, _Animal
+class Ape(_Animal):
+    "An ape."
 class Pen(Cat):
     """A pen.
 
@@ -90,10 +94,12 @@ def names(found: Harvest) -> dict[str, Entry]:
 def test_objects_get_the_names_that_users_know() -> None:
     found = harvest(["zoo", "zoo.pens"])
     assert [(e.name, e.kind, e.namespace) for e in found.entries] == [
+        ("zoo.Ant", "class", "zoo"),
         ("zoo.Cat", "class", "zoo"),
         ("zoo.Cat.eat", "method", "zoo"),
         ("zoo.Cat.purr", "method", "zoo"),
         ("zoo.feed", "function", "zoo"),
+        ("zoo.pens.Ape", "class", "zoo.pens"),
         ("zoo.pens.Pen", "class", "zoo.pens"),
         ("zoo.pens.open_pen", "function", "zoo.pens"),
         ("zoo.walk", "function", "zoo"),
@@ -107,6 +113,8 @@ def test_other_names_are_aliases() -> None:
     assert aliases["zoo.pens.Yard"] == "zoo.pens.Pen"
     assert aliases["zoo.pens.Yard.purr"] == aliases["zoo.pens.Pen.purr"] == "zoo.Cat.purr"
     assert aliases["zoo.pens.copied"] == "zoo.walk"
+    assert aliases["zoo.Ant.purr"] == "zoo.Cat.purr"
+    assert aliases["zoo.pens.Ape.eat"] == "zoo.Cat.eat"
     assert "zoo.old" not in aliases
     assert "zoo.hidden" not in aliases
 
