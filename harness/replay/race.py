@@ -11,11 +11,13 @@ import random
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from time import perf_counter_ns
 
 import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Searcher
+from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.replay.ask import observe
@@ -52,6 +54,9 @@ def race(
     Rounds go over the queries in seeded order, and within a query the entrants take turns in
     seeded order, so that a slow moment of the machine falls on all of them. Each answer is held
     against the first ``k`` hits of the arm's run.
+
+    Raises:
+        EvidenceError: the clocks of two entrants ran at once, so one's time covers another's.
     """
     rng = random.Random(seed)
     names = sorted(entrants)
@@ -59,6 +64,8 @@ def race(
     times = {name: np.zeros((len(queries), repetitions), dtype=np.int64) for name in names}
     strays: dict[Entrant, set[str]] = {name: set() for name in names}
     limit_ns = int(time_limit_s * 1e9)
+    timed_ns = 0
+    started_ns = perf_counter_ns()
     expected = {
         arm: {row.query_id: _shown(row, k) for row in run.rows() if row.query_id in at}
         for arm, run in runs.items()
@@ -68,17 +75,24 @@ def race(
             for query in rng.sample(list(queries), len(queries)):
                 for name in rng.sample(names, len(names)):
                     seen = observe(entrants[name], query, k, limit_ns)
+                    timed_ns += seen.elapsed_ns
                     if lap >= 0:
                         times[name][at[query.query_id], lap] = seen.elapsed_ns
                     if _shown(seen.row, k) != expected[name[0]][query.query_id]:
                         strays[name].add(query.query_id)
             advance(len(queries))
+    wall_ns = perf_counter_ns() - started_ns
+    if timed_ns > wall_ns:
+        raise EvidenceError(
+            f"the arms' clocks add up to {timed_ns / 1e9:.3f} s in a race of {wall_ns / 1e9:.3f} s:"
+            " the time of one arm covers another's. Time each arm by itself"
+        )
     found = {name: tuple(sorted(ids)) for name, ids in strays.items()}
     return Lap(tuple(query.query_id for query in queries), times, found)
 
 
 def _shown(row: Row, k: int) -> tuple[Status, tuple[str, ...], str]:
-    """What makes two answers the same: how it ended, the documents in order, who answered."""
+    """Reduce an answer to what must be the same: its end, its documents in order, who answered."""
     documents = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
     return row.status, documents[:k], row.served_by
 

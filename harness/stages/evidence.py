@@ -45,10 +45,11 @@ def gathered(
         EvidenceError: a pair was not compared.
     """
     agreement = read_agreement(layout)
-    queries = Prepared.open(layout.data).queries()
+    data = Prepared.open(layout.data)
+    queries = data.queries()
     return {
         name: Evidence(
-            dataset=layout.root.name,
+            dataset=data.manifest.name,
             control=arms[control],
             candidate=arms[candidate],
             agreement=_compared(layout, agreement, (control, candidate)),

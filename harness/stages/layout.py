@@ -8,9 +8,14 @@ from pathlib import Path
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """The folder of one data set below ``build/``."""
+    """The folders of one data set."""
 
     root: Path
+    """What is the same from day to day, and tracked: below ``build/``."""
+    today: Path
+    """What rests on a clock, and is not: below ``perf/``."""
+    cache: Path
+    """What is rebuilt at will: below ``.cache/``."""
 
     @property
     def data(self) -> Path:
@@ -19,7 +24,7 @@ class Layout:
 
     def index(self, arm: str) -> Path:
         """Folder of the arm's index: a cache that is rebuilt at will and never tracked."""
-        return self.root / "index" / arm
+        return self.cache / "index" / arm
 
     def manifest(self, arm: str) -> Path:
         """Manifest: what the arm's index is made from: what stage ``index`` hands on."""
@@ -35,7 +40,7 @@ class Layout:
 
     def parts(self, arm: str) -> Path:
         """Parts of a replay that is under way; gone when it is done."""
-        return self.root / "parts" / arm
+        return self.cache / "parts" / arm
 
     @property
     def per_query(self) -> Path:
@@ -70,24 +75,24 @@ class Layout:
     @property
     def times(self) -> Path:
         """The race's times. They differ from day to day and are never tracked."""
-        return self.root / "race" / "times.parquet"
+        return self.today / "times.parquet"
 
     @property
     def race_receipt(self) -> Path:
         """What was raced: the same from day to day, so it can be tracked."""
-        return self.root / "race" / "receipt.json"
+        return self.root / "race.json"
 
     @property
     def decision(self) -> Path:
         """The decision with all its evidence, times among it."""
-        return self.root / "decision" / "decision.json"
+        return self.today / "decision.json"
 
     @property
     def findings(self) -> Path:
         """The decision without what rests on a clock: the same from day to day."""
-        return self.root / "decision" / "findings.json"
+        return self.root / "findings.json"
 
     @property
     def junit(self) -> Path:
         """The decision as a test report."""
-        return self.root / "decision" / "junit.xml"
+        return self.today / "junit.xml"

@@ -1,0 +1,102 @@
+"""``harness run``: arms and data of yours, all stages in one go."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import err, out
+from harness.cli.project import FIRST_MEASURE, Project
+
+if TYPE_CHECKING:
+    from harness.stages.layout import Layout
+
+NOT_STATED = "not stated"
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``run`` on the command line."""
+    app.command()(run)
+
+
+def run(
+    dataset: Annotated[str, typer.Option(help="A data set's name, or a folder in BEIR layout.")],
+    arms: Annotated[str, typer.Option(help="Names or paths to TOML files, with commas between.")],
+    to: Annotated[Path, typer.Option("--out", help="Folder for everything that comes out.")],
+    control: Annotated[
+        str, typer.Option(help="The arm that serves today; every other one is judged against it.")
+    ] = "",
+    split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
+    *,
+    policy: Annotated[
+        Path | None, typer.Option(help="Gates to judge by: one step. [policy/pairwise.toml]")
+    ] = None,
+    timed: Annotated[
+        bool, typer.Option("--race", help="Time the arms against each other.")
+    ] = False,
+    exit_code: Annotated[
+        bool, typer.Option(help="Exit by the verdict, as `harness gate` does.")
+    ] = False,
+) -> None:
+    """Index, replay, score, compare and report in one go, without DVC.
+
+    Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
+    OUT/report.md, the runs as Parquet and TREC files in OUT/runs, and, where a control is named,
+    OUT/decision.json and OUT/junit.xml. A killed run goes on where it was.
+
+    Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
+    """
+    from harness.cli.verdicts import leaderboard, show
+    from harness.policy.decide import exit_code as code_of
+    from harness.stages.layout import Layout
+    from harness.stages.means import read_means
+    from harness.stages.oneshot import Wanted, oneshot
+
+    project = Project.here()
+    work = to / "work"
+    layout = Layout(work / "build", work / "perf", work / "cache")
+    licence, source = _data(project, dataset, split, layout)
+    wanted = Wanted(
+        arms=tuple(name.strip() for name in arms.split(",") if name.strip()),
+        control=control,
+        policy_file=policy or project.root / "policy" / "pairwise.toml",
+        timed=timed,
+        licence=licence,
+        source=source,
+        command=shlex.join(["harness", *sys.argv[1:]]),
+        measure=FIRST_MEASURE,
+    )
+    decisions = oneshot(
+        layout,
+        wanted,
+        project.params,
+        out=to,
+        cache=project.cache,
+        tell=lambda doing: err.print(f"{doing} ...", markup=False),
+    )
+    leaderboard(read_means(layout.scores), project.params.score.measures)
+    if decisions:
+        show(dataset, decisions)
+    out.print(f"\nThe page: {to / 'index.html'}")
+    raise typer.Exit(code_of(decisions) if exit_code and decisions else 0)
+
+
+def _data(project: Project, dataset: str, split: str, layout: Layout) -> tuple[str, str]:
+    """Prepare the data in ``layout``, and give its licence and source."""
+    from harness.corpus import card
+    from harness.stages.importing import load_folder
+    from harness.stages.prepare import prepare
+
+    folder = Path(dataset)
+    if folder.is_dir():
+        load_folder(folder, split, layout.data)
+        return NOT_STATED, f"the folder {folder.resolve().name}"
+    project.layout(dataset)
+    root = project.root
+    prepare(root / "datasets" / dataset, root / "qrels" / dataset, layout.data)
+    about = card.read(root / "datasets" / dataset)
+    return about.licence, about.source

@@ -1,0 +1,152 @@
+"""The stages as commands; ``dvc.yaml`` calls them by these names."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import out
+from harness.cli.project import Project
+
+Dataset = Annotated[str, typer.Option(help="A folder of datasets/.")]
+Arm = Annotated[str, typer.Option(help="A file of engines/arms without .toml, or a path to one.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put the stages on the command line."""
+    for stage in (prepare, index, replay, score, compare, race, gate, report):
+        app.command()(stage)
+
+
+def prepare(
+    dataset: Dataset,
+    *,
+    update: Annotated[
+        bool, typer.Option(help="Rewrite the card (and harvested judgements) from what is found.")
+    ] = False,
+) -> None:
+    """Check a data set against its card and write it to build/DATASET/data in one format.
+
+    Counts and digests of documents, queries and judgements must be those of the card.
+    """
+    from harness.stages.prepare import prepare as stage
+
+    project = Project.here()
+    layout = project.layout(dataset)
+    root = project.root
+    stage(root / "datasets" / dataset, root / "qrels" / dataset, layout.data, update=update)
+    out.print(f"prepared {layout.data}")
+
+
+def index(dataset: Dataset, arm: Arm) -> None:
+    """Build one arm's index of one data set, and its manifest: what the arm proves itself by.
+
+    The index appears only when it is whole. Vectors are kept by content, so building again is
+    quick, and a killed build goes on where it was.
+    """
+    from harness.stages.index import index as stage
+
+    project = Project.here()
+    made = stage(project.layout(dataset), arm, project.cache)
+    out.print(f"indexed {made.documents} documents for {arm}: {made.fingerprint[:12]}")
+
+
+def replay(dataset: Dataset, arm: Arm) -> None:
+    """Ask one arm every query, from the text as typed to the ranked documents, twice.
+
+    A query that failed or took too long is counted as such, never as an empty answer. The second
+    replay asks in another order; it shows how steady the arm is by itself (A/A).
+    """
+    from harness.core.run import Status
+    from harness.stages.replay import replay as stage
+
+    project = Project.here()
+    run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
+    lost = len(run) - run.count(Status.ANSWERED)
+    out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
+
+
+def score(dataset: Dataset) -> None:
+    """Compute every measure of every arm for every query, and means with intervals.
+
+    ir-measures is the definition. Judgements that name unknown documents count; documents that
+    nobody judged are not relevant, and how many were judged stands beside (Judged@10).
+    """
+    from harness.stages.score import score as stage
+
+    project = Project.here()
+    stage(project.layout(dataset), project.params.arms, project.params.score)
+    out.print(f"scored {len(project.params.arms)} arms")
+
+
+def compare(dataset: Dataset) -> None:
+    """Compare control and candidate of every step of the policy: overlap, order, classes.
+
+    Needs no judgements. Beside each agreement stands that of the control with itself.
+    """
+    from harness.stages.compare import compare as stage
+    from harness.stages.evidence import pairs_of
+
+    project = Project.here()
+    pairs = list(dict.fromkeys(pairs_of(project.policy()).values()))
+    stage(project.layout(dataset), pairs, project.params.compare, project.params.score)
+    out.print(f"compared {len(pairs)} pairs of arms")
+
+
+def race(dataset: Dataset) -> None:
+    """Time the arms of the policy against each other, interleaved, each with an A/A twin.
+
+    Every answer is held against the arm's run; times of an arm that answers otherwise do not
+    count. Times are never tracked: what was raced is (build/DATASET/race.json).
+    """
+    from harness.stages.race import race as stage
+
+    project = Project.here()
+    params = project.params
+    arms = project.raced()
+    stage(project.layout(dataset), arms, project.cache, params.race, params.replay.time_limit_s)
+    out.print(f"raced {', '.join(arms)}")
+
+
+def gate(
+    dataset: Annotated[
+        str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
+    ] = "",
+    step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
+    *,
+    exit_zero: Annotated[
+        bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
+    ] = False,
+) -> None:
+    """Judge every step of the policy, write the decision, and exit by it.
+
+    Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or
+    an arm that did not run, 3 inconclusive: the page says what would settle it.
+    """
+    from harness.cli.verdicts import show
+    from harness.core.errors import UnknownName
+    from harness.policy.decide import exit_code
+    from harness.stages.gate import gate as stage
+
+    project = Project.here()
+    names = [found.name for found in project.policy().steps]
+    if step and step not in names:
+        raise UnknownName("step", step, names)
+    codes = []
+    for name in [dataset] if dataset else project.params.datasets:
+        decisions = stage(project.layout(name), project.subject(name))
+        show(name, decisions)
+        codes.append(exit_code(one for one in decisions if step in {"", one.step}))
+    worst = next((code for code in (1, 3) if code in codes), 0)
+    raise typer.Exit(0 if exit_zero else worst)
+
+
+def report() -> None:
+    """Write reports/index.html (one file, no network), report.md, decision.json, junit.xml."""
+    from harness.stages.report import report as stage
+
+    project = Project.here()
+    subjects = {project.layout(name): project.subject(name) for name in project.params.datasets}
+    written = stage(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
+    out.print(f"wrote {written.page}")

@@ -1,0 +1,98 @@
+"""The project that a command works in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import harness
+from harness.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from harness.policy.model import Policy
+    from harness.stages.assemble import Subject
+    from harness.stages.layout import Layout
+    from harness.stages.params import Params
+
+PARAMS = "params.yaml"
+FIRST_MEASURE = "nDCG@10"
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with ``params.yaml``; everything else lies below it."""
+
+    root: Path
+
+    @classmethod
+    def here(cls) -> Project:
+        """Find the project around the current folder, or else the one this code belongs to."""
+        around = Path.cwd()
+        for folder in (around, *around.parents):
+            if (folder / PARAMS).is_file():
+                return cls(folder)
+        return cls(Path(harness.__path__[0]).parent)
+
+    @property
+    def params(self) -> Params:
+        """Read what the pipeline does."""
+        from harness.stages.params import read
+
+        return read(self.root / PARAMS)
+
+    @property
+    def cache(self) -> Path:
+        """Folder that may be deleted at any time; what was in it is made again."""
+        return self.root / ".cache"
+
+    @property
+    def policy_file(self) -> Path:
+        """File of the policy that ``params.yaml`` names."""
+        return self.root / self.params.policy
+
+    def policy(self) -> Policy:
+        """Read that policy."""
+        from harness.policy.load import load_policy
+
+        return load_policy(self.policy_file)
+
+    def layout(self, dataset: str) -> Layout:
+        """Say where the files of a data set lie.
+
+        Raises:
+            UnknownName: there is no such data set.
+        """
+        from harness.stages.layout import Layout
+
+        known = sorted(path.parent.name for path in (self.root / "datasets").glob("*/card.toml"))
+        if dataset not in known:
+            raise UnknownName("dataset", dataset, known)
+        return Layout(
+            self.root / "build" / dataset, self.root / "perf" / dataset, self.cache / dataset
+        )
+
+    def subject(self, dataset: str) -> Subject:
+        """Say what the report of a data set is about."""
+        from harness.corpus import card
+        from harness.stages.assemble import Subject
+        from harness.stages.evidence import pairs_of
+
+        policy = self.policy()
+        about = card.read(self.root / "datasets" / dataset)
+        return Subject(
+            pairs=pairs_of(policy),
+            arms=self.params.arms,
+            rules=policy.rules,
+            licence=about.licence,
+            source=about.source,
+            commands=("python3 run.py demo",),
+            measure=FIRST_MEASURE,
+            policy=policy,
+            policy_file=self.policy_file,
+        )
+
+    def raced(self) -> tuple[str, ...]:
+        """Arms that take part in a step: those whose time matters."""
+        pairs = [(step.control, step.candidate) for step in self.policy().steps]
+        return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))

@@ -1,0 +1,29 @@
+"""A policy for one control and any candidates: the gates of a template, once a candidate."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from harness.core.errors import EvidenceError
+from harness.policy.model import Policy
+
+
+def for_candidates(template: Policy, control: str, candidates: Sequence[str]) -> Policy:
+    """Judge each candidate by the gates of the template's one step.
+
+    The steps are named after the candidates and none waits for another.
+
+    Raises:
+        EvidenceError: the template has more than one step, or there is no candidate.
+    """
+    if len(template.steps) != 1:
+        raise EvidenceError(
+            f"the policy {template.name} has {len(template.steps)} steps; to compare with one"
+            " control, name a policy with one step, whose gates each candidate is judged by"
+        )
+    if not candidates:
+        raise EvidenceError(f"no arm is compared with {control}; name one more with --arms")
+    (step,) = template.steps
+    steps = tuple(replace(step, name=arm, control=control, candidate=arm) for arm in candidates)
+    return replace(template, steps=steps, chained=False)

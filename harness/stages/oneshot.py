@@ -1,0 +1,114 @@
+"""All stages in one go, without DVC, for arms and data named on the command line."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from engines.contract import arms as registry
+from harness.core.errors import UnknownName
+from harness.core.gate import StepDecision
+from harness.corpus import trec
+from harness.corpus.runs import read_run
+from harness.policy.load import load_policy
+from harness.policy.pairwise import for_candidates
+from harness.report.write import write_reports
+from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.compare import compare
+from harness.stages.evidence import pairs_of
+from harness.stages.gate import gate, read_decision
+from harness.stages.index import index
+from harness.stages.layout import Layout
+from harness.stages.params import Params
+from harness.stages.race import race
+from harness.stages.replay import replay
+from harness.stages.score import score
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What was asked for on the command line."""
+
+    arms: tuple[str, ...]
+    """Names, or paths to TOML files."""
+    control: str
+    """Name of an arm among them; empty where nothing is to be decided."""
+    policy_file: Path
+    """Whose one step judges every other arm against the control."""
+    timed: bool
+    """Whether to race the arms too."""
+    licence: str
+    source: str
+    command: str
+    """The command line, for the report."""
+    measure: str
+
+
+def oneshot(
+    layout: Layout,
+    wanted: Wanted,
+    params: Params,
+    *,
+    out: Path,
+    cache: Path,
+    tell: Callable[[str], object],
+) -> tuple[StepDecision, ...]:
+    """Run the stages on prepared data in ``layout`` and write what came out into ``out``.
+
+    Raises:
+        UnknownName: the control is not among the arms.
+    """
+    names = tuple(registry.load(arm, cache).name for arm in wanted.arms)
+    if wanted.control and wanted.control not in names:
+        raise UnknownName("arm to be the control", wanted.control, names)
+    template = load_policy(wanted.policy_file)
+    others = tuple(name for name in names if name != wanted.control)
+    policy = for_candidates(template, wanted.control, others) if wanted.control else None
+    pairs = pairs_of(policy) if policy else {}
+    for arm in wanted.arms:
+        tell(f"indexing {arm}")
+        index(layout, arm, cache)
+        tell(f"replaying {arm}")
+        replay(layout, arm, cache, params.replay)
+    tell("scoring and comparing")
+    score(layout, names, params.score)
+    compare(layout, list(pairs.values()), params.compare, params.score)
+    if wanted.timed:
+        tell("racing")
+        race(layout, wanted.arms, cache, params.race, params.replay.time_limit_s)
+    subject = Subject(
+        pairs=pairs,
+        arms=names,
+        rules=template.rules,
+        licence=wanted.licence,
+        source=wanted.source,
+        commands=(wanted.command,),
+        measure=wanted.measure,
+        policy=policy,
+        policy_file=wanted.policy_file,
+    )
+    decisions: tuple[StepDecision, ...] = ()
+    decided_at = datetime.now(UTC)
+    if policy:
+        gate(layout, subject)
+        decisions, decided_at = read_decision(layout)
+    evidence = evidence_of(layout, subject)
+    written = write_reports([assemble(layout, subject, evidence, decisions, decided_at)], out)
+    if not policy:
+        written.decision.unlink()
+        written.junit.unlink()
+    _export(layout, names, out)
+    return decisions
+
+
+def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
+    """Put the means and the runs where a person or another tool looks for them."""
+    shutil.copyfile(layout.scores, out / "scores.json")
+    for name in names:
+        run = read_run(layout.run(name))
+        (out / "runs").mkdir(exist_ok=True)
+        shutil.copyfile(layout.run(name), out / "runs" / f"{name}.parquet")
+        trec.write_run(out / "runs" / f"{name}.trec", run)
