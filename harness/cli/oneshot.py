@@ -80,7 +80,7 @@ def run(
     )
     leaderboard(read_means(layout.scores), project.params.score.measures)
     if decisions:
-        show(dataset, decisions)
+        show(Path(dataset).name, decisions)
     out.print(f"\nThe page: {to / 'index.html'}")
     raise typer.Exit(code_of(decisions) if exit_code and decisions else 0)
 

@@ -35,7 +35,7 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:
     """Print the mean of each measure for each arm, best first by the first measure."""
-    table = Table("arm", *measures)
+    table = Table("arm", *measures, box=None, padding=(0, 1, 0, 0))
     first = measures[0]
     ordered = sorted(
         means.items(),

@@ -45,9 +45,12 @@ def compare(
         for pair, agreement in found.items()
         for query_id, name in zip(agreement.query_ids, agreement.classes, strict=True)
     ]
+    names = [*KEYS, "query_id", "class"]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     with replacing(layout.classes) as beside:
-        columns = zip(*rows, strict=True)
-        pq.write_table(pa.table(list(map(pa.array, columns)), [*KEYS, "query_id", "class"]), beside)
+        pq.write_table(
+            pa.table([pa.array(column, pa.string()) for column in columns], names), beside
+        )
     apart = differences(layout, pairs, sure)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
 

@@ -72,7 +72,7 @@ def oneshot(
         tell(f"indexing {arm}")
         index(layout, arm, cache)
         tell(f"replaying {arm}")
-        replay(layout, arm, cache, params.replay)
+        replay(layout, arm, cache, params.replay, keep_parts=True)
     tell("scoring and comparing")
     score(layout, names, params.score)
     compare(layout, list(pairs.values()), params.compare, params.score)
@@ -101,6 +101,8 @@ def oneshot(
         written.decision.unlink()
         written.junit.unlink()
     _export(layout, names, out)
+    for name in names:
+        shutil.rmtree(layout.parts(name), ignore_errors=True)
     return decisions
 
 

@@ -24,8 +24,13 @@ AGAIN_SEED_STEP = 1
 """The second replay asks in another order."""
 
 
-def replay(layout: Layout, arm_name: str, cache: Path, params: ReplayParams) -> Run:
+def replay(
+    layout: Layout, arm_name: str, cache: Path, params: ReplayParams, *, keep_parts: bool = False
+) -> Run:
     """Write the arm's run and its second run, which tells how steady the arm is by itself.
+
+    With ``keep_parts`` a second call asks nothing again that was answered before; for a caller
+    that has more to do and may be killed meanwhile.
 
     Raises:
         InvalidArm: the arm's index is not the one that stage ``index`` handed on, or it answered
@@ -42,7 +47,8 @@ def replay(layout: Layout, arm_name: str, cache: Path, params: ReplayParams) -> 
     again = _ask(layout, arm, wanted, params, params.seed + AGAIN_SEED_STEP)
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
-    shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
+    if not keep_parts:
+        shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
     return first
 
 

@@ -1,0 +1,1 @@
+"""Measurements whose numbers stand in docs/, each a command of its own."""
