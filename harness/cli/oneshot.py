@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.app import err, out
-from harness.cli.project import FIRST_MEASURE, Project
+from harness.cli.project import Project
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
@@ -68,7 +68,6 @@ def run(
         licence=licence,
         source=source,
         command=shlex.join(["harness", *sys.argv[1:]]),
-        measure=FIRST_MEASURE,
     )
     decisions = oneshot(
         layout,

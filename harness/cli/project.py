@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from harness.stages.params import Params
 
 PARAMS = "params.yaml"
-FIRST_MEASURE = "nDCG@10"
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +86,7 @@ class Project:
             licence=about.licence,
             source=about.source,
             commands=("python3 run.py demo",),
-            measure=FIRST_MEASURE,
+            measures=self.params.score.measures,
             policy=policy,
             policy_file=self.policy_file,
         )

@@ -51,7 +51,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
     height = 0.34 * len(findings) + 0.72
 
     def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.25, 0.36 / height, 0.46, 1 - 0.66 / height))
+        axes = figure.add_axes((0.31, 0.36 / height, 0.42, 1 - 0.66 / height))
         axes.axvline(0, color=INK, linewidth=1)
         axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
         for at, found in enumerate(findings):

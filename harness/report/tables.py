@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.evidence import Agreement, Evidence, Side
@@ -48,16 +48,30 @@ def best_first(means: Mapping[str, Mapping[str, Estimate]], measure: str) -> tup
     return tuple(sorted(means, key=place))
 
 
-def _mean(found: Estimate | None) -> Cell:
-    if found is None:
-        return Cell(NOT_MEASURED)
-    return Cell(number(found.value), f"{interval(found)}, n {found.n:,}")
+def usual_n(rows: Iterable[Mapping[str, Estimate]]) -> int | None:
+    """Find the number of queries that most means rest on; None where there is no mean."""
+    counts = Counter(found.n for row in rows for found in row.values())
+    return counts.most_common(1)[0][0] if counts else None
 
 
-def _difference(found: Estimate | None) -> Cell:
+def _over(n: int | None) -> str:
+    return "" if n is None else f", over {n:,} queries where a cell names no other number"
+
+
+def _mean(found: Estimate | None, usual: int | None) -> Cell:
     if found is None:
         return Cell(NOT_MEASURED)
-    return Cell(signed(found.value), f"{interval(found)}, n {found.n:,}")
+    return Cell(number(found.value), _sure(found, usual))
+
+
+def _difference(found: Estimate | None, usual: int | None) -> Cell:
+    if found is None:
+        return Cell(NOT_MEASURED)
+    return Cell(signed(found.value), _sure(found, usual))
+
+
+def _sure(found: Estimate, usual: int | None) -> str:
+    return interval(found) if found.n == usual else f"{interval(found)}, n {found.n:,}"
 
 
 def answered(side: Side | None) -> str:
@@ -81,22 +95,23 @@ def leaderboard(report: ReportInput) -> Table:
     """Show all arms with the mean of every measure, best first."""
     measures = measures_of(report.means, report.measure)
     means = {arm: report.means.get(arm, {}) for arm in {**report.arms, **report.means}}
+    usual = usual_n(means.values())
     rows = tuple(
         (
             Cell(arm),
-            *(_mean(means[arm].get(measure)) for measure in measures),
+            *(_mean(means[arm].get(measure), usual) for measure in measures),
             Cell(answered(report.arms.get(arm))),
         )
         for arm in best_first(means, report.measure)
     )
-    return Table("Quality of every arm", ("arm", *measures, "queries"), rows)
+    return Table(f"Quality of every arm{_over(usual)}", ("arm", *measures, "queries"), rows)
 
 
 def by_slice(report: ReportInput) -> Table:
     """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
     arms = best_first(report.means, report.measure)
     rows = tuple(
-        (Cell(name), *(_mean(means.get(arm, {}).get(report.measure)) for arm in arms))
+        (Cell(name), *(_mean(means.get(arm, {}).get(report.measure), None) for arm in arms))
         for name, means in sorted(report.slice_means.items())
     )
     return Table(f"{report.measure} by slice", ("slice", *arms), rows)
@@ -105,14 +120,15 @@ def by_slice(report: ReportInput) -> Table:
 def differences(report: ReportInput) -> Table:
     """Show every measure's difference in every comparison."""
     measures = measures_of(report.differences, report.measure)
+    usual = usual_n(report.differences.values())
     rows = tuple(
         (
             Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
-            *(_difference(report.differences.get(name, {}).get(m)) for m in measures),
+            *(_difference(report.differences.get(name, {}).get(m), usual) for m in measures),
         )
         for name, evidence in report.evidence.items()
     )
-    return Table("Candidate minus control", ("comparison", *measures), rows)
+    return Table(f"Candidate minus control{_over(usual)}", ("comparison", *measures), rows)
 
 
 def _agreement(found: Scores | None) -> Cell:

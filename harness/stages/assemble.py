@@ -19,7 +19,7 @@ from harness.stages.compare import Pair
 from harness.stages.evidence import gathered, sides
 from harness.stages.latency import latency
 from harness.stages.layout import Layout
-from harness.stages.means import read_means, read_slices
+from harness.stages.means import Means, read_means, read_slices
 from harness.stages.provenance import provenance
 from harness.stages.race import read_race
 
@@ -38,8 +38,8 @@ class Subject:
     source: str
     commands: tuple[str, ...]
     """What to type to make the numbers again."""
-    measure: str
-    """The measure that people look at first."""
+    measures: tuple[str, ...]
+    """What was measured, in the order in which people look at it."""
     policy: Policy | None
     policy_file: Path | None
 
@@ -66,7 +66,7 @@ def assemble(
         if policy and file
         else None
     )
-    apart = read_means(layout.differences)
+    apart = _in_order(read_means(layout.differences), subject.measures)
     return ReportInput(
         provenance=provenance(
             data,
@@ -82,16 +82,27 @@ def assemble(
         decisions=tuple(decisions),
         evidence=evidence,
         arms=arms,
-        means=read_means(layout.scores),
-        slice_means=read_slices(layout.slices),
+        means=_in_order(read_means(layout.scores), subject.measures),
+        slice_means={
+            name: _in_order(means, subject.measures)
+            for name, means in read_slices(layout.slices).items()
+        },
         differences={name: apart["~".join(pair)] for name, pair in subject.pairs.items()},
         latency=latency(race, subject.pairs, subject.rules) if race else None,
         queries={query.query_id: query for query in data.queries()},
         qrels=data.qrels(),
         documents=lambda ids: _documents(data, ids),
-        measure=subject.measure,
+        measure=subject.measures[0],
     )
 
 
 def _documents(data: Prepared, ids: frozenset[str]) -> dict[str, Document]:
     return {document.doc_id: document for document in data.documents() if document.doc_id in ids}
+
+
+def _in_order(means: Means, measures: Sequence[str]) -> Means:
+    """Put the measures of each arm in the order asked for."""
+    return {
+        arm: {measure: row[measure] for measure in measures if measure in row}
+        for arm, row in means.items()
+    }

@@ -44,7 +44,6 @@ class Wanted:
     source: str
     command: str
     """The command line, for the report."""
-    measure: str
 
 
 def oneshot(
@@ -86,7 +85,7 @@ def oneshot(
         licence=wanted.licence,
         source=wanted.source,
         commands=(wanted.command,),
-        measure=wanted.measure,
+        measures=params.score.measures,
         policy=policy,
         policy_file=wanted.policy_file,
     )
