@@ -22,6 +22,7 @@ from harness.core.gate import StepDecision
 from harness.report import figures, tables
 from harness.report.cards import Card, GateRow, card, effect, gate_row, paired
 from harness.report.inputs import ReportInput
+from harness.report.merged import merged
 from harness.report.moved import QUERY, Moved, movers
 from harness.report.plain import one_line, printable
 from harness.report.rounding import for_json
@@ -158,7 +159,8 @@ def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]
 def view(report: ReportInput, number: int) -> DatasetView:
     """Put one dataset into words and figures; ``number`` makes its ids unique on the page."""
     prefix = f"d{number}"
-    policy, latency = report.policy, report.latency
+    policy, described = report.policy, merged(report)
+    latency = described.latency
     order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
     slices = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
@@ -177,12 +179,12 @@ def view(report: ReportInput, number: int) -> DatasetView:
         ),
         leaderboard=tables.leaderboard(report),
         quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
-        differences=tables.differences(report),
+        differences=tables.differences(described),
         by_slice=tables.by_slice(report),
         slices=_markup(slices),
-        comparisons=_comparisons(report, prefix),
+        comparisons=_comparisons(described, prefix),
         percentiles=tables.percentiles(latency) if latency else None,
-        ratios=tables.ratios(report, latency) if latency else None,
+        ratios=tables.ratios(described, latency) if latency else None,
         curves=_markup(curves),
         machine=latency.race.machine if latency else "",
         provenance=tables.provenance(report),
