@@ -11,7 +11,7 @@ from harness.cli.app import out
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
-    from harness.stages.importing import ImportReport
+    from harness.stages.import_report import ImportReport
 
 Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
 Split = Annotated[str, typer.Option(help="Which judgements.")]
@@ -50,7 +50,8 @@ def beir(
     Counts are checked, duplicate ids are errors, judgements of unknown documents or queries are
     reported by id, and never dropped in silence.
     """
-    from harness.stages.importing import About, import_beir
+    from harness.stages.import_report import About
+    from harness.stages.importing import import_beir
 
     root = Project.here().root
     _show(
@@ -81,7 +82,8 @@ def trec(
     force: Force = False,
 ) -> None:
     """Import TREC topics and judgements with documents as JSON lines."""
-    from harness.stages.importing import About, import_trec
+    from harness.stages.import_report import About
+    from harness.stages.importing import import_trec
 
     root = Project.here().root
     _show(
@@ -114,7 +116,8 @@ def jsonl(
     force: Force = False,
 ) -> None:
     """Import documents and queries as JSON lines with TREC judgements."""
-    from harness.stages.importing import About, import_jsonl
+    from harness.stages.import_report import About
+    from harness.stages.importing import import_jsonl
 
     root = Project.here().root
     _show(

@@ -92,7 +92,8 @@ def _data(project: Project, dataset: str, split: str, layout: Layout) -> tuple[s
 
     folder = Path(dataset)
     if folder.is_dir():
-        load_folder(folder, split, layout.data)
+        for line in load_folder(folder, split, layout.data).warnings:
+            err.print(f"note: {line}", markup=False)
         return NOT_STATED, f"the folder {folder.resolve().name}"
     project.layout(dataset)
     root = project.root

@@ -2,66 +2,27 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from harness.core.digest import DocumentsDigest, of_queries
+from harness.core.digest import of_queries
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import beir, card, jsonl, prepared, topics, trec
 from harness.corpus.card import Card, Digests
-from harness.corpus.prepared import DataManifest
-
-NOT_STATED = "not stated"
-SHOWN = 5
-"""Ids that a message lists; the report has all."""
-
-
-@dataclass(frozen=True, slots=True)
-class About:
-    """What the files do not say of themselves."""
-
-    title: str = NOT_STATED
-    source: str = NOT_STATED
-    licence: str = NOT_STATED
-    warnings: tuple[str, ...] = ()
-
-
-NOTHING_STATED = About()
-
-
-@dataclass(frozen=True, slots=True)
-class ImportReport:
-    """What was taken over, and what a reader of the numbers must know of it."""
-
-    name: str
-    split: str
-    documents: int
-    queries: int
-    judgements: int
-    unjudged_queries: int
-    """Queries left out, since the split has no judgement of them."""
-    dangling_documents: tuple[str, ...]
-    """Judged, and not in the corpus; their judgements are kept."""
-    dangling_queries: tuple[str, ...]
-    """Judged, and not among the queries; their judgements are kept."""
-    empty_documents: tuple[str, ...]
-    """In the corpus with neither title nor text."""
-    empty_queries: tuple[str, ...]
-
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """One sentence for each thing that is not as it should be."""
-        found = (
-            ("judged documents are not in the corpus", self.dangling_documents),
-            ("judged queries are not in the query set", self.dangling_queries),
-            ("documents are empty", self.empty_documents),
-            ("queries are empty", self.empty_queries),
-        )
-        return tuple(f"{len(ids)} {what}: {_few(ids)}." for what, ids in found if ids)
+from harness.stages.import_report import (
+    NOT_STATED,
+    NOTHING_STATED,
+    About,
+    ImportReport,
+    PassingCorpus,
+    few,
+    refuse_dangling,
+    report,
+)
 
 
 def import_beir(
@@ -143,19 +104,22 @@ def import_jsonl(
     return _register(given, to)
 
 
-def load_folder(path: Path, split: str, out: Path) -> DataManifest:
+def load_folder(path: Path, split: str, out: Path) -> ImportReport:
     """Write one split of a BEIR folder as prepared data into ``out``, registering nothing.
 
     Only queries that the split judges are taken; judgements of unknown documents and
-    queries are kept.
+    queries are kept, and reported.
 
     Raises:
         BadFile: a file is missing or malformed, or an id comes twice.
     """
     read = beir.Beir(path, split)
-    judged = read.qrels()
-    asked = _asked(read.queries(), judged)
-    return prepared.write(out, path.resolve().name, split, read.documents(), asked, judged)
+    name, queries, judged = path.resolve().name, read.queries(), read.qrels()
+    corpus = PassingCorpus()
+    prepared.write(
+        out, name, split, corpus.watch(read.documents()), _asked(queries, judged), judged
+    )
+    return report(name, split, queries, judged, corpus)
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,22 +140,6 @@ class _Target:
     force: bool
 
 
-@dataclass(slots=True)
-class _Corpus:
-    """Documents that pass by: their digest, ids, and which are empty."""
-
-    digest: DocumentsDigest = field(default_factory=DocumentsDigest)
-    ids: set[str] = field(default_factory=set)
-    empty: list[str] = field(default_factory=list)
-
-    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        for document in self.digest.watch(documents):
-            self.ids.add(document.doc_id)
-            if not (document.title.strip() or document.text.strip()):
-                self.empty.append(document.doc_id)
-            yield document
-
-
 def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
     return lambda: jsonl.documents(path)
 
@@ -201,16 +149,16 @@ def _register(given: _Given, to: _Target) -> ImportReport:
     if folder.exists() and not to.force:
         raise DatasetError(f"{folder} exists; choose another name, or replace it with --force")
     asked = _asked(given.queries, given.qrels)
-    corpus = _Corpus()
+    corpus = PassingCorpus()
     with replacing_folder(folder) as beside:
         jsonl.write_documents(beside / "corpus.jsonl", corpus.watch(given.documents()))
         jsonl.write_queries(beside / "queries.jsonl", asked)
-        report = _report(given, to, asked, corpus)
+        found = report(to.name, to.split, given.queries, given.qrels, corpus)
         if not to.allow_dangling:
-            _refuse_dangling(report)
-        card.write(beside, _card(given, to, report, asked, corpus.digest.sha256))
+            refuse_dangling(found)
+        card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
         trec.write_qrels(to.qrels / to.name / f"{to.split}.qrels", given.qrels)
-    return report
+    return found
 
 
 def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
@@ -218,42 +166,13 @@ def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
     if not asked:
         raise DatasetError(
             f"none of the {len(queries)} queries is judged (judged are, for example,"
-            f" {_few(judged.query_ids)}); give the judgements that belong to these queries"
+            f" {few(judged.query_ids)}); give the judgements that belong to these queries"
         )
     return asked
 
 
-def _report(given: _Given, to: _Target, asked: tuple[Query, ...], corpus: _Corpus) -> ImportReport:
-    known = {query.query_id for query in asked}
-    judged = {row.doc_id for row in given.qrels.rows()}
-    return ImportReport(
-        name=to.name,
-        split=to.split,
-        documents=corpus.digest.count,
-        queries=len(asked),
-        judgements=sum(1 for _ in given.qrels.rows()),
-        unjudged_queries=len(given.queries) - len(asked),
-        dangling_documents=tuple(sorted(judged - corpus.ids)),
-        dangling_queries=tuple(q for q in given.qrels.query_ids if q not in known),
-        empty_documents=tuple(corpus.empty),
-        empty_queries=tuple(query.query_id for query in asked if not query.text.strip()),
-    )
-
-
-def _refuse_dangling(report: ImportReport) -> None:
-    for what, ids in (
-        ("documents that are not in the corpus", report.dangling_documents),
-        ("queries that are not in the query set", report.dangling_queries),
-    ):
-        if ids:
-            raise DatasetError(
-                f"{report.name}: the judgements of split {report.split!r} name {len(ids)} {what}:"
-                f" {_few(ids)}; complete the files, or keep such judgements with --allow-dangling"
-            )
-
-
 def _card(
-    given: _Given, to: _Target, report: ImportReport, asked: tuple[Query, ...], corpus: str
+    given: _Given, to: _Target, found: ImportReport, asked: tuple[Query, ...], corpus: str
 ) -> Card:
     about = to.about
     return Card(
@@ -264,14 +183,10 @@ def _card(
         made_by="harness import",
         kind="files",
         split=to.split,
-        documents=report.documents,
-        queries=report.queries,
-        judgements=report.judgements,
-        warnings=[*about.warnings, *report.warnings],
+        documents=found.documents,
+        queries=found.queries,
+        judgements=found.judgements,
+        warnings=[*about.warnings, *found.warnings],
         sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
         slices=card.slices(asked),
     )
-
-
-def _few(ids: tuple[str, ...]) -> str:
-    return ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")

@@ -10,8 +10,8 @@ import pytest
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card, jsonl, trec
 from harness.corpus.prepared import Prepared
+from harness.stages.import_report import About
 from harness.stages.importing import (
-    About,
     import_beir,
     import_jsonl,
     import_trec,

@@ -1,0 +1,118 @@
+"""What an import took over, and what a reader of the numbers must know of it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from harness.core.digest import DocumentsDigest
+from harness.core.errors import DatasetError
+from harness.core.qrels import Qrels
+from harness.core.records import Document, Query
+
+NOT_STATED = "not stated"
+SHOWN = 5
+"""Ids that a message lists; the report has all."""
+
+
+@dataclass(frozen=True, slots=True)
+class About:
+    """What the files do not say of themselves."""
+
+    title: str = NOT_STATED
+    source: str = NOT_STATED
+    licence: str = NOT_STATED
+    warnings: tuple[str, ...] = ()
+
+
+NOTHING_STATED = About()
+
+
+@dataclass(frozen=True, slots=True)
+class ImportReport:
+    """What was taken over, and what a reader of the numbers must know of it."""
+
+    name: str
+    split: str
+    documents: int
+    queries: int
+    judgements: int
+    unjudged_queries: int
+    """Queries left out, since the split has no judgement of them."""
+    dangling_documents: tuple[str, ...]
+    """Judged, and not in the corpus; their judgements are kept."""
+    dangling_queries: tuple[str, ...]
+    """Judged, and not among the queries; their judgements are kept."""
+    empty_documents: tuple[str, ...]
+    """In the corpus with neither title nor text."""
+    empty_queries: tuple[str, ...]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """One sentence for each thing that is not as it should be."""
+        found = (
+            ("judged documents are not in the corpus", self.dangling_documents),
+            ("judged queries are not in the query set", self.dangling_queries),
+            ("documents are empty", self.empty_documents),
+            ("queries are empty", self.empty_queries),
+        )
+        return tuple(f"{len(ids)} {what}: {few(ids)}." for what, ids in found if ids)
+
+
+@dataclass(slots=True)
+class PassingCorpus:
+    """Documents that pass by: their digest, ids, and which are empty."""
+
+    digest: DocumentsDigest = field(default_factory=DocumentsDigest)
+    ids: set[str] = field(default_factory=set)
+    empty: list[str] = field(default_factory=list)
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        for document in self.digest.watch(documents):
+            self.ids.add(document.doc_id)
+            if not (document.title.strip() or document.text.strip()):
+                self.empty.append(document.doc_id)
+            yield document
+
+
+def report(
+    name: str, split: str, queries: tuple[Query, ...], qrels: Qrels, corpus: PassingCorpus
+) -> ImportReport:
+    """Count what was taken over; ``queries`` are all that were given, judged or not."""
+    given = {query.query_id for query in queries}
+    asked = tuple(query for query in queries if query.query_id in qrels.grades)
+    judged = {row.doc_id for row in qrels.rows()}
+    return ImportReport(
+        name=name,
+        split=split,
+        documents=corpus.digest.count,
+        queries=len(asked),
+        judgements=sum(1 for _ in qrels.rows()),
+        unjudged_queries=len(queries) - len(asked),
+        dangling_documents=tuple(sorted(judged - corpus.ids)),
+        dangling_queries=tuple(q for q in qrels.query_ids if q not in given),
+        empty_documents=tuple(corpus.empty),
+        empty_queries=tuple(query.query_id for query in asked if not query.text.strip()),
+    )
+
+
+def refuse_dangling(found: ImportReport) -> None:
+    """Stop where judgements name what does not exist.
+
+    Raises:
+        DatasetError: they do; the message lists some of it and the cure.
+    """
+    for what, ids in (
+        ("documents that are not in the corpus", found.dangling_documents),
+        ("queries that are not in the query set", found.dangling_queries),
+    ):
+        if ids:
+            raise DatasetError(
+                f"{found.name}: the judgements of split {found.split!r} name {len(ids)} {what}:"
+                f" {few(ids)}; complete the files, or keep such judgements with --allow-dangling"
+            )
+
+
+def few(ids: tuple[str, ...]) -> str:
+    """List some ids."""
+    return ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
