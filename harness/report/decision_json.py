@@ -8,41 +8,23 @@ What a clock or a machine had a part in is kept apart (findings with ``timed``, 
 from __future__ import annotations
 
 import copy
-import json
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
-from harness.core.errors import BadFile
 from harness.core.evidence import Agreement, Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.report.inputs import Latency, ReportInput
+from harness.report.latency_tables import is_verified, trusted_ratios
 from harness.report.plain import printable
 from harness.report.rounding import for_json
-from harness.report.tables import is_verified, trusted_ratios
 
 SCHEMA_VERSION = "1.0"
-SCHEMA = Path(__file__).with_name("decision.schema.json")
-CURE = "Write it again with the gate stage"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at")
 
 Json = dict[str, Any]
-
-
-class Decided(NamedTuple):
-    """One step as ``decision.json`` says it."""
-
-    dataset: str
-    decision: StepDecision
-
-
-def schema() -> Json:
-    """JSON Schema (draft 2020-12) of ``decision.json``."""
-    found: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
-    return found
 
 
 def together(verdicts: Iterable[Verdict]) -> Verdict:
@@ -232,50 +214,3 @@ def without_times(value: Json) -> Json:
                 del step[said]
             step["findings"] = [found for found in step["findings"] if not found["timed"]]
     return rest
-
-
-def _read_estimate(value: Json | None) -> Estimate | None:
-    if value is None or value["value"] is None:
-        return None
-    low = -float("inf") if value["low"] is None else value["low"]
-    high = float("inf") if value["high"] is None else value["high"]
-    return Estimate(value["value"], low, high, value["n"])
-
-
-def _read_finding(value: Json) -> Finding:
-    kept = {**value, "verdict": Verdict(value["verdict"])}
-    return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
-
-
-def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
-    """Read the decisions back from the content of ``path``.
-
-    Raises:
-        BadFile: it breaks the schema, or says a verdict that its own findings do not give.
-    """
-    import jsonschema
-
-    problems = jsonschema.Draft202012Validator(schema()).iter_errors(value)
-    first = min(problems, key=lambda problem: problem.json_path, default=None)
-    if first is not None:
-        raise BadFile(path, f"{first.json_path}: {first.message}", CURE)
-    found = []
-    for dataset in value["datasets"]:
-        for step in dataset["steps"]:
-            decision = StepDecision(
-                step=step["step"],
-                control=step["control"],
-                candidate=step["candidate"],
-                taken=step["taken"],
-                findings=tuple(_read_finding(each) for each in step["findings"]),
-                waits_for=step["waits_for"],
-            )
-            said = step["verdict"], step["outcome"]
-            if said != (decision.verdict.value, decision.outcome.value):
-                problem = (
-                    f"step {decision.step} of {dataset['dataset']} says {said[0]}, {said[1]},"
-                    f" but its findings give {decision.verdict}, {decision.outcome}"
-                )
-                raise BadFile(path, problem, CURE)
-            found.append(Decided(dataset["dataset"], decision))
-    return tuple(found)

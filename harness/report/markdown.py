@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.report import tables
+from harness.report import latency_tables, tables
 from harness.report.cards import card, gate_row
 from harness.report.inputs import ReportInput
 from harness.report.moved import Moved, movers
@@ -101,8 +101,8 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield "No race was run, so nothing is said about time."
         yield ""
     else:
-        yield from _table(tables.percentiles(report.latency), 4)
-        yield from _table(tables.ratios(report, report.latency), 4)
+        yield from _table(latency_tables.percentiles(report.latency), 4)
+        yield from _table(latency_tables.ratios(report, report.latency), 4)
     yield from _worst(report)
     yield "### Provenance"
     yield ""

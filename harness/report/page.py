@@ -19,9 +19,10 @@ from markupsafe import Markup
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.report import figures, tables
+from harness.report import figures, latency_tables, tables
 from harness.report.cards import Card, GateRow, card, effect, gate_row, paired
 from harness.report.inputs import ReportInput
+from harness.report.latency_curves import latency_curves
 from harness.report.merged import merged
 from harness.report.moved import QUERY, Moved, movers
 from harness.report.plain import one_line, printable
@@ -164,7 +165,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
     order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
     slices = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
-    curves = figures.latency_curves(f"{prefix}-curves", latency) if latency else None
+    drawn = latency_curves(f"{prefix}-curves", latency) if latency else None
     return DatasetView(
         number=number,
         dataset=report.provenance.dataset,
@@ -183,9 +184,9 @@ def view(report: ReportInput, number: int) -> DatasetView:
         by_slice=tables.by_slice(report),
         slices=_markup(slices),
         comparisons=_comparisons(described, prefix),
-        percentiles=tables.percentiles(latency) if latency else None,
-        ratios=tables.ratios(described, latency) if latency else None,
-        curves=_markup(curves),
+        percentiles=latency_tables.percentiles(latency) if latency else None,
+        ratios=latency_tables.ratios(described, latency) if latency else None,
+        curves=_markup(drawn),
         machine=latency.race.machine if latency else "",
         provenance=tables.provenance(report),
         manifests=tables.manifests(report),

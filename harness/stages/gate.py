@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterable
 from datetime import UTC, datetime
+from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.gate import StepDecision
 from harness.policy.decide import decide
-from harness.report.decision_json import from_json, to_json, without_times
+from harness.report.decided import from_json
+from harness.report.decision_json import to_json, without_times
 from harness.report.junit import to_junit
+from harness.stages import receipt
 from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.held import held_to
 from harness.stages.layout import Layout
 
 DETERMINISTIC = ("dataset", "policy", "steps")
@@ -20,21 +25,48 @@ DETERMINISTIC = ("dataset", "policy", "steps")
 def gate(layout: Layout, subject: Subject) -> tuple[StepDecision, ...]:
     """Write ``decision.json`` and ``junit.xml``, and what of them does not rest on a clock.
 
+    An earlier decision is taken away first: where this one cannot be made, there is none.
+
     Raises:
-        EvidenceError: there is no policy, or evidence is missing, stale or about other arms.
+        EvidenceError: there is no policy; evidence is missing, stale or about other arms; or a
+            gate was judged under another bound than the policy's.
     """
+    for stale in (layout.decision_receipt, layout.decision, layout.junit):
+        stale.unlink(missing_ok=True)
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     evidence = evidence_of(layout, subject)
     now = datetime.now(UTC)
     decisions = decide(subject.policy, evidence, now=now)
+    held_to(subject.policy, decisions)
     report = assemble(layout, subject, evidence, decisions, now)
     written = to_json([report])
     steady = without_times(written)["datasets"][0]
     write_json(layout.decision, written)
     write_text(layout.junit, to_junit([report]))
     write_json(layout.findings, {key: steady[key] for key in DETERMINISTIC})
+    receipt.write(layout.decision_receipt, _files(layout, subject))
     return decisions
+
+
+def check_decision(layout: Layout, subject: Subject, decisions: tuple[StepDecision, ...]) -> None:
+    """Hold a decision that was read against the policy and the evidence, as they are now.
+
+    Raises:
+        EvidenceError: one of them was changed since, or the decision itself was.
+    """
+    cure = f"Run: harness gate --dataset {layout.root.name}"
+    receipt.check(layout.decision_receipt, _files(layout, subject), cure)
+    if subject.policy:
+        held_to(subject.policy, decisions)
+
+
+def _files(layout: Layout, subject: Subject) -> Iterable[Path]:
+    yield from (layout.decision, layout.findings, layout.score_receipt, layout.compare_receipt)
+    if subject.policy_file:
+        yield subject.policy_file
+    if layout.race_receipt.is_file():
+        yield from (layout.race_receipt, layout.times)
 
 
 def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:

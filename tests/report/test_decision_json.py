@@ -14,7 +14,8 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
-from harness.report.decision_json import from_json, schema, to_json, together, without_times
+from harness.report.decided import from_json, schema
+from harness.report.decision_json import to_json, together, without_times
 from harness.report.inputs import ReportInput
 from tests.report import builder
 

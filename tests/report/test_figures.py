@@ -15,6 +15,7 @@ from harness.core.scores import Estimate
 from harness.report import figures
 from harness.report.cards import paired
 from harness.report.inputs import ReportInput
+from harness.report.latency_curves import latency_curves
 from tests.report import builder
 
 Draw = Callable[[ReportInput], str | None]
@@ -28,7 +29,7 @@ def pairs(report: ReportInput) -> str | None:
 
 def curves(report: ReportInput) -> str | None:
     assert report.latency is not None
-    return figures.latency_curves("x", report.latency)
+    return latency_curves("x", report.latency)
 
 
 ALL: dict[str, Draw] = {
@@ -82,7 +83,7 @@ def test_nothing_to_show_is_no_figure() -> None:
     nobody = replace(report.latency, race=replace(report.latency.race, verified={}))
     assert figures.gates("x", ()) is None
     assert figures.paired_differences("x", unmoved, None) is None
-    assert figures.latency_curves("x", nobody) is None
+    assert latency_curves("x", nobody) is None
     assert figures.means("x", {}, ("m",)) is None
     assert figures.slice_means("x", {}, "m", ("a",)) is None
     assert figures.agreement("x", evidence, "tau") is None
@@ -133,6 +134,6 @@ def test_a_large_query_set_stays_small() -> None:
     race = builder.race(("a", "b"))
     big = replace(race, elapsed_ns={"a": rng.integers(1, 10**9, (5000, 20))}, again_ns={})
     assert report.latency is not None
-    svg = figures.latency_curves("x", replace(report.latency, race=big))
+    svg = latency_curves("x", replace(report.latency, race=big))
     assert svg is not None
     assert len(svg) < 40_000

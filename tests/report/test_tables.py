@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.core.scores import Estimate
-from harness.report import tables
+from harness.report import latency_tables, tables
 from tests.report import builder
 
 
@@ -51,10 +51,10 @@ def test_classes_stand_beside_the_noise() -> None:
 def test_times_of_an_unverified_arm_are_not_shown() -> None:
     report = builder.report()
     assert report.latency is not None
-    rows = {row[0].text: row for row in tables.percentiles(report.latency).rows}
+    rows = {row[0].text: row for row in latency_tables.percentiles(report.latency).rows}
     assert {cell.text for cell in rows["hybrid-rrf"][1:]} == {"not shown"}
     assert rows["fts5-default"][-1].note.endswith("unbounded]")
-    ratios = {row[0].text: row for row in tables.ratios(report, report.latency).rows}
+    ratios = {row[0].text: row for row in latency_tables.ratios(report, report.latency).rows}
     assert {cell.text for cell in ratios["hybrid"][1:]} == {"not shown"}
     assert ratios["tantivy"][1].text == "1.823"
     assert ratios["fts5-default against itself (A/A)"][2].text == "not measured"
@@ -64,8 +64,8 @@ def test_silence_about_verification_is_a_no() -> None:
     report = builder.report()
     assert report.latency is not None
     silent = replace(report.latency, race=replace(report.latency.race, verified={}))
-    assert tables.trusted_ratios(report, silent) == {}
-    assert not tables.is_verified(silent, "fts5-default")
+    assert latency_tables.trusted_ratios(report, silent) == {}
+    assert not latency_tables.is_verified(silent, "fts5-default")
 
 
 def test_provenance_names_the_policy_and_its_absence() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from harness.report.decision_json import from_json
+from harness.report.decided import from_json
 from harness.report.write import write_reports
 from tests.report import builder
 

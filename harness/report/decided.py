@@ -1,0 +1,75 @@
+"""``decision.json`` read back, held against its schema and against its own findings."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core.errors import BadFile
+from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.scores import Estimate
+
+SCHEMA = Path(__file__).with_name("decision.schema.json")
+CURE = "Write it again with the gate stage"
+Json = dict[str, Any]
+
+
+class Decided(NamedTuple):
+    """One step as ``decision.json`` says it."""
+
+    dataset: str
+    decision: StepDecision
+
+
+def schema() -> Json:
+    """JSON Schema (draft 2020-12) of ``decision.json``."""
+    found: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    return found
+
+
+def _read_estimate(value: Json | None) -> Estimate | None:
+    if value is None or value["value"] is None:
+        return None
+    low = -float("inf") if value["low"] is None else value["low"]
+    high = float("inf") if value["high"] is None else value["high"]
+    return Estimate(value["value"], low, high, value["n"])
+
+
+def _read_finding(value: Json) -> Finding:
+    kept = {**value, "verdict": Verdict(value["verdict"])}
+    return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
+
+
+def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
+    """Read the decisions back from the content of ``path``.
+
+    Raises:
+        BadFile: it breaks the schema, or says a verdict that its own findings do not give.
+    """
+    import jsonschema
+
+    problems = jsonschema.Draft202012Validator(schema()).iter_errors(value)
+    first = min(problems, key=lambda problem: problem.json_path, default=None)
+    if first is not None:
+        raise BadFile(path, f"{first.json_path}: {first.message}", CURE)
+    found = []
+    for dataset in value["datasets"]:
+        for step in dataset["steps"]:
+            decision = StepDecision(
+                step=step["step"],
+                control=step["control"],
+                candidate=step["candidate"],
+                taken=step["taken"],
+                findings=tuple(_read_finding(each) for each in step["findings"]),
+                waits_for=step["waits_for"],
+            )
+            said = step["verdict"], step["outcome"]
+            if said != (decision.verdict.value, decision.outcome.value):
+                problem = (
+                    f"step {decision.step} of {dataset['dataset']} says {said[0]}, {said[1]},"
+                    f" but its findings give {decision.verdict}, {decision.outcome}"
+                )
+                raise BadFile(path, problem, CURE)
+            found.append(Decided(dataset["dataset"], decision))
+    return tuple(found)
