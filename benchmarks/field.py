@@ -2,7 +2,8 @@
 
     python3 run.py python benchmarks/field.py FOLDER [FOLDER ...] --out out/field
 
-Each FOLDER is a collection in BEIR layout, named as in ``field.toml`` beside this file. Every one
+Each FOLDER is a collection in BEIR layout, named as in ``field.toml`` beside this file; its
+judgements are those of the split test, or of dev where there is no test. Every one
 is imported (``harness import beir``) and run (``harness run``) in a project of its own below the
 folder of ``--out``; vectors are kept there, so that a second call is quick.
 """
@@ -54,7 +55,9 @@ def measure(folder: Path, out: Path) -> Scores:
         shutil.copy(ROOT / "params.yaml", project)
         shutil.copytree(ROOT / "policy", project / "policy")
     result = project / "results" / name
-    harness(project, "import", "beir", str(folder.resolve()), "--name", name, "--force")
+    split = "test" if (folder / "qrels" / "test.tsv").is_file() else "dev"
+    about = ["--name", name, "--split", split, "--force"]
+    harness(project, "import", "beir", str(folder.resolve()), *about)
     harness(project, "run", "--dataset", name, "--arms", ",".join(ARMS), "--out", str(result))
     found: Scores = json.loads((result / "scores.json").read_text(encoding="utf-8"))
     return found
