@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.agreement.agree import agree
+from harness.core.errors import BadFile
 from harness.core.evidence import Agreement
 from harness.core.files import replacing, write_json
 from harness.core.scores import Estimate, Paired, Scores
@@ -15,10 +17,12 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores, write_scores
 from harness.measures.summary import summarise
+from harness.stages import receipt
+from harness.stages.crosscheck import crosscheck
 from harness.stages.layout import Layout
 from harness.stages.means import as_json
 from harness.stages.params import CompareParams, ScoreParams
-from harness.stages.score import FEWEST, intents
+from harness.stages.score import FEWEST, check_scores, intents
 
 Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
@@ -28,17 +32,21 @@ KEYS = ("control", "candidate")
 def compare(
     layout: Layout, pairs: Sequence[Pair], params: CompareParams, sure: ScoreParams
 ) -> None:
-    """Write agreement and paired differences for each pair, and of each control with itself."""
+    """Write agreement and paired differences for each pair, and of each control with itself.
+
+    Raises:
+        EvidenceError: an arm was not scored or changed since, or an agreement is not what a count
+            by hand gives.
+    """
+    check_scores(layout, _arms(pairs))
     controls = dict.fromkeys((control, control) for control, _ in pairs)
     found: dict[Pair, Agreement] = {}
     for control, candidate in [*pairs, *controls]:
         path = layout.again(control) if control == candidate else layout.run(candidate)
-        found[control, candidate] = agree(
-            read_run(layout.run(control)),
-            read_run(path),
-            depths=params.depths,
-            p=params.rbo_p,
-        )
+        runs = read_run(layout.run(control)), read_run(path)
+        agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
+        crosscheck(*runs, agreement, depths=params.depths, seed=sure.seed)
+        found[control, candidate] = agreement
     write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
     rows = [
         (*pair, query_id, name)
@@ -53,6 +61,27 @@ def compare(
         )
     apart = differences(layout, pairs, sure)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
+    receipt.write(layout.compare_receipt, _files(layout, pairs))
+
+
+def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
+    """Hold the comparisons against the runs and scores, as they are now.
+
+    Raises:
+        EvidenceError: an arm was not compared, or something was changed since.
+    """
+    cure = f"Run: harness compare --dataset {layout.root.name}"
+    receipt.check(layout.compare_receipt, _files(layout, pairs), cure)
+
+
+def _arms(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))
+
+
+def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
+    yield from (layout.per_query, layout.agreement, layout.classes, layout.differences)
+    yield from map(layout.run, _arms(pairs))
+    yield from map(layout.again, dict.fromkeys(control for control, _ in pairs))
 
 
 def differences(
@@ -82,8 +111,16 @@ def differences(
 
 
 def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
-    """Read what ``compare`` wrote."""
-    table = pq.read_table(layout.classes)
+    """Read what ``compare`` wrote.
+
+    Raises:
+        BadFile: it did not run, or a file is no table.
+    """
+    try:
+        table = pq.read_table(layout.classes)
+    except (FileNotFoundError, pa.ArrowInvalid) as exc:
+        cure = f"Run: harness compare --dataset {layout.root.name}"
+        raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
     classes: dict[Pair, list[tuple[str, str]]] = {}
     for control, candidate, query_id, name in zip(
         *(table.column(at).to_pylist() for at in range(4)), strict=True

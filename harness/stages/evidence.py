@@ -11,18 +11,19 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, read_scores
 from harness.policy.model import Policy
-from harness.stages.compare import Pair, read_agreement
+from harness.stages.compare import Pair, check_compared, read_agreement
 from harness.stages.layout import Layout
-from harness.stages.replay import read_manifest
-from harness.stages.score import intents, slices
+from harness.stages.proof import read_manifest
+from harness.stages.score import check_scores, intents, slices
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:
     """Read every arm as it was measured.
 
     Raises:
-        EvidenceError: an arm was not scored, or was replayed after it was.
+        EvidenceError: an arm was not scored, or was indexed or replayed after it was.
     """
+    check_scores(layout, arms)
     scores = read_scores(layout.per_query, ["arm"])
     return {arm: _side(layout, arm, scores) for arm in arms}
 
@@ -42,8 +43,9 @@ def gathered(
     """Put together the evidence of each comparison; ``pairs`` is control and candidate by name.
 
     Raises:
-        EvidenceError: a pair was not compared.
+        EvidenceError: a pair was not compared, or an arm was replayed or scored after it was.
     """
+    check_compared(layout, tuple(pairs.values()))
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
     queries = data.queries()

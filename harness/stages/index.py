@@ -6,10 +6,15 @@ from dataclasses import asdict
 from pathlib import Path
 
 from engines.contract import arms
+from engines.contract.arms import Arm
+from harness.core.digest import of_files
 from harness.core.engine import Manifest
+from harness.core.errors import IndexNotReady
 from harness.core.files import replacing_folder, write_json
 from harness.corpus.prepared import Prepared
 from harness.stages.layout import Layout
+
+MADE_WITH = "arm.sha256"
 
 
 def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
@@ -18,5 +23,25 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
     documents = Prepared.open(layout.data).documents()
     with replacing_folder(layout.index(arm.name)) as folder:
         manifest = arm.engine.build(documents, folder)
+        (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
     write_json(layout.manifest(arm.name), asdict(manifest))
     return manifest
+
+
+def sources(arm: Arm) -> tuple[Path, ...]:
+    """Files that say what the arm is: its TOML, and the Python beside it."""
+    return (arm.path, *sorted(arm.path.parent.glob("*.py")))
+
+
+def check_settings(layout: Layout, arm: Arm) -> None:
+    """Hold the arm against the one that its index was built with.
+
+    Raises:
+        IndexNotReady: there is no index, or the arm was changed since.
+    """
+    cure = f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"
+    noted = layout.index(arm.name) / MADE_WITH
+    if not noted.is_file():
+        raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {cure}")
+    if noted.read_text(encoding="utf-8") != of_files(sources(arm)):
+        raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {cure}")

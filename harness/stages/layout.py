@@ -38,6 +38,10 @@ class Layout:
         """Run of the arm when it was opened and asked a second time."""
         return self.root / "runs" / f"{arm}.again.parquet"
 
+    def run_receipt(self, arm: str) -> Path:
+        """Receipt of the arm's two runs."""
+        return self.root / "runs" / f"{arm}.receipt.json"
+
     def parts(self, arm: str) -> Path:
         """Parts of a replay that is under way; gone when it is done."""
         return self.cache / "parts" / arm
@@ -58,6 +62,11 @@ class Layout:
         return self.root / "scores" / "slices.json"
 
     @property
+    def score_receipt(self) -> Path:
+        """Receipt of the scores."""
+        return self.root / "scores" / "receipt.json"
+
+    @property
     def agreement(self) -> Path:
         """Agreement of control and candidate, and of control with itself, for every query."""
         return self.root / "compare" / "agreement.parquet"
@@ -73,6 +82,11 @@ class Layout:
         return self.root / "compare" / "differences.json"
 
     @property
+    def compare_receipt(self) -> Path:
+        """Receipt of the comparisons."""
+        return self.root / "compare" / "receipt.json"
+
+    @property
     def times(self) -> Path:
         """The race's times. They differ from day to day and are never tracked."""
         return self.today / "times.parquet"
@@ -86,6 +100,11 @@ class Layout:
     def decision(self) -> Path:
         """The decision with all its evidence, times among it."""
         return self.today / "decision.json"
+
+    @property
+    def decision_receipt(self) -> Path:
+        """Receipt of the decision."""
+        return self.today / "receipt.json"
 
     @property
     def findings(self) -> Path:

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from engines.contract import arms as registry
-from harness.core.errors import UnknownName
+from harness.core.errors import HarnessError, UnknownName
 from harness.core.gate import StepDecision
 from harness.corpus import trec
 from harness.corpus.runs import read_run
@@ -26,6 +26,9 @@ from harness.stages.params import Params
 from harness.stages.race import race
 from harness.stages.replay import replay
 from harness.stages.score import score
+
+RESULTS = ("index.html", "report.md", "decision.json", "junit.xml", "scores.json")
+"""Gone from the moment a new run starts: an old decision never stands for a new failure."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,14 +62,21 @@ def oneshot(
 
     Raises:
         UnknownName: the control is not among the arms.
+        HarnessError: no arm is named, or two have one name.
     """
     names = tuple(registry.load(arm, cache).name for arm in wanted.arms)
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not names:
+        problem = f"two arms are named {twice[0]}" if twice else "no arm is named"
+        raise HarnessError(f"{problem}; give --arms names that differ, with commas between")
     if wanted.control and wanted.control not in names:
         raise UnknownName("arm to be the control", wanted.control, names)
     template = load_policy(wanted.policy_file)
     others = tuple(name for name in names if name != wanted.control)
     policy = for_candidates(template, wanted.control, others) if wanted.control else None
     pairs = pairs_of(policy) if policy else {}
+    for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
+        old.unlink(missing_ok=True)
     for arm in wanted.arms:
         tell(f"indexing {arm}")
         index(layout, arm, cache)

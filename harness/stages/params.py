@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
+from typing import Self
 
 import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy
+
+CUT_OFF = re.compile(r"@([0-9]+)$")
 
 
 class _Section(BaseModel):
@@ -59,6 +63,19 @@ class Params(_Section):
     compare: CompareParams
     race: RaceParams
 
+    @model_validator(mode="after")
+    def _deep_enough(self) -> Self:
+        """Refuse to look deeper into rankings than was asked for: their end is no miss."""
+        looks = {f"compare.depths {depth}": depth for depth in self.compare.depths}
+        looks["race.k"] = self.race.k
+        for measure in self.score.measures:
+            if cut_off := CUT_OFF.search(measure):
+                looks[f"score.measures {measure}"] = int(cut_off[1])
+        for name, depth in looks.items():
+            if depth > self.replay.k:
+                raise ValueError(f"{name} looks deeper than the {self.replay.k} hits of replay.k")
+        return self
+
 
 def read(path: Path) -> Params:
     """Read and check the file.
@@ -75,5 +92,5 @@ def read(path: Path) -> Params:
         raise BadPolicy(path, f"not YAML: {exc.problem}", "Mend the syntax", line) from exc
     except ValidationError as exc:
         first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise BadPolicy(path, f"{key}: {first['msg']}", "See docs/params.md") from exc

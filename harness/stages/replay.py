@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shutil
 from pathlib import Path
 
@@ -11,14 +10,16 @@ from engines.contract import arms
 from engines.contract.arms import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
-from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.errors import InvalidArm
 from harness.core.run import Run, Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import write_run
 from harness.replay.drive import drive
+from harness.stages.index import check_settings, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
 from harness.stages.progress import progress
+from harness.stages.proof import check_corpus, check_same, note_run, read_manifest
 
 AGAIN_SEED_STEP = 1
 """The second replay asks in another order."""
@@ -33,8 +34,8 @@ def replay(
     that has more to do and may be killed meanwhile.
 
     Raises:
-        InvalidArm: the arm's index is not the one that stage ``index`` handed on, or it answered
-            no query at all.
+        InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
+            other documents or with other settings; or it answered no query at all.
     """
     arm = arms.load(arm_name, cache)
     wanted = read_manifest(layout, arm.name)
@@ -47,43 +48,18 @@ def replay(
     again = _ask(layout, arm, wanted, params, params.seed + AGAIN_SEED_STEP)
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
+    note_run(layout, arm.name)
     if not keep_parts:
         shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
     return first
 
 
-def read_manifest(layout: Layout, arm: str) -> Manifest:
-    """Read what stage ``index`` handed on.
-
-    Raises:
-        IndexNotReady: the stage did not run for this arm.
-    """
-    path = layout.manifest(arm)
-    if not path.is_file():
-        raise IndexNotReady(
-            f"{path}: the arm {arm} has no index."
-            f" Run: harness index --dataset {layout.root.name} --arm {arm}"
-        )
-    return Manifest(**json.loads(path.read_text(encoding="utf-8")))
-
-
-def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
-    """Compare an opened index with what stage ``index`` handed on.
-
-    Raises:
-        IndexNotReady: it is another index.
-    """
-    if opened != wanted:
-        raise IndexNotReady(
-            f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
-            f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
-            f" Run: harness index --dataset {layout.root.name} --arm {arm}"
-        )
-
-
 def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed: int) -> Run:
-    queries = Prepared.open(layout.data).queries()
-    source = [*Path(engines.__path__[0]).rglob("*.py"), *arm.path.parent.glob(f"{arm.name}.*")]
+    data = Prepared.open(layout.data)
+    queries = data.queries()
+    source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
+    check_settings(layout, arm)
+    check_corpus(layout, arm.name, wanted, data)
     with (
         arm.engine.open(layout.index(arm.name)) as searcher,
         progress(f"asking {arm.name}", len(queries)) as advance,

@@ -9,7 +9,7 @@ from harness.core import digest
 from harness.core.files import write_json
 from harness.report.write import Written, write_reports
 from harness.stages.assemble import Subject, assemble, evidence_of
-from harness.stages.gate import read_decision
+from harness.stages.gate import check_decision, read_decision
 from harness.stages.layout import Layout
 
 
@@ -20,10 +20,12 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
 
     Raises:
         BadFile: a data set was not decided.
+        EvidenceError: the evidence or the policy was changed since it was.
     """
     reports = []
     for layout, subject in subjects.items():
         decisions, decided_at = read_decision(layout)
+        check_decision(layout, subject, decisions)
         evidence = evidence_of(layout, subject)
         reports.append(assemble(layout, subject, evidence, decisions, decided_at))
     written = write_reports(reports, out)

@@ -3,26 +3,35 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from harness.core.files import write_json
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores
-from harness.corpus.prepared import Prepared
+from harness.corpus.prepared import QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, write_scores
 from harness.measures.quality import score as score_run
 from harness.measures.summary import summarise
+from harness.stages import receipt
 from harness.stages.layout import Layout
 from harness.stages.means import Means, as_json
 from harness.stages.params import ScoreParams
+from harness.stages.proof import check_run
 
 FEWEST = 2
 """An interval needs at least two queries."""
 
 
 def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
-    """Write the values by query, and the means of all queries and of each slice."""
+    """Write the values by query, and the means of all queries and of each slice.
+
+    Raises:
+        EvidenceError: an arm was not replayed, or its index or the queries changed since.
+    """
     data = Prepared.open(layout.data)
+    for arm in arms:
+        check_run(layout, arm)
     queries, qrels = data.queries(), data.qrels()
     asked = [query.query_id for query in queries]
     found: dict[Key, dict[str, Scores]] = {
@@ -44,7 +53,29 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
         for name, ids in slices(queries).items()
     }
     write_json(layout.slices, by_slice)
+    receipt.write(layout.score_receipt, _files(layout, arms))
     return means
+
+
+def check_scores(layout: Layout, arms: Sequence[str]) -> None:
+    """Hold the scores against the runs and judgements, as they are now.
+
+    Raises:
+        EvidenceError: an arm was not scored, or something was changed since.
+    """
+    for arm in arms:
+        check_run(layout, arm)
+    cure = (
+        "See that every arm is among the arms of params.yaml, and run:"
+        f" harness score --dataset {layout.root.name}"
+    )
+    receipt.check(layout.score_receipt, _files(layout, arms), cure)
+
+
+def _files(layout: Layout, arms: Sequence[str]) -> tuple[Path, ...]:
+    judged = (layout.data / QUERIES, layout.data / QRELS)
+    runs = (layout.run(arm) for arm in arms)
+    return (*judged, layout.per_query, layout.scores, layout.slices, *runs)
 
 
 def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:

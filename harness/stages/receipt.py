@@ -1,0 +1,46 @@
+"""Receipts: what a stage made its files from, so that no later stage takes stale ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from os.path import relpath
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.errors import EvidenceError
+from harness.core.files import write_json
+
+
+def write(receipt: Path, files: Iterable[Path]) -> None:
+    """Write the digest of each file, by its path as seen from the receipt's folder."""
+    write_json(receipt, {_name(receipt, path): digest.of_file(path) for path in files})
+
+
+def check(receipt: Path, files: Iterable[Path], cure: str) -> None:
+    """Hold ``files`` against what the receipt says of them.
+
+    Raises:
+        EvidenceError: there is no receipt, it does not speak of a file, or a file is gone or was
+            changed since.
+    """
+    try:
+        noted = json.loads(receipt.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EvidenceError(
+            f"{receipt}: is not there, so nothing was measured yet. {cure}"
+        ) from None
+    except ValueError as exc:
+        raise EvidenceError(f"{receipt}: is not a receipt ({exc}). {cure}") from exc
+    for path in files:
+        name = _name(receipt, path)
+        if name not in noted:
+            raise EvidenceError(f"{receipt}: does not speak of {path}. {cure}")
+        if not path.is_file():
+            raise EvidenceError(f"{path}: is gone since {receipt} was written. {cure}")
+        if digest.of_file(path) != noted[name]:
+            raise EvidenceError(f"{path}: was changed since {receipt} was written. {cure}")
+
+
+def _name(receipt: Path, path: Path) -> str:
+    return Path(relpath(path, receipt.parent)).as_posix()
