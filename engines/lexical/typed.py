@@ -1,8 +1,9 @@
 """What a person typed, taken apart: words, joined words, phrases, and what must or must not be.
 
 Several words mean OR; ``"quoted words"`` are a phrase, ``+word`` must be there, ``-word`` must
-not, and AND, OR and NOT in capitals keep their meaning (decision 2 of the agent mail stack). No
-text is an error: whatever cannot be read as syntax is read as words.
+not, and AND, OR and NOT in capitals keep their meaning (decision 2 of the agent mail stack) unless
+the whole text is in capitals, where they do not stand out and are words. No text is an error:
+whatever cannot be read as syntax is read as words.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ MOST_WORDS = 1_000
 """Words beyond these are not searched for; a query is typed or pasted, not a book."""
 
 _PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
+_NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 
 
@@ -38,8 +40,8 @@ class Clause:
 
 
 def normalise(text: str) -> str:
-    """Trim, and collapse white space; a NUL counts as white space."""
-    return " ".join(text.replace("\0", " ").split())
+    """Trim, and collapse white space; a NUL and half a surrogate pair count as white space."""
+    return " ".join(_NO_CHARACTER.sub(" ", text).split())
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
@@ -47,14 +49,17 @@ def clauses(text: str) -> tuple[Clause, ...]:
     found: list[Clause] = []
     following: Occur | None = None
     words = 0
-    for piece in _PIECE.finditer(normalise(text)):
+    typed = normalise(text)
+    operators = {"AND", "OR", "NOT"} if typed != typed.upper() else frozenset()
+    for piece in _PIECE.finditer(typed):
         plain = piece["plain"]
-        if plain in {"AND", "OR", "NOT"} and not piece["sign"]:
+        if plain in operators and not piece["sign"]:
             if plain == "AND" and found and found[-1].occur is Occur.SHOULD:
                 found[-1] = replace(found[-1], occur=Occur.MUST)
             following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
             continue
         parts = tuple(_WORD.findall(plain if plain is not None else piece["phrase"]))
+        parts = parts[: MOST_WORDS - words]
         if not parts:
             continue
         sign = {"+": Occur.MUST, "-": Occur.NOT}.get(piece["sign"] or "")
