@@ -48,8 +48,36 @@ def read(index: Path) -> Manifest:
         return Manifest(**json.loads(path.read_text(encoding="utf-8")))
     except FileNotFoundError:
         raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
-    except (ValueError, TypeError) as exc:
+    except (OSError, ValueError, TypeError) as exc:
         raise IndexNotReady(f"{path}: not a manifest ({exc}). Run: harness index --force") from exc
+
+
+def check_made_by(
+    index: Path,
+    manifest: Manifest,
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> None:
+    """Compare an index's manifest with the engine that wants to open it.
+
+    An index that answers with other settings, or by other software, than it was built with would
+    show a fingerprint that is not its own.
+
+    Raises:
+        IndexNotReady: they differ.
+    """
+    opens = replace(manifest, engine=engine, version=version, settings_sha256=of_json(settings))
+    ours, built = asdict(opens), asdict(manifest)
+    differ = [
+        f"{key} {built[key]!r} is now {ours[key]!r}" for key in ours if ours[key] != built[key]
+    ]
+    if differ:
+        raise IndexNotReady(
+            f"{index}: was built by another arm, or before its settings or its engine changed"
+            f" ({'; '.join(differ)}). Run: harness index --force"
+        )
 
 
 def check_count(index: Path, manifest: Manifest, found: int) -> None:
@@ -67,7 +95,12 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
 
 def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:
     """Write into a compound index's version what its parts are, and give the new manifest."""
-    parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
-    whole = replace(made, version=f"{made.version}: {parts}")
+    whole = replace(made, version=joined_version(made.version, legs))
     write_json(index / FILE, asdict(whole))
     return whole
+
+
+def joined_version(version: str, legs: Mapping[str, Manifest]) -> str:
+    """Version of a compound index: its own and its parts'."""
+    parts = ", ".join(f"{name} {leg.engine} {leg.fingerprint[:16]}" for name, leg in legs.items())
+    return f"{version}: {parts}"

@@ -7,6 +7,7 @@ import os
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
@@ -81,9 +82,13 @@ def _batches(part: Sequence[tuple[bytes, str]]) -> Iterator[list[str]]:
 
 
 def _known(folder: Path) -> dict[bytes, Half]:
-    """Read every part file of an earlier run."""
+    """Read every part file of an earlier run; what one that is broken held is embedded again."""
     found: dict[bytes, Half] = {}
     for path in sorted(folder.glob("*.npz")):
-        with np.load(path) as part:
-            found.update(zip([key.tobytes() for key in part["keys"]], part["vectors"], strict=True))
+        try:
+            with np.load(path) as part:
+                keys, vectors = part["keys"], part["vectors"]
+            found.update(zip([key.tobytes() for key in keys], vectors, strict=True))
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile):
+            continue
     return found

@@ -34,6 +34,8 @@ class VectorStore:
         Ordered by (-cosine, document id). A document at a right angle or beyond has nothing in
         common with the query and is not shown.
         """
+        if not self.doc_ids:
+            return []
         asked = query.astype(np.float16)[None, :]
         cosine = np.asarray(numkong.cdist(asked, self.vectors, "dot"), dtype=np.float64)[0]
         cosine = cosine.round(COSINE_DIGITS)
@@ -53,7 +55,7 @@ def write(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) ->
     write_text(folder / IDS, json.dumps(list(doc_ids)))
 
 
-def open_store(folder: Path) -> VectorStore:
+def open_store(folder: Path, dimension: int) -> VectorStore:
     """Map the file and check its shape.
 
     Raises:
@@ -62,9 +64,9 @@ def open_store(folder: Path) -> VectorStore:
     try:
         doc_ids = tuple(json.loads((folder / IDS).read_text(encoding="utf-8")))
         vectors = np.load(folder / VECTORS, mmap_mode="r")
-    except (OSError, ValueError) as exc:
+    except (OSError, ValueError, TypeError) as exc:
         raise IndexNotReady(f"{folder}: {exc}. Run: harness index --force") from exc
-    if vectors.dtype != np.float16 or vectors.ndim != 2 or len(vectors) != len(doc_ids):  # noqa: PLR2004  rows and columns
+    if vectors.dtype != np.float16 or vectors.shape != (len(doc_ids), dimension):
         raise IndexNotReady(
             f"{folder / VECTORS}: holds {vectors.dtype} of shape {vectors.shape} for"
             f" {len(doc_ids)} documents. Run: harness index --force"

@@ -22,6 +22,7 @@ from engines.vector.store import VectorStore, open_store, write
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
+ENGINE = "vectors"
 HASH = "hash"
 
 
@@ -56,7 +57,7 @@ class Dense:
             index,
             documents,
             fill,
-            engine="vectors",
+            engine=ENGINE,
             version=embedder.identity,
             settings=self.settings.model_dump(),
         )
@@ -64,9 +65,17 @@ class Dense:
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         made = manifest.read(index)
-        store = open_store(index)
+        embedder = self.embedder()
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=embedder.identity,
+            settings=self.settings.model_dump(),
+        )
+        store = open_store(index, embedder.dimension)
         manifest.check_count(index, made, len(store.doc_ids))
-        yield DenseSearcher(self.embedder(), store, made)
+        yield DenseSearcher(embedder, store, made)
 
 
 @dataclass(frozen=True, slots=True)

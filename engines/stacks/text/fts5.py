@@ -20,6 +20,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 
 FILE = "fts5.db"
+ENGINE = "sqlite-fts5"
 
 
 class Settings(StackSettings):
@@ -59,7 +60,7 @@ class Fts5:
             index,
             documents,
             fill,
-            engine="sqlite-fts5",
+            engine=ENGINE,
             version=sqlite3.sqlite_version,
             settings=self.settings.model_dump(),
         )
@@ -67,6 +68,13 @@ class Fts5:
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         made = manifest.read(index)
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=sqlite3.sqlite_version,
+            settings=self.settings.model_dump(),
+        )
         where = f"{(index / FILE).resolve().as_uri()}?mode=ro&immutable=1"
         try:
             db = sqlite3.connect(where, uri=True, check_same_thread=False)
@@ -74,11 +82,13 @@ class Fts5:
             raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
         with closing(db):
             try:
-                count = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
+                indexed = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
+                stored = db.execute("SELECT count(doc_id) FROM document").fetchone()[0]
                 db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
             except sqlite3.Error as exc:
                 raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
-            manifest.check_count(index, made, count)
+            manifest.check_count(index, made, indexed)
+            manifest.check_count(index, made, stored)
             yield Fts5Searcher(db, made, self.settings)
 
 
@@ -105,7 +115,9 @@ class Fts5Searcher:
 def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
     """Write clauses in FTS5's query language; empty where there are none.
 
-    Every word stands in quotation marks, so nothing typed can be taken for syntax.
+    Every word stands in quotation marks, so nothing typed can be taken for syntax. What must
+    match has to be written twice where something else may match, and bm25 counts it twice; so the
+    latter is written twice as well, and the order is that of counting all once.
     """
     groups: Mapping[Occur, list[str]] = {
         occur: [_one(clause, joined) for clause in wanted if clause.occur is occur]
@@ -115,7 +127,7 @@ def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
     asked = " OR ".join(should)
     if must:
         every = " AND ".join(must)
-        asked = f"({every}) AND ({every} OR {asked})" if asked else every
+        asked = f"({every}) AND ({every} OR {asked} OR {asked})" if asked else every
     if groups[Occur.NOT] and asked:
         asked = f"({asked}) NOT ({' OR '.join(groups[Occur.NOT])})"
     return asked

@@ -17,6 +17,11 @@ from engines.stacks.text import dense, tantivy
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.records import Document
 
+ENGINE = "hybrid"
+VERSION = "rrf 1"
+LegName = Annotated[str, Field(pattern=r"^[a-z][a-z0-9_-]*$")]
+"""Names a folder of the index."""
+
 
 class LexicalLeg(StackSettings):
     """The words' side."""
@@ -40,7 +45,9 @@ class Settings(StackSettings):
     rrf_k: int = Field(ge=1, le=1000)
     depth: int = Field(ge=1)
     """Candidates taken from each leg; at least as many as are asked for."""
-    legs: dict[str, Annotated[LexicalLeg | DenseLeg, Field(discriminator="stack")]]
+    legs: dict[LegName, Annotated[LexicalLeg | DenseLeg, Field(discriminator="stack")]] = Field(
+        min_length=2
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,8 +77,8 @@ class Hybrid:
             index,
             documents,
             fill,
-            engine="hybrid",
-            version="rrf 1",
+            engine=ENGINE,
+            version=VERSION,
             settings=self.settings.model_dump(),
         )
         return manifest.joined(index, made, legs)
@@ -84,8 +91,16 @@ class Hybrid:
                 name: opened.enter_context(leg.open(index / name))
                 for name, leg in self.engines().items()
             }
-            for leg in legs.values():
-                manifest.check_count(index, made, leg.manifest.documents)
+            parts = {name: leg.manifest for name, leg in legs.items()}
+            manifest.check_made_by(
+                index,
+                made,
+                engine=ENGINE,
+                version=manifest.joined_version(VERSION, parts),
+                settings=self.settings.model_dump(),
+            )
+            for part in parts.values():
+                manifest.check_count(index, made, part.documents)
             yield HybridSearcher(legs, made, self.settings)
 
 

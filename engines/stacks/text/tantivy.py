@@ -23,6 +23,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
 from harness.core.records import Document
 
+ENGINE = "tantivy"
 IDS = "ids.json"
 ANALYZER = "text_as_typed"
 SLACK = 2
@@ -57,11 +58,16 @@ class Settings(StackSettings):
             return {"text": 1.0}
         return {"title": self.title_weight, "text": self.text_weight}
 
-    def indexed(self, title: str, text: str) -> dict[str, str]:
-        """Text of each indexed field for one document."""
+    @property
+    def identity(self) -> Mapping[str, Any]:
+        """All that changes an answer; how the index is written does not."""
+        return self.model_dump(exclude={"writer_threads", "heap_bytes"})
+
+    def indexed(self, title: str, text: str) -> dict[str, list[str]]:
+        """Texts of each indexed field for one document; no phrase reaches from one to the next."""
         if self.bm25_over == "document":
-            return {"text": "\n".join([title] * int(self.title_weight) + [text])}
-        return {"title": title, "text": text}
+            return {"text": [title] * int(self.title_weight) + [text]}
+        return {"title": [title], "text": [text]}
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,18 +96,25 @@ class Tantivy:
             index,
             documents,
             fill,
-            engine="tantivy",
+            engine=ENGINE,
             version=version("tantivy"),
-            settings=self.settings.model_dump(exclude={"writer_threads", "heap_bytes"}),
+            settings=self.settings.identity,
         )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
         made = manifest.read(index)
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=version("tantivy"),
+            settings=self.settings.identity,
+        )
         try:
             folder = tantivy.Index.open(str(index))
             doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
-        except (ValueError, OSError) as exc:
+        except (ValueError, TypeError, OSError) as exc:
             raise IndexNotReady(f"{index}: {exc}. Run: harness index --force") from exc
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
         searcher = folder.searcher()
@@ -128,12 +141,13 @@ class TantivySearcher:
 
     def _found(self, query: tantivy.Query, k: int) -> Iterator[tuple[str, float]]:
         """Give the best hits and all that tie with the k-th: segments break ties as they like."""
-        limit = SLACK * k
+        everything = max(1, len(self.doc_ids))
+        limit = min(SLACK * k, everything)
         while True:
             hits = self.searcher.search(query, limit, count=False).hits
-            if len(hits) < limit or hits[-1][0] < hits[k - 1][0]:
+            if len(hits) < limit or limit == everything or hits[-1][0] < hits[k - 1][0]:
                 break
-            limit *= 4
+            limit = min(4 * limit, everything)
         at = self.searcher.fast_field_values("id", [address for _, address in hits])
         for ordinal, (score, _) in zip(at, hits, strict=True):
             yield self.doc_ids[int(ordinal or 0)], float(score)
@@ -151,13 +165,13 @@ class TantivySearcher:
         return tantivy.Query.boolean_query([(kinds[occur], query) for occur, query in compiled])
 
     def _clause(self, clause: Clause) -> Iterator[tantivy.Query]:
-        words = [word for part in clause.words for word in self.analyzer.analyze(part)]
-        if not words:
+        terms = list(self._terms(clause.words))
+        if not terms:
             return
         as_phrase = clause.quoted or self.settings.joined == "phrase"
-        options = [words] if as_phrase else [[word] for word in words]
-        if not as_phrase and self.settings.joined == "both" and len(words) > 1:
-            options.append(words)
+        options = [terms] if as_phrase else [[term] for term in terms]
+        if not as_phrase and self.settings.joined == "both" and len(terms) > 1:
+            options.append(terms)
         found = [
             (tantivy.Occur.Should, tantivy.Query.boost_query(self._match(field, some), weight))
             for some in options
@@ -165,10 +179,18 @@ class TantivySearcher:
         ]
         yield tantivy.Query.boolean_query(found)
 
-    def _match(self, field: str, words: list[str]) -> tantivy.Query:
-        if len(words) == 1:
-            return tantivy.Query.term_query(self.schema, field, words[0], "freq")
-        return tantivy.Query.phrase_query(self.schema, field, list(words))
+    def _terms(self, words: Iterable[str]) -> Iterator[tuple[int, str]]:
+        """Yield terms with their places; a stop word is no term, but keeps its place."""
+        at = 0
+        for word in words:
+            terms = self.analyzer.analyze(word)
+            yield from enumerate(terms, start=at)
+            at += max(1, len(terms))
+
+    def _match(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
+        if len(terms) == 1:
+            return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
+        return tantivy.Query.phrase_query(self.schema, field, list(terms))
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
