@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import re
+import sys
 import tomllib
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from importlib import import_module
 from importlib.util import module_from_spec, spec_from_file_location
@@ -14,6 +17,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from engines.stacks import text
+from harness.core import digest
 from harness.core.engine import Engine
 from harness.core.errors import BadPolicy, UnknownName
 
@@ -59,35 +63,48 @@ def load(name: str, cache: Path) -> Arm:
     path = path_of(name)
     try:
         about = tomllib.loads(path.read_text(encoding="utf-8"))
-    except tomllib.TOMLDecodeError as exc:
-        raise BadPolicy(path, f"not TOML: {exc}", "Mend the syntax") from exc
-    if set(about) - KEYS or not {"summary", "stack"} <= set(about):
+    except ValueError as exc:
+        line = re.search(r"\(at line (\d+)", str(exc))
         raise BadPolicy(
-            path,
-            f"has the keys {sorted(about)}",
-            "An arm has summary and stack, and may have a [settings] table",
-        )
-    stack = _stack(path, str(about["stack"]))
+            path, f"not TOML: {exc}", "Mend the syntax", int(line[1]) if line else None
+        ) from exc
+    _check_keys(path, about)
+    stack = _stack(path, about["stack"])
+    settings = about.get("settings", {})
     try:
-        engine = stack.engine(about.get("settings", {}), cache)
+        engine = stack.engine(settings, cache)
     except ValidationError as exc:
         first = exc.errors()[0]
-        key = ".".join(str(part) for part in first["loc"])
+        key = ["settings", *_written(settings, first["loc"])]
         raise BadPolicy(
-            path, f"settings.{key}: {first['msg']}", _cure(stack), _line(path, key)
+            path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)
         ) from exc
-    return Arm(path.stem, str(about["summary"]), engine, path)
+    return Arm(path.stem, about["summary"], engine, path)
+
+
+def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
+    cure = "An arm has a summary and a stack, both text, and may have a [settings] table"
+    for key in sorted(set(about) - KEYS):
+        raise BadPolicy(path, f"{key}: no such key", cure, _line(path, [key]))
+    for key in sorted({"summary", "stack"} - set(about)):
+        raise BadPolicy(path, f"{key}: is missing", cure)
+    for key, value in about.items():
+        if not isinstance(value, dict if key == "settings" else str):
+            raise BadPolicy(path, f"{key}: is {value!r}", cure, _line(path, [key]))
 
 
 def _stack(path: Path, stack: str) -> ModuleType:
     """Import a built-in stack, or a Python file beside the arm's own."""
     if stack.endswith(".py"):
         file = path.parent / stack
-        spec = spec_from_file_location(file.stem, file) if file.is_file() else None
+        name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
+        spec = spec_from_file_location(name, file) if file.is_file() else None
         if spec is None or spec.loader is None:
             raise BadPolicy(path, f"stack: no file {file}", "Name a Python file beside this one")
-        module = module_from_spec(spec)
+        module = sys.modules[name] = module_from_spec(spec)
         spec.loader.exec_module(module)
+        if not callable(getattr(module, "engine", None)):
+            raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
         return module
     known = tuple(sorted(module.name for module in iter_modules(text.__path__)))
     if stack not in known:
@@ -95,16 +112,41 @@ def _stack(path: Path, stack: str) -> ModuleType:
     return import_module(f"{text.__name__}.{stack}")
 
 
-def _cure(stack: ModuleType) -> str:
+def _cure(stack: ModuleType, name: str) -> str:
     settings: type[BaseModel] | None = getattr(stack, "Settings", None)
-    keys: Any = sorted(settings.model_fields) if settings else []
-    return f"The stack {stack.__name__.rsplit('.', 1)[-1]} has the settings {', '.join(keys)}"
+    keys = sorted(settings.model_fields) if settings else []
+    return f"The stack {name} has the settings {', '.join(keys)}"
 
 
-def _line(path: Path, key: str) -> int | None:
-    """Line of the first assignment to ``key``'s last part, from 1."""
-    last = key.rsplit(".", 1)[-1]
+def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:
+    """Reduce a place in the settings to keys as they are written, and a last that may be missing.
+
+    Where a table may be of several kinds, pydantic puts the kind's name between the keys.
+    """
+    found: list[str] = []
+    within: Any = settings
+    for at, part in enumerate(loc, start=1):
+        if isinstance(within, dict) and part in within:
+            within = within[part]
+            found.append(str(part))
+        elif at == len(loc):
+            found.append(str(part))
+    return found
+
+
+def _line(path: Path, key: Sequence[str]) -> int | None:
+    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
+    table: list[str] = []
+    around: dict[int, int] = {}
     for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
-        if line.split("=")[0].strip() == last:
+        bare = line.strip()
+        if bare.startswith("["):
+            table = bare.strip("[] ").split(".")
+            here = table
+        else:
+            here = [*table, line.split("=")[0].strip()]
+        if here == list(key):
             return number
-    return None
+        if bare.startswith("[") and here == list(key[: len(here)]):
+            around[len(here)] = number
+    return around[max(around)] if around else None
