@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from numbers import Real
 from time import perf_counter_ns
 
-from harness.core.engine import Answer, Searcher
+from harness.core.engine import Answer, Hit, Searcher
 from harness.core.records import Query
 from harness.core.run import Row, Status
 
@@ -33,10 +34,9 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
-        error = f"{type(exc).__name__}: {exc}"
+        error = _told(exc)
     elapsed_ns = perf_counter_ns() - start
-    if answer is not None:
-        error = fault(answer, k)
+    error = error or fault(answer, k)
     if answer is None or error:
         return Observation(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
     if elapsed_ns > time_limit_ns:
@@ -46,14 +46,32 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
     return Observation(row, elapsed_ns)
 
 
-def fault(answer: Answer, k: int) -> str:
+def _told(exc: BaseException) -> str:
+    """Name an exception and what it says, in characters that a file can hold."""
+    return f"{type(exc).__name__}: {exc}".encode(errors="backslashreplace").decode()
+
+
+def fault(answer: object, k: int) -> str:
     """Say what is wrong with an answer; empty where nothing is.
 
-    A NaN or infinite score, and more hits than were asked for, break an engine's contract.
+    What is no answer at all, a NaN or infinite score, and more hits than were asked for break an
+    engine's contract. Hits that come as a generator would be searched for off the clock.
     """
-    for hit in answer.hits:
-        if not (math.isfinite(hit.score) and math.isfinite(hit.raw_score)):
-            return f"the score of {hit.doc_id} is {hit.score} (raw {hit.raw_score})"
+    if not isinstance(answer, Answer) or not isinstance(answer.served_by, str):
+        return f"answered {type(answer).__name__} instead of an Answer with its fingerprint"
+    if not isinstance(answer.hits, tuple):
+        return f"hits are a {type(answer.hits).__name__} instead of a tuple"
+    if wrong := next(filter(None, map(_wrong, answer.hits)), ""):
+        return wrong
     if len(answer.hits) > k:
         return f"{len(answer.hits)} hits were shown where {k} were asked for"
+    return ""
+
+
+def _wrong(hit: object) -> str:
+    if not isinstance(hit, Hit) or not isinstance(hit.doc_id, str):
+        return f"{hit!r} is shown instead of a Hit with a document's id"
+    scores = (hit.score, hit.raw_score)
+    if not all(isinstance(score, Real) and math.isfinite(score) for score in scores):
+        return f"the score of {hit.doc_id} is {hit.score!r} (raw {hit.raw_score!r})"
     return ""

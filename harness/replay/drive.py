@@ -8,6 +8,7 @@ from pathlib import Path
 
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Searcher
+from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.core.run import Row, Run
 from harness.corpus.runs import read_run, write_run
@@ -49,11 +50,19 @@ def drive(
             time_limit_s,
         ]
         path = parts / f"{of_json(depends_on)[:32]}.parquet"
-        if not path.exists():
+        part = _finished(path)
+        if part is None:
             limit_ns = int(time_limit_s * 1e9)
-            seen = [observe(searcher, query, k, limit_ns).row for query in some]
-            write_run(Run.of(arm, seen), path)
-        part = read_run(path)
+            part = Run.of(arm, [observe(searcher, query, k, limit_ns).row for query in some])
+            write_run(part, path)
         rows.update((row.query_id, row) for row in part.rows())
         advance(len(some))
     return Run.of(arm, [rows[query.query_id] for query in queries])
+
+
+def _finished(path: Path) -> Run | None:
+    """Read a part of an earlier run; one that cannot be read is as good as none."""
+    try:
+        return read_run(path)
+    except BadFile:
+        return None
