@@ -30,13 +30,17 @@ def replacing_folder(path: Path) -> Iterator[Path]:
     beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
     shutil.rmtree(beside, ignore_errors=True)
     beside.mkdir()
+    old = path.with_name(f".{path.name}.{os.getpid()}.old")
     try:
         yield beside
         if path.exists():
-            shutil.rmtree(path)
+            path.replace(old)
         beside.replace(path)
     finally:
+        if old.exists() and not path.exists():
+            old.replace(path)
         shutil.rmtree(beside, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
 
 
 def write_text(path: Path, text: str) -> None:

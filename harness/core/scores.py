@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.core.errors import MismatchedQueries
+from harness.core.errors import EvidenceError, MismatchedQueries
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -69,13 +69,19 @@ class Paired:
         """Pair two sets of scores by query id, never by position.
 
         Raises:
-            MismatchedQueries: the arms were asked different queries, or the measures differ.
+            MismatchedQueries: the arms were asked different queries.
+            EvidenceError: the measures differ.
         """
         known = [
             set(s.query_ids).union(*s.undefined.values()) if s.undefined else set(s.query_ids)
             for s in (control, candidate)
         ]
-        if known[0] != known[1] or control.measure != candidate.measure:
+        if control.measure != candidate.measure:
+            raise EvidenceError(
+                f"{control.measure} of the control is no match for {candidate.measure} of the"
+                " candidate; score both arms with the same measure"
+            )
+        if known[0] != known[1]:
             raise MismatchedQueries(known[0] - known[1], known[1] - known[0])
         left, right = control.by_query, candidate.by_query
         shared = tuple(q for q in control.query_ids if q in right)

@@ -49,21 +49,29 @@ def read_run(path: Path) -> Run:
     """Read what ``write_run`` wrote.
 
     Raises:
-        BadFile: the file is missing, cut short or no run.
+        BadFile: the file is missing, cut short, damaged or no run.
     """
     cure = "Make it again: harness replay"
     try:
         table = pq.read_table(path)
     except FileNotFoundError:
         raise BadFile(path, "no such run", cure) from None
-    except pa.ArrowInvalid as exc:
+    except (OSError, pa.ArrowInvalid) as exc:
         raise BadFile(path, f"not a Parquet file ({exc})", cure) from exc
     missing = set(COLUMNS.names) - set(table.column_names)
     if missing or b"arm" not in (table.schema.metadata or {}):
         raise BadFile(path, f"lacks {sorted(missing) or 'the name of its arm'}", cure)
+    for column in COLUMNS:
+        if table.schema.field(column.name).type != column.type:
+            found = table.schema.field(column.name).type
+            raise BadFile(path, f"{column.name} is {found} instead of {column.type}", cure)
+        if table.column(column.name).null_count:
+            raise BadFile(path, f"{column.name} is not given for every query", cure)
+    unknown = set(table.column("status").to_pylist()) - {status.name.lower() for status in Status}
+    if unknown:
+        raise BadFile(path, f"knows the unknown status {sorted(unknown)}", cure)
     lists = table.column("docs").combine_chunks()
-    flat = lists.values
-    docs = flat if isinstance(flat, pa.DictionaryArray) else flat.dictionary_encode()
+    docs = lists.values
     used = tuple(docs.dictionary.to_pylist())
     order = sorted(range(len(used)), key=used.__getitem__)
     code = np.empty(len(used), dtype=np.int32)

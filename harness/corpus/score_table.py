@@ -46,11 +46,11 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
     """Read what ``write_scores`` wrote.
 
     Raises:
-        BadFile: the file is missing or has other columns.
+        BadFile: the file is missing, damaged or has other columns.
     """
     try:
         table = pq.read_table(path)
-    except (FileNotFoundError, pa.ArrowInvalid) as exc:
+    except (OSError, pa.ArrowInvalid) as exc:
         raise BadFile(path, f"no score table ({exc})", "Make it again: dvc repro") from exc
     names = [*key_names, "measure", "query_id", "value", "undefined"]
     if table.column_names != names:
