@@ -84,6 +84,8 @@ class Own(NamedTuple):
     def open(self, index: Path) -> Iterator[Searcher]:
         """Read the index, and refuse one that is not what its manifest says."""
         made = manifest.read(index)
+        settings = self.settings.model_dump()
+        manifest.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
         try:
             whole = json.loads((index / FILE).read_text(encoding="utf-8"))
         except (OSError, ValueError) as exc:

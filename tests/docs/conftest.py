@@ -1,0 +1,55 @@
+"""A collection made by hand, and what ``harness run`` makes of it."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import ROOT
+
+SHAPES = ("ring", "cube", "cone", "disc", "tube", "leaf", "star", "wire")
+COLOURS = ("red", "green", "blue", "grey", "black")
+OWN = "examples/own_engine/own.toml"
+
+
+@pytest.fixture(scope="session")
+def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Forty documents and forty queries in BEIR layout; each query has one right document."""
+    folder = tmp_path_factory.mktemp("collection") / "shapes"
+    (folder / "qrels").mkdir(parents=True)
+    named = [(shape, colour) for shape in SHAPES for colour in COLOURS]
+    documents = (
+        {
+            "_id": f"{colour}-{shape}",
+            "title": f"make_{shape}",
+            "text": f"A {shape} that is {colour}" + ", shown at length" * at,
+        }
+        for at, (shape, colour) in enumerate(named)
+    )
+    queries = (
+        {"_id": f"q-{colour}-{shape}", "text": f"{colour} {shape}"} for shape, colour in named
+    )
+    _write(folder / "corpus.jsonl", documents)
+    _write(folder / "queries.jsonl", queries)
+    judged = "".join(f"q-{colour}-{shape}\t{colour}-{shape}\t1\n" for shape, colour in named)
+    (folder / "qrels" / "test.tsv").write_text(judged, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="session")
+def run(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Hold the example engine against fts5, as the README says."""
+    out = tmp_path_factory.mktemp("run") / "out"
+    command = [sys.executable, "-m", "harness", "run", "--dataset", str(collection)]
+    command += ["--arms", f"fts5,{OWN}", "--control", "fts5", "--out", str(out)]
+    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+    return out
+
+
+def _write(path: Path, rows: Iterator[dict[str, str]]) -> None:
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
