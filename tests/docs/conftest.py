@@ -19,7 +19,10 @@ OWN = "examples/own_engine/own.toml"
 
 @pytest.fixture(scope="session")
 def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Forty documents and forty queries in BEIR layout; each query has one right document."""
+    """Forty documents and forty queries in BEIR layout; each query has one right document.
+
+    What is black is asked for by a joined word, which the example takes for one word.
+    """
     folder = tmp_path_factory.mktemp("collection") / "shapes"
     (folder / "qrels").mkdir(parents=True)
     named = [(shape, colour) for shape in SHAPES for colour in COLOURS]
@@ -32,7 +35,11 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
         for at, (shape, colour) in enumerate(named)
     )
     queries = (
-        {"_id": f"q-{colour}-{shape}", "text": f"{colour} {shape}"} for shape, colour in named
+        {
+            "_id": f"q-{colour}-{shape}",
+            "text": f"{colour}{'_' if colour == 'black' else ' '}{shape}",
+        }
+        for shape, colour in named
     )
     _write(folder / "corpus.jsonl", documents)
     _write(folder / "queries.jsonl", queries)

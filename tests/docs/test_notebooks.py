@@ -53,8 +53,10 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     scores = json.loads((run / "scores.json").read_text("utf-8"))
     apart = scores["own"]["nDCG@10"]["mean"] - scores["fts5"]["nDCG@10"]["mean"]
     shown = printed(notebook)
+    assert apart < 0
     assert f"'mean difference': {round(apart, 4)}" in shown
     assert "'queries': 40" in shown
+    assert "'worse': 8" in shown
     assert "first of own" in shown
     images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.data]
     assert len(images) == 1
