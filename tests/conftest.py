@@ -1,0 +1,24 @@
+"""A small project that every stage ran on once, and copies of it to spoil."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests import toy
+from tests.toy import Toy
+
+
+@pytest.fixture(scope="session")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Run the stages up to the race once; a test may read it and must not write to it."""
+    made = toy.make(tmp_path_factory.mktemp("measured") / "project")
+    made.measure(timed=True)
+    return made
+
+
+@pytest.fixture
+def project(measured: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to do with as it likes."""
+    return measured.copied(tmp_path / "project")

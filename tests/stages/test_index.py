@@ -1,0 +1,78 @@
+"""Stage ``index``: an index appears whole, with its manifest, and knows its arm."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+
+import pytest
+
+from engines.contract import arms
+from engines.stacks.text.fts5 import Fts5
+from harness.core.errors import IndexNotReady, UnknownName
+from harness.corpus.prepared import Prepared
+from harness.stages.index import check_settings, index, sources
+from tests.toy import ARMS, Toy
+
+
+def test_the_manifest_says_what_was_indexed(measured: Toy) -> None:
+    data = Prepared.open(measured.layout.data).manifest
+    engines = set()
+    for arm in ARMS:
+        manifest = json.loads(measured.layout.manifest(arm).read_text())
+        assert manifest["documents"] == data.documents == 60
+        assert manifest["corpus_sha256"] == data.corpus_sha256
+        engines.add(manifest["engine"])
+    assert engines == {"sqlite-fts5", "tantivy", "hybrid"}
+
+
+def test_building_again_gives_the_same_manifest(project: Toy) -> None:
+    before = project.layout.manifest("tantivy").read_bytes()
+    made = index(project.layout, "tantivy", project.cache)
+    assert project.layout.manifest("tantivy").read_bytes() == before
+    assert asdict(made) == json.loads(before)
+
+
+def test_a_build_that_fails_leaves_the_old_index(
+    project: Toy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise OSError("disk full")
+
+    before = (project.layout.index("fts5") / "fts5.db").read_bytes()
+    monkeypatch.setattr(Fts5, "build", fails)
+    with pytest.raises(OSError, match="disk full"):
+        index(project.layout, "fts5", project.cache)
+    assert (project.layout.index("fts5") / "fts5.db").read_bytes() == before
+    assert {path.name for path in project.layout.index("fts5").parent.iterdir()} == set(ARMS)
+
+
+def test_an_unknown_arm_is_told_which_there_are(project: Toy) -> None:
+    with pytest.raises(UnknownName, match=r"no arm named 'fst5'; there is .*fts5.*tantivy"):
+        index(project.layout, "fst5", project.cache)
+
+
+def test_an_arm_changed_since_its_index_was_built_is_refused(project: Toy, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text(arms.path_of("fts5").read_text())
+    index(project.layout, str(own), project.cache)
+    check_settings(project.layout, arms.load(str(own), project.cache))
+    own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 9.0"))
+    with pytest.raises(
+        IndexNotReady, match=r"mine\.toml: was changed since .*harness index .*mine"
+    ):
+        check_settings(project.layout, arms.load(str(own), project.cache))
+
+
+def test_the_python_beside_an_arm_is_part_of_it(project: Toy, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text(arms.path_of("fts5").read_text())
+    (tmp_path / "stack.py").write_text("")
+    found = sources(arms.load(str(own), project.cache))
+    assert [path.name for path in found] == ["mine.toml", "stack.py"]
+
+
+def test_an_index_that_was_never_built_is_named(project: Toy) -> None:
+    with pytest.raises(IndexNotReady, match=r"index/dense: no index here\. Run: harness index"):
+        check_settings(project.layout, arms.load("dense", project.cache))

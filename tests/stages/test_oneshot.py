@@ -1,0 +1,153 @@
+"""All stages in one go, and again in another folder with the same result."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from engines.contract import arms
+from engines.stacks.text.tantivy import TantivySearcher
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
+from harness.core.gate import Outcome, StepDecision
+from harness.corpus import trec
+from harness.corpus.runs import read_run
+from harness.stages.importing import load_folder
+from harness.stages.layout import Layout
+from harness.stages.oneshot import RESULTS, Wanted, oneshot
+from tests.toy import Toy
+
+
+class Shot:
+    """One folder for everything that comes out."""
+
+    def __init__(self, project: Toy, out: Path) -> None:
+        self.out = out
+        self.project = project
+        work = out / "work"
+        self.layout = Layout(work / "build", work / "perf", work / "cache")
+        self.wanted = Wanted(
+            arms=("fts5", "tantivy", "hash-hybrid"),
+            control="fts5",
+            policy_file=project.root / "policy" / "pairwise.toml",
+            timed=False,
+            licence="CC0-1.0",
+            source="made by a test",
+            command="harness run",
+        )
+        self.told: list[str] = []
+
+    def fire(self, **changed: object) -> tuple[StepDecision, ...]:
+        load_folder(self.project.root / "beir", "test", self.layout.data)
+        return oneshot(
+            self.layout,
+            replace(self.wanted, **changed),  # type: ignore[arg-type]
+            self.project.params,
+            out=self.out,
+            cache=self.project.cache,
+            tell=self.told.append,
+        )
+
+    def steady(self) -> dict[str, bytes]:
+        """Everything below the work folder that must be the same from day to day."""
+        root = self.layout.root
+        return {str(p.relative_to(root)): p.read_bytes() for p in root.rglob("*") if p.is_file()}
+
+
+@pytest.fixture
+def shot(project: Toy, tmp_path: Path) -> Shot:
+    return Shot(project, tmp_path / "out")
+
+
+def test_every_other_arm_is_judged_against_the_control(shot: Shot) -> None:
+    decisions = shot.fire()
+    outcome = {decision.step: decision.outcome for decision in decisions}
+    assert outcome["tantivy"] is Outcome.PROMOTE
+    assert set(outcome) == {"tantivy", "hash-hybrid"}
+    assert {path.name for path in shot.out.iterdir()} == {*RESULTS, "runs", "work"}
+    assert shot.told[-1] == "scoring and comparing"
+
+
+def test_the_scores_are_there_for_other_tools(shot: Shot) -> None:
+    shot.fire()
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == set(shot.wanted.arms)
+    assert set(scores["fts5"]["nDCG@10"]) == {"mean", "low", "high", "queries"}
+    for arm in shot.wanted.arms:
+        run = read_run(shot.out / "runs" / f"{arm}.parquet")
+        again = trec.read_run(shot.out / "runs" / f"{arm}.trec", arm, run.query_ids)
+        assert [again.ranking(q) for q in run.query_ids] == [run.ranking(q) for q in run.query_ids]
+
+
+def test_two_folders_give_the_same_bytes(shot: Shot, project: Toy, tmp_path: Path) -> None:
+    shot.fire()
+    other = Shot(project, tmp_path / "elsewhere" / "out")
+    other.fire()
+    first = shot.steady()
+    assert first == other.steady()
+    assert {"runs/fts5.parquet", "scores/scores.json", "findings.json"} <= first.keys()
+    assert "compare/agreement.parquet" in first
+
+
+def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
+    shot.fire()
+    assert shot.fire(control="") == ()
+    assert {path.name for path in shot.out.iterdir()} == {
+        "index.html", "report.md", "scores.json", "runs", "work",
+    }  # fmt: skip
+
+
+def test_a_race_is_of_this_run_and_not_of_an_earlier_one(shot: Shot, tmp_path: Path) -> None:
+    own = tmp_path / "mine.toml"
+    own.write_text(arms.path_of("fts5").read_text())
+    shot.fire(arms=("fts5", str(own)), timed=True)
+    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5", "mine"}
+    own.write_text(own.read_text().replace("title_weight = 2.0", "title_weight = 9.0"))
+    shot.fire(arms=("fts5", str(own)))
+    assert json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"] is None
+
+
+def test_a_run_that_fails_leaves_no_earlier_decision(
+    shot: Shot, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("broken pipe")
+
+    shot.fire()
+    monkeypatch.setattr(TantivySearcher, "search", fails)
+    with pytest.raises(InvalidArm, match="tantivy: not one of 41 queries was answered"):
+        shot.fire()
+    assert not any((shot.out / name).exists() for name in RESULTS)
+
+
+@pytest.mark.parametrize(
+    ("changed", "error", "says"),
+    [
+        ({"control": "dense"}, UnknownName, "no arm to be the control named 'dense'; .*fts5"),
+        ({"arms": ()}, HarnessError, "no arm is named"),
+        ({"arms": ("fts5", "tantivy", "tantivy")}, HarnessError, "two arms are named tantivy"),
+        ({"arms": ("fts5",)}, EvidenceError, "no arm is compared with fts5; name one more"),
+        ({"arms": ("fts5", "nope")}, UnknownName, "no arm named 'nope'"),
+    ],
+)
+def test_what_cannot_be_run_is_said_before_anything_is_touched(
+    shot: Shot, changed: dict[str, object], error: type[HarnessError], says: str
+) -> None:
+    shot.out.mkdir()
+    (shot.out / "decision.json").write_text("kept")
+    if "control" not in changed and not changed.get("arms"):
+        changed = {**changed, "control": ""}
+    with pytest.raises(error, match=says):
+        shot.fire(**changed)
+    assert (shot.out / "decision.json").read_text() == "kept"
+
+
+def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
+    text = (project.root / "policy" / "pairwise.toml").read_text()
+    two = project.root / "two.toml"
+    two.write_text(text + text[text.index("[[step]]") :].replace('"tantivy"', '"other"'))
+    with pytest.raises(EvidenceError, match="has 2 steps; to compare with one control"):
+        shot.fire(policy_file=two)

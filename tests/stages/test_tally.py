@@ -1,0 +1,36 @@
+"""In a race an arm is asked when it is its turn, and by nobody else."""
+
+from __future__ import annotations
+
+import pytest
+
+from harness.core.engine import Answer, Hit, Manifest
+from harness.core.errors import EvidenceError
+from harness.stages.tally import Tally, check_turns
+
+MANIFEST = Manifest("toy", "1", 1, "c", "s")
+
+
+class Searcher:
+    """Answers with what it was asked."""
+
+    manifest = MANIFEST
+
+    def search(self, text: str, k: int) -> Answer:
+        return Answer((Hit(text, 1.0, float(k)),), "me")
+
+
+def test_a_tally_answers_as_its_searcher() -> None:
+    tally = Tally(Searcher())
+    assert tally.manifest == MANIFEST
+    assert tally.search("x", 7) == Searcher().search("x", 7)
+    assert tally.asked == 1
+
+
+@pytest.mark.parametrize("asked", [1, 3])
+def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
+    fair, unfair = Tally(Searcher()), Tally(Searcher())
+    fair.asked, unfair.asked = 2, asked
+    check_turns({("a", False): fair}, 2)
+    with pytest.raises(EvidenceError, match=rf"b \(twin\) was asked {asked} times .* gave it 2"):
+        check_turns({("a", False): fair, ("b", True): unfair}, 2)

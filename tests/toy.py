@@ -1,0 +1,214 @@
+"""A whole project with a small data set, and the stages run on it; for tests of the pipeline."""
+
+from __future__ import annotations
+
+import json
+import random
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.cli.project import Project
+from harness.core.gate import StepDecision
+from harness.stages.compare import compare
+from harness.stages.evidence import pairs_of
+from harness.stages.gate import gate
+from harness.stages.import_report import About
+from harness.stages.importing import import_beir
+from harness.stages.index import index
+from harness.stages.layout import Layout
+from harness.stages.params import Params
+from harness.stages.prepare import prepare
+from harness.stages.race import race
+from harness.stages.replay import replay
+from harness.stages.score import score
+
+NAME = "toy"
+ARMS = ("fts5", "tantivy", "hash-hybrid")
+CONTROL, CANDIDATE = "fts5", "tantivy"
+WORDS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in ("lo", "ra", "ti")]
+DOCUMENTS, QUERIES = 60, 40
+NOTHING = "q99"
+"""A query whose words are in no document: both arms rightly show nothing."""
+
+PARAMS = """\
+datasets: [toy]
+arms: [fts5, tantivy, hash-hybrid]
+policy: policy/toy.toml
+replay: {k: 50, time_limit_s: 10, seed: 5}
+score:
+  measures: [nDCG@10, RR@10, R@50, Judged@10]
+  confidence: 0.95
+  resamples: 1000
+  seed: 5
+compare: {depths: [10, 50], rbo_p: 0.9}
+race: {queries: 20, k: 20, warmup: 1, repetitions: 2, seed: 5}
+"""
+HEAD = """\
+[policy]
+name = "toy migration"
+version = 1
+seed = 5
+confidence = 0.95
+resamples = 1000
+power = 0.8
+evidence_days = 2
+"""
+STEP = """
+[[step]]
+name = "tantivy"
+control = "fts5"
+candidate = "tantivy"
+taken = false
+"""
+GATES = """
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+
+[[step.gate]]
+name = "Answers"
+rule = "failure_rate"
+max_share = 0.15
+
+[[step.gate]]
+name = "Compared"
+rule = "coverage"
+min_share = 0.9
+
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.1
+min_queries = 20
+
+[[step.gate]]
+name = "Overlap"
+rule = "agreement_floor"
+measure = "Jaccard@10"
+floor = 0.6
+min_queries = 20
+
+[[step.gate]]
+name = "Order"
+rule = "agreement_floor"
+measure = "tau"
+floor = 0.5
+min_queries = 20
+"""
+RACED = """
+[[step.gate]]
+name = "Speed"
+rule = "latency_ratio"
+percent = "p50"
+max_ratio = 50
+max_noise = 20
+min_queries = 10
+"""
+
+
+@dataclass(frozen=True)
+class Toy:
+    """A project in a folder of its own."""
+
+    project: Project
+
+    @property
+    def root(self) -> Path:
+        return self.project.root
+
+    @property
+    def layout(self) -> Layout:
+        return self.project.layout(NAME)
+
+    @property
+    def params(self) -> Params:
+        return self.project.params
+
+    @property
+    def cache(self) -> Path:
+        return self.project.cache
+
+    def measure(self, arms: Sequence[str] = ARMS, *, timed: bool = False) -> None:
+        """Run the stages from ``prepare`` to ``compare``, and ``race``."""
+        data, qrels = self.root / "datasets" / NAME, self.root / "qrels" / NAME
+        prepare(data, qrels, self.layout.data)
+        for arm in arms:
+            index(self.layout, arm, self.cache)
+            replay(self.layout, arm, self.cache, self.params.replay)
+        self.judge_again(timed=timed)
+
+    def judge_again(self, *, timed: bool = False) -> None:
+        """Run ``score`` and ``compare``, and ``race``, on the runs that are there."""
+        params = self.params
+        score(self.layout, params.arms, params.score)
+        pairs = tuple(dict.fromkeys(pairs_of(self.project.policy()).values()))
+        compare(self.layout, pairs, params.compare, params.score)
+        if timed:
+            self.race()
+
+    def race(self) -> None:
+        params = self.params
+        arms = self.project.raced()
+        race(self.layout, arms, self.cache, params.race, params.replay.time_limit_s)
+
+    def decide(self) -> StepDecision:
+        """Run ``gate``, and give the decision of its one step."""
+        (decision,) = gate(self.layout, self.project.subject(NAME))
+        return decision
+
+    def untimed(self) -> None:
+        """Take the gate away that rests on a clock."""
+        self.policy(HEAD + STEP + GATES)
+
+    def policy(self, text: str) -> None:
+        (self.root / "policy" / "toy.toml").write_text(text)
+
+    def copied(self, to: Path) -> Toy:
+        """Copy the whole project."""
+        shutil.copytree(self.root, to)
+        return Toy(Project(to))
+
+
+def make(root: Path) -> Toy:
+    """Write a project whose data set is imported and not yet prepared."""
+    (root / "policy").mkdir(parents=True)
+    (root / "params.yaml").write_text(PARAMS)
+    (root / "policy" / "toy.toml").write_text(HEAD + STEP + GATES + RACED)
+    (root / "policy" / "pairwise.toml").write_text(HEAD + STEP + GATES)
+    write_beir(root / "beir")
+    about = About("Toy", "made by a test", "CC0-1.0")
+    to = root / "datasets", root / "qrels"
+    import_beir(root / "beir", NAME, *to, split="test", about=about)
+    return Toy(Project(root))
+
+
+def write_beir(folder: Path) -> None:
+    """Write documents of drawn words; a query is words of one document, which answers it."""
+    rng = random.Random(5)
+    texts = [rng.choices(WORDS, k=rng.randint(12, 30)) for _ in range(DOCUMENTS)]
+    queries, judged = [], []
+    for number in range(QUERIES):
+        own = rng.randrange(DOCUMENTS)
+        asked = rng.sample(sorted(set(texts[own])), 3)
+        kind = "identifier" if number % 4 == 0 else "natural-language"
+        query_id = f"q{number:02}"
+        queries.append({"_id": query_id, "text": " ".join(asked), "slices": [kind]})
+        for doc, words in enumerate(texts):
+            shared = len(set(asked) & set(words))
+            grade = 2 if doc == own else int(shared > 1)
+            judged.append((query_id, f"d{doc:02}", grade))
+    queries.append({"_id": NOTHING, "text": "xyzzy plugh", "slices": ["identifier"]})
+    judged.append((NOTHING, "d00", 1))
+    documents = [
+        {"_id": f"d{doc:02}", "title": " ".join(words[:2]), "text": " ".join(words[2:])}
+        for doc, words in enumerate(texts)
+    ]
+    (folder / "qrels").mkdir(parents=True)
+    for name, rows in (("corpus", documents), ("queries", queries)):
+        text = "".join(json.dumps(row) + "\n" for row in rows)
+        (folder / f"{name}.jsonl").write_text(text)
+    lines = "".join(f"{q}\t{d}\t{g}\n" for q, d, g in judged)
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + lines)
