@@ -1,0 +1,34 @@
+"""Lifecycle events (section 8): what happened, as one JSON object a line."""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Callable, Mapping
+from enum import StrEnum
+
+Scalar = str | int | float | bool | None
+Payload = Mapping[str, Scalar]
+
+
+class Event(StrEnum):
+    """The names of section 8."""
+
+    REBUILD_START = "index.rebuild.start"
+    REBUILD_COMPLETE = "index.rebuild.complete"
+    INCREMENTAL_BATCH = "index.incremental.batch"
+    SCHEMA_MISMATCH = "index.schema.mismatch"
+    MODE_DOWNGRADE = "search.mode.downgrade"
+    SHADOW_COMPARISON = "search.shadow.comparison"
+    CURSOR_INVALIDATED = "search.cursor.invalidated"
+
+
+Emit = Callable[[Event, Payload], object]
+"""Takes an event and what section 8 says that it carries."""
+
+LOG = logging.getLogger("engines.mail")
+
+
+def to_log(event: Event, payload: Payload) -> None:
+    """Write the event as a structured log line."""
+    LOG.info(json.dumps({"event": event.value, **payload}, sort_keys=True))
