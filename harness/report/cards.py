@@ -165,7 +165,8 @@ def effect(report: ReportInput, name: str) -> str:
 
 def card(report: ReportInput, decision: StepDecision) -> Card:
     """Put one step's decision onto the first screen."""
-    reasons = decision.blocking or decision.findings
+    telling = sorted(decision.findings, key=lambda found: found.p_value is None)
+    reasons = decision.blocking or telling
     return Card(
         step=decision.step,
         control=decision.control,

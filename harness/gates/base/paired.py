@@ -23,6 +23,9 @@ from harness.stats.bootstrap import bca
 from harness.stats.power import queries_needed
 from harness.stats.randomization import Alternative, sign_flip
 
+HOPELESS = 20
+"""Nobody judges so many times the queries that there are."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
@@ -77,10 +80,13 @@ class Comparison:
                 "no number of queries: the difference seen is the bound itself;"
                 " change the candidate, or the bound and its reason"
             )
-        return (
-            f"about {max(count, now + 1)} judged queries (now {now}) for power {rules.power:g},"
+        asked = (
+            f"about {max(count, now + 1):,} judged queries (now {now:,}) for power {rules.power:g},"
             " if difference and spread stay as they are"
         )
+        if count > HOPELESS * now:
+            return f"{asked}: the difference seen is almost the bound, so rather another candidate"
+        return asked
 
     @property
     def losses(self) -> str:
