@@ -160,7 +160,8 @@ class Toy:
         return decision
 
     def untimed(self) -> None:
-        """Take the gate away that rests on a clock."""
+        """Take away the gate that rests on a clock, and the race."""
+        self.layout.race_receipt.unlink(missing_ok=True)
         self.policy(HEAD + STEP + GATES)
 
     def policy(self, text: str) -> None:

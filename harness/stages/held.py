@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.core.errors import EvidenceError
-from harness.core.gate import Finding, StepDecision
+from harness.core.gate import Finding, StepDecision, Verdict
 from harness.policy.model import Gate, Policy
 
 DIGITS = 9
 """``decision.json`` keeps ten significant digits."""
+LOOKS_FOR_HARM = "no_slice_harmed"
+"""The one rule that passes where harm was not shown; all others must show the opposite."""
 
 
 def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
     """Compare what was decided with what the policy asks for.
 
     Raises:
-        EvidenceError: a step or a gate is missing, is about other arms, or was judged by another
-            rule or under another bound.
+        EvidenceError: a step or a gate is missing, is about other arms, was judged by another
+            rule or under another bound, or passed although its own interval reaches over the
+            bound.
     """
     steps = [(step.name, step.control, step.candidate, step.taken) for step in policy.steps]
     decided = [(one.step, one.control, one.candidate, one.taken) for one in decisions]
@@ -34,6 +37,7 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
             )
         for gate, finding in zip(step.gates, decision.findings, strict=True):
             _same_bound(step.name, gate, finding)
+            _sure(step.name, finding)
 
 
 def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
@@ -43,6 +47,18 @@ def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
         raise EvidenceError(
             f"the gate {gate.name!r} of step {step} was judged by {judged[0]} ({judged[1]}), but"
             f" the policy asks for {asked[0]} ({asked[1]}); judge again by the policy"
+        )
+
+
+def _sure(step: str, finding: Finding) -> None:
+    found, limit = finding.estimate, finding.limit
+    if finding.verdict is not Verdict.PASS or found is None or limit is None:
+        return
+    if found.low < limit < found.high and finding.rule != LOOKS_FOR_HARM:
+        raise EvidenceError(
+            f"the gate {finding.gate!r} of step {step} passed, but its interval [{found.low:g},"
+            f" {found.high:g}] reaches over the bound {limit:g} ({finding.bound}); mend the rule"
+            f" {finding.rule}"
         )
 
 

@@ -1,0 +1,1 @@
+"""Faults of real comparators, planted; the decision must turn away from PROMOTE."""
