@@ -74,7 +74,7 @@ def load(name: str, cache: Path) -> Arm:
     try:
         engine = stack.engine(settings, cache)
     except ValidationError as exc:
-        first = exc.errors()[0]
+        first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
         raise BadPolicy(
             path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)

@@ -86,7 +86,7 @@ def _known(folder: Path) -> dict[bytes, Half]:
     found: dict[bytes, Half] = {}
     for path in sorted(folder.glob("*.npz")):
         try:
-            with np.load(path) as part:
+            with path.open("rb") as file, np.load(file) as part:
                 keys, vectors = part["keys"], part["vectors"]
             found.update(zip([key.tobytes() for key in keys], vectors, strict=True))
         except (OSError, EOFError, ValueError, KeyError, BadZipFile):

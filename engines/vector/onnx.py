@@ -15,6 +15,9 @@ from tokenizers import Tokenizer
 from engines.vector.embedder import unit
 from engines.vector.models import Model
 
+CHARACTERS_A_TOKEN = 100
+"""WordPiece takes longer words for unknown ones; so text this far on is beyond the last token."""
+
 
 @dataclass(frozen=True, slots=True)
 class OnnxEmbedder:
@@ -54,7 +57,8 @@ class OnnxEmbedder:
         return f"{self.model.name} {files}, {self.max_tokens} tokens, onnxruntime {runtime}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        encoded = self.tokenizer.encode_batch(list(texts))
+        most = self.max_tokens * CHARACTERS_A_TOKEN
+        encoded = self.tokenizer.encode_batch([text[:most] for text in texts])
         longest = max(len(one.ids) for one in encoded)
         ids = np.zeros((len(texts), longest), dtype=np.int64)
         mask = np.zeros((len(texts), longest), dtype=np.int64)

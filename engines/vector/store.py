@@ -64,7 +64,7 @@ def open_store(folder: Path, dimension: int) -> VectorStore:
     try:
         doc_ids = tuple(json.loads((folder / IDS).read_text(encoding="utf-8")))
         vectors = np.load(folder / VECTORS, mmap_mode="r")
-    except (OSError, ValueError, TypeError) as exc:
+    except (OSError, EOFError, ValueError, TypeError) as exc:
         raise IndexNotReady(f"{folder}: {exc}. Run: harness index --force") from exc
     if vectors.dtype != np.float16 or vectors.shape != (len(doc_ids), dimension):
         raise IndexNotReady(

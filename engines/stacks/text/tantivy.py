@@ -25,6 +25,8 @@ from harness.core.records import Document
 
 ENGINE = "tantivy"
 IDS = "ids.json"
+POSITIONS = "pos"
+"""Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
 ANALYZER = "text_as_typed"
 SLACK = 2
 """First guess at how many times ``k`` must be fetched until the score drops below the k-th."""
@@ -114,6 +116,8 @@ class Tantivy:
         try:
             folder = tantivy.Index.open(str(index))
             doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+            for segment in index.glob("*.idx"):
+                segment.with_suffix(f".{POSITIONS}").stat()
         except (ValueError, TypeError, OSError) as exc:
             raise IndexNotReady(f"{index}: {exc}. Run: harness index --force") from exc
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))

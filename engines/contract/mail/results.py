@@ -1,0 +1,42 @@
+"""What a caller gets: hits, the way to the next page, and how the query was served."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from engines.contract.mail.explain import QueryExplain
+from engines.contract.mail.query import Importance
+
+
+@dataclass(frozen=True, slots=True)
+class SearchHit:
+    """A message shown. ``score`` is in [0, 1], higher is better; ``raw_score`` is the engine's."""
+
+    message_id: int
+    project_id: int
+    subject: str
+    body: str
+    sender_name: str
+    thread_id: str
+    importance: Importance
+    ack_required: bool
+    created_ts: int
+    score: float
+    raw_score: float
+    redacted: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class SearchResponse:
+    """One page. ``explain`` is always made; a surface shows it where it was asked for."""
+
+    hits: tuple[SearchHit, ...]
+    next_cursor: str | None
+    explain: QueryExplain
+    served_by: str
+    """Fingerprint of what really answered."""
+
+    @property
+    def degraded(self) -> bool:
+        """Whether something other than what was asked for answered."""
+        return self.explain.mode_downgraded or self.explain.used_like_fallback

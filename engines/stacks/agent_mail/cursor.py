@@ -1,0 +1,52 @@
+"""Page tokens: where the last page ended (section 4.1)."""
+
+from __future__ import annotations
+
+import math
+import re
+import struct
+from dataclasses import dataclass
+from enum import StrEnum
+
+_TOKEN = re.compile(r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+))?", re.ASCII)
+LARGEST_ID = 2**63 - 1
+
+
+class CursorEngine(StrEnum):
+    """Who made a page; another engine's page cannot be continued."""
+
+    FTS5 = "fts5"
+    TANTIVY = "tantivy"
+    SEMANTIC = "semantic"
+    HYBRID = "hybrid"
+    HYBRID_RERANK = "rerank"
+
+
+@dataclass(frozen=True, slots=True)
+class SearchCursor:
+    """Score and id of the last hit that was examined; V2 tokens name no engine."""
+
+    score: float
+    message_id: int
+    engine: CursorEngine | None = None
+
+    def encode(self) -> str:
+        """Write ``s<16 hexadecimal digits of the float's bits>:i<id>[:e<engine>]``."""
+        bits = struct.pack(">d", self.score).hex()
+        tail = f":e{self.engine}" if self.engine else ""
+        return f"s{bits}:i{self.message_id}{tail}"
+
+    @classmethod
+    def decode(cls, token: str) -> SearchCursor | None:
+        """Read a token; None where it is malformed, its score not finite or its engine unknown."""
+        found = _TOKEN.fullmatch(token)
+        if found is None:
+            return None
+        (score,) = struct.unpack(">d", bytes.fromhex(found[1]))
+        message_id = int(found[2])
+        if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
+            return None
+        if found[3] is None:
+            return cls(score, message_id)
+        known = {engine.value for engine in CursorEngine}
+        return cls(score, message_id, CursorEngine(found[3])) if found[3] in known else None
