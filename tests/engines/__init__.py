@@ -1,0 +1,1 @@
+"""The search stacks, held to their contract and taken apart."""

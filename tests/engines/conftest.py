@@ -1,0 +1,45 @@
+"""Every arm of the folder, built once and open for the whole session."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from engines.contract import arms
+from engines.contract.arms import Arm
+from harness.core.engine import Manifest, Searcher
+from tests.engines.corpus import DOCUMENTS
+
+
+@dataclass(frozen=True)
+class Standing:
+    """An arm with its index built and open."""
+
+    arm: Arm
+    built: Manifest
+    index: Path
+    searcher: Searcher
+
+
+@pytest.fixture(scope="session", params=arms.names())
+def standing(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Standing]:
+    folder = tmp_path_factory.mktemp(request.param)
+    arm = arms.load(request.param, folder / "cache")
+    index = folder / "index"
+    index.mkdir()
+    built = arm.engine.build(DOCUMENTS, index)
+    with ExitStack() as opened:
+        yield Standing(arm, built, index, opened.enter_context(arm.engine.open(index)))
+
+
+@pytest.fixture
+def index(tmp_path: Path) -> Path:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    return folder

@@ -1,0 +1,1 @@
+"""What every arm owes the harness; arms, manifests and settings."""

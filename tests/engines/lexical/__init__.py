@@ -1,0 +1,1 @@
+"""What was typed, and how text is split."""

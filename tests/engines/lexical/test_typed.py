@@ -1,0 +1,112 @@
+"""What a person typed, taken apart."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.lexical.typed import MOST_WORDS, Clause, Occur, clauses, normalise
+
+SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
+
+
+def read(text: str) -> list[str]:
+    """Write clauses in one line each: a sign, and words joined by a space or in quotes."""
+    return [
+        SIGNS[c.occur] + (f'"{" ".join(c.words)}"' if c.quoted else " ".join(c.words))
+        for c in clauses(text)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "meant"),
+    [
+        ("salt water", ["salt", "water"]),
+        ("salt OR water", ["salt", "water"]),
+        ("salt AND water", ["+salt", "+water"]),
+        ("salt AND water AND sea", ["+salt", "+water", "+sea"]),
+        ("salt AND NOT water", ["+salt", "-water"]),
+        ("salt NOT water", ["salt", "-water"]),
+        ("salt OR NOT water", ["salt", "-water"]),
+        ("salt NOT OR water", ["salt", "water"]),
+        ("NOT NOT salt water", ["-salt", "water"]),
+        ("a salt AND water sea", ["a", "+salt", "+water", "sea"]),
+        ("salt AND -water", ["+salt", "-water"]),
+        ("-salt AND water", ["-salt", "+water"]),
+        ("NOT ! salt water", ["-salt", "water"]),
+        ("+salt -water sea", ["+salt", "-water", "sea"]),
+        ("AND salt", ["+salt"]),
+        ("salt AND", ["+salt"]),
+        ("salt NOT", ["salt"]),
+        ('"salt water" sea', ['"salt water"', "sea"]),
+        ('+"salt water" -"dead sea"', ['+"salt water"', '-"dead sea"']),
+        ('salt"water sea"lake', ["salt", '"water sea"', "lake"]),
+        ('"salt water sea', ["salt", "water", "sea"]),
+        ('"salt water" sea"', ['"salt water"', "sea"]),
+        ('""', []),
+        ('"AND" salt', ['"AND"', "salt"]),
+        ("+NOT salt", ["+NOT", "salt"]),
+        ("and salt not or", ["and", "salt", "not", "or"]),
+        ("read_csv", ["read csv"]),
+        ("br-2tnl", ["br 2tnl"]),
+        ("pandas.read_csv()", ["pandas read csv"]),
+        ("-read_csv salt", ["-read csv", "salt"]),
+        ("--salt water", ["-salt", "water"]),
+        ("C++ +", ["C"]),
+        ("- + ! * ^", []),
+        ("don't", ["don t"]),
+        ("東京 naïve Ⅻ", ["東京", "naïve", "Ⅻ"]),
+        ("-salt", ["salt"]),
+        ("NOT salt -water", ["salt", "water"]),
+        ("", []),
+        ("\0", []),
+        ("\ud800", []),
+    ],
+)
+def test_what_is_meant(text: str, meant: list[str]) -> None:
+    assert read(text) == meant
+
+
+def test_a_text_all_in_capitals_has_no_operators() -> None:
+    assert read("SALT AND WATER NOT SEA") == ["SALT", "AND", "WATER", "NOT", "SEA"]
+
+
+def test_a_negative_beside_a_positive_stays_negative() -> None:
+    assert clauses("salt -water")[1] == Clause(Occur.NOT, ("water",), quoted=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        " ".join(["word"] * (MOST_WORDS + 500)),
+        '"' + " ".join(["word"] * (MOST_WORDS + 500)) + '"',
+        "-".join(["word"] * (MOST_WORDS + 500)),
+        "one " + "_".join(["word"] * (MOST_WORDS + 500)) + " last",
+    ],
+)
+def test_words_beyond_the_most_are_left_out(text: str) -> None:
+    assert sum(len(clause.words) for clause in clauses(text)) == MOST_WORDS
+
+
+@pytest.mark.parametrize(
+    ("text", "trimmed"),
+    [("  a\t\n b ", "a b"), ("a\0b", "a b"), ("a\udfffb", "a b"), ("\u00a0", ""), ("😀", "😀")],
+)
+def test_white_space_and_what_is_no_character(text: str, trimmed: str) -> None:
+    assert normalise(text) == trimmed
+
+
+@given(st.text(max_size=80) | st.text('a_"+-AND OR NOT', max_size=40))
+def test_every_text_gives_words_of_letters_and_digits(text: str) -> None:
+    found = clauses(text)
+    words = [word for clause in found for word in clause.words]
+    assert all(word.isalnum() for word in words)
+    assert all(clause.words for clause in found)
+    assert not found or any(clause.occur is not Occur.NOT for clause in found)
+
+
+@given(st.text(max_size=60))
+def test_trimming_twice_changes_nothing(text: str) -> None:
+    assert normalise(normalise(text)) == normalise(text)
+    assert clauses(normalise(text)) == clauses(text)

@@ -1,0 +1,1 @@
+"""Orders and fusion against sums by hand."""

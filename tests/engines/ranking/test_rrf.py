@@ -1,0 +1,90 @@
+"""Reciprocal rank fusion against a sum by hand."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.ranking.rrf import fuse
+
+rankings = st.dictionaries(
+    st.sampled_from(["l", "m", "n"]),
+    st.lists(st.sampled_from("abcdefgh"), unique=True),
+    min_size=1,
+)
+
+
+def test_a_worked_example() -> None:
+    hits = fuse({"l": ["a", "b"], "s": ["b", "c"]}, {"l": 1.0, "s": 1.0}, rrf_k=60, k=10)
+    assert [hit.doc_id for hit in hits] == ["b", "a", "c"]
+    assert hits[0].raw_score == pytest.approx(1 / 62 + 1 / 61, abs=1e-15)
+    assert hits[1].raw_score == pytest.approx(1 / 61, abs=1e-15)
+    assert hits[2].raw_score == pytest.approx(1 / 62, abs=1e-15)
+    assert hits[0].score == pytest.approx((1 / 62 + 1 / 61) / (2 / 61), abs=1e-12)
+
+
+def test_a_weight_counts_as_often_as_it_says() -> None:
+    hits = fuse({"l": ["a"], "s": ["b"]}, {"l": 1.0, "s": 3.0}, rrf_k=1, k=10)
+    assert [(hit.doc_id, hit.raw_score, hit.score) for hit in hits] == [
+        ("b", 1.5, 0.75),
+        ("a", 0.5, 0.25),
+    ]
+
+
+@pytest.mark.parametrize("rrf_k", [1, 60, 999])
+def test_first_everywhere_is_one(rrf_k: int) -> None:
+    weights = {"a": 0.3, "b": 0.7, "c": 1.1}
+    hits = fuse({leg: ["x", "y"] for leg in weights}, weights, rrf_k=rrf_k, k=1)
+    assert hits[0].score == 1.0
+
+
+def test_ties_go_by_id() -> None:
+    hits = fuse({"l": ["z", "a"], "s": ["a", "z"]}, {"l": 1.0, "s": 1.0}, rrf_k=60, k=2)
+    assert [hit.doc_id for hit in hits] == ["a", "z"]
+    assert hits[0].score == hits[1].score
+
+
+def test_sums_that_differ_in_their_last_bit_are_a_tie() -> None:
+    weights = {"l": 0.1, "m": 0.2, "n": 0.3}
+    orders = {"l": ["b", "x", "a"], "m": ["y", "b", "a"], "n": ["a", "b"]}
+    turned = {"l": ["a", "x", "b"], "m": ["y", "a", "b"], "n": ["b", "a"]}
+    assert {h.doc_id: h.score for h in fuse(orders, weights, rrf_k=7, k=9)}["a"] == {
+        h.doc_id: h.score for h in fuse(turned, weights, rrf_k=7, k=9)
+    }["b"]
+
+
+def test_a_silent_leg_adds_nothing_and_lowers_the_share() -> None:
+    both = {"l": 1.0, "s": 1.0}
+    hits = fuse({"l": ["a"], "s": []}, both, rrf_k=60, k=5)
+    assert [(hit.doc_id, hit.score) for hit in hits] == [("a", 0.5)]
+    alone = fuse({"l": ["a"]}, both, rrf_k=60, k=5)
+    assert [(hit.doc_id, hit.score) for hit in alone] == [("a", 1.0)]
+    assert hits[0].raw_score == alone[0].raw_score
+
+
+def test_a_document_shown_twice_counts_once() -> None:
+    weights = {"l": 1.0, "s": 1.0}
+    twice = fuse({"l": ["a", "a", "b"], "s": ["b"]}, weights, rrf_k=60, k=5)
+    assert twice == fuse({"l": ["a", "b"], "s": ["b"]}, weights, rrf_k=60, k=5)
+
+
+def test_nothing_gives_nothing() -> None:
+    assert fuse({}, {}, rrf_k=60, k=5) == ()
+    assert fuse({"l": []}, {"l": 1.0}, rrf_k=60, k=5) == ()
+
+
+@given(rankings, st.integers(1, 1000), st.integers(1, 10))
+def test_the_order_of_the_legs_is_of_no_account(
+    given_rankings: dict[str, list[str]], rrf_k: int, k: int
+) -> None:
+    weights = {"l": 1.0, "m": 0.5, "n": 3.0}
+    turned = dict(reversed(given_rankings.items()))
+    hits = fuse(given_rankings, weights, rrf_k=rrf_k, k=k)
+    assert hits == fuse(turned, weights, rrf_k=rrf_k, k=k)
+    order = [(-hit.score, hit.doc_id) for hit in hits]
+    assert order == sorted(order)
+    assert all(0 < hit.score <= 1 for hit in hits)
+    everything = fuse(given_rankings, weights, rrf_k=rrf_k, k=100)
+    assert hits == everything[:k]
+    assert {hit.doc_id for hit in everything} == {d for r in given_rankings.values() for d in r}

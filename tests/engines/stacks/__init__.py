@@ -1,0 +1,1 @@
+"""Each whole stack by itself, and the lexical ones beside one another."""

@@ -1,0 +1,84 @@
+"""The dense stack: what it reads, keeps and refuses."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from engines.stacks.text import dense
+from engines.stacks.text.dense import Dense, Settings
+from engines.vector.hashed import HashEmbedder
+from engines.vector.store import IDS, VECTORS
+from harness.core.engine import Engine
+from harness.core.errors import IndexNotReady, UnknownName
+from harness.core.records import Document
+from tests.engines.corpus import DOCUMENTS
+
+
+@pytest.fixture
+def engine(tmp_path: Path) -> Engine:
+    return dense.engine({"embedder": "hash", "max_tokens": 64}, tmp_path / "cache")
+
+
+def test_the_score_is_the_cosine(engine: Engine, index: Path) -> None:
+    documents = [Document("a", "salt", "sea"), Document("b", "", "salt"), Document("c", "", "moss")]
+    engine.build(documents, index)
+    with engine.open(index) as searcher:
+        hits = searcher.search("salt", 10).hits
+    assert [hit.doc_id for hit in hits] == ["b", "a"]
+    assert [hit.score for hit in hits] == pytest.approx([1.0, 0.5**0.5], abs=1e-3)
+    assert all(hit.score == min(1.0, hit.raw_score) for hit in hits)
+
+
+def test_title_and_text_are_read_as_one(engine: Engine, index: Path) -> None:
+    engine.build([Document("a", "salt", "sea"), Document("b", "", "salt sea")], index)
+    with engine.open(index) as searcher:
+        first, second = searcher.search("sea salt", 10).hits
+    assert (first.doc_id, second.doc_id) == ("a", "b")
+    assert first.score == second.score
+
+
+def test_vectors_are_kept_between_buildings(
+    engine: Engine, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("one", "two"):
+        (tmp_path / name).mkdir()
+    made = engine.build(DOCUMENTS, tmp_path / "one")
+    monkeypatch.setattr(HashEmbedder, "embed", None)
+    assert engine.build(DOCUMENTS, tmp_path / "two") == made
+    for file in (VECTORS, IDS):
+        assert (tmp_path / "one" / file).read_bytes() == (tmp_path / "two" / file).read_bytes()
+
+
+def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
+    made = {}
+    for name in ("hash", "all-MiniLM-L6-v2"):
+        (tmp_path / name).mkdir()
+        engine = Dense(Settings(embedder=name, max_tokens=64), tmp_path / "cache")
+        made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
+    assert made["hash"].version == HashEmbedder().identity
+    assert made["hash"].version != made["all-MiniLM-L6-v2"].version
+
+
+def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path) -> None:
+    for name, documents in (("one", DOCUMENTS), ("two", DOCUMENTS[:3])):
+        (tmp_path / name).mkdir()
+        engine.build(documents, tmp_path / name)
+    for file in (VECTORS, IDS):
+        (tmp_path / "two" / file).replace(tmp_path / "one" / file)
+    with pytest.raises(IndexNotReady, match="holds 3"), engine.open(tmp_path / "one"):
+        pass
+
+
+def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
+    engine = Dense(Settings(embedder="word2vec", max_tokens=64), tmp_path)
+    with pytest.raises(UnknownName, match="word2vec"):
+        engine.build(DOCUMENTS, tmp_path)
+
+
+@pytest.mark.parametrize("max_tokens", [0, 7, 513])
+def test_how_much_is_read_has_bounds(max_tokens: int) -> None:
+    with pytest.raises(ValidationError):
+        Settings(embedder="hash", max_tokens=max_tokens)

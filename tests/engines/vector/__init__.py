@@ -1,0 +1,1 @@
+"""Embedders, their cache and the vectors in a file."""

@@ -1,0 +1,130 @@
+"""Many texts to vectors: order, cache and a killed process."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from numpy.typing import NDArray
+
+from engines.vector import bulk
+from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
+from engines.vector.hashed import HashEmbedder
+
+
+class Counting:
+    """Hashes words, remembers its batches, and dies at a word that it was told of."""
+
+    dimension = 16
+
+    def __init__(self, identity: str = "counting", dies_at: str = "never said") -> None:
+        self.identity = identity
+        self.dies_at = dies_at
+        self.batches: list[list[str]] = []
+        self._lock = threading.Lock()
+
+    @property
+    def seen(self) -> list[str]:
+        """Every text that it was given, in alphabetical order."""
+        return sorted(text for batch in self.batches for text in batch)
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if any(self.dies_at in text for text in texts):
+            raise RuntimeError("killed")
+        with self._lock:
+            self.batches.append(list(texts))
+        return HashEmbedder(self.dimension).embed(texts)
+
+
+def expected(texts: Sequence[str]) -> NDArray[np.float16]:
+    return HashEmbedder(Counting.dimension).embed(texts).astype(np.float16)
+
+
+def test_vectors_come_in_the_order_of_their_texts(tmp_path: Path) -> None:
+    texts = ["a long one " * 40, "short", "", "short", "middle sized", "東京"]
+    found = embed_all(texts, Counting(), tmp_path)
+    assert found.dtype == np.float16
+    assert np.array_equal(found, expected(texts))
+
+
+def test_no_text_gives_no_row(tmp_path: Path) -> None:
+    assert embed_all([], Counting(), tmp_path).shape == (0, 16)
+
+
+def test_a_text_is_embedded_once_however_often_it_stands(tmp_path: Path) -> None:
+    embedder = Counting()
+    embed_all(["same", "same", "other"], embedder, tmp_path)
+    assert embedder.seen == ["other", "same"]
+
+
+def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
+    texts = [f"text {at}" for at in range(PART + 10)]
+    first = embed_all(texts, Counting(), tmp_path)
+    again = Counting()
+    assert np.array_equal(embed_all(texts[::-1], again, tmp_path), first[::-1])
+    assert again.seen == []
+    embed_all([*texts, "new"], again, tmp_path)
+    assert again.seen == ["new"]
+
+
+def test_embedders_do_not_share_what_they_know(tmp_path: Path) -> None:
+    embed_all(["text"], Counting("one"), tmp_path)
+    other = Counting("two")
+    embed_all(["text"], other, tmp_path)
+    assert other.seen == ["text"]
+
+
+def test_a_killed_process_loses_only_the_part_in_work(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "PART", 4)
+    texts = [f"text {at:02}" for at in range(20)]
+    with pytest.raises(RuntimeError, match="killed"):
+        embed_all(texts, Counting(dies_at="text 07"), tmp_path)
+    kept = len(list(tmp_path.rglob("*.npz")))
+    assert 1 <= kept < 5
+    again = Counting()
+    assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
+    assert len(again.seen) == 20 - 4 * kept
+    assert "text 07" in again.seen
+    assert not list(tmp_path.rglob("*.partial"))
+
+
+@pytest.mark.parametrize("damage", [b"", b"no archive", None])
+def test_a_broken_part_is_embedded_again(tmp_path: Path, damage: bytes | None) -> None:
+    texts = ["one", "two"]
+    embed_all(texts, Counting(), tmp_path)
+    (part,) = tmp_path.rglob("*.npz")
+    part.write_bytes(part.read_bytes()[:-30] if damage is None else damage)
+    again = Counting()
+    assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
+    assert again.seen == texts
+    last = Counting()
+    embed_all(texts, last, tmp_path)
+    assert last.seen == []
+
+
+def test_batches_stay_small(tmp_path: Path) -> None:
+    texts = [f"{at} " + "x" * (at * 7) for at in range(300)]
+    embedder = Counting()
+    embed_all(texts, embedder, tmp_path)
+    assert embedder.seen == sorted(texts)
+    for batch in embedder.batches:
+        longest = max(len(text) for text in batch)
+        assert len(batch) == 1 or len(batch) * longest <= BATCH_CHARACTERS
+        assert len(batch) <= BATCH
+
+
+@settings(
+    max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+@given(st.lists(st.text(max_size=12), max_size=20))
+def test_a_vector_is_that_of_its_text_whatever_stands_beside_it(
+    tmp_path: Path, texts: list[str]
+) -> None:
+    assert np.array_equal(embed_all(texts, Counting(), tmp_path), expected(texts).reshape(-1, 16))
