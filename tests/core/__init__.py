@@ -1,0 +1,1 @@
+"""The nouns, and the invariants that they keep."""

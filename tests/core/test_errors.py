@@ -1,0 +1,52 @@
+"""Errors are one tree, and say where and what to do."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from pathlib import Path
+
+import pytest
+
+from harness.core import errors
+from harness.core.errors import BadFile, BadPolicy, HarnessError, MismatchedQueries, UnknownName
+
+CLASSES = {
+    name: found
+    for name, found in vars(errors).items()
+    if inspect.isclass(found) and issubclass(found, Exception)
+}
+
+
+def test_the_tree_in_the_docstring_is_the_tree() -> None:
+    drawn = re.findall(r"^( *)[*x] (\w+)", errors.__doc__ or "", re.MULTILINE)
+    assert {name for _, name in drawn} == set(CLASSES)
+    above: list[str] = ["Exception"]
+    for indent, name in drawn:
+        depth = len(indent) // 2
+        above[depth + 1 :] = [name]
+        assert CLASSES[name].__base__ is not None
+        assert CLASSES[name].__base__.__name__ == above[depth]
+
+
+@pytest.mark.parametrize("found", CLASSES.values(), ids=CLASSES.keys())
+def test_all_can_be_caught_as_one(found: type[Exception]) -> None:
+    assert issubclass(found, HarnessError)
+
+
+def test_a_bad_file_names_file_line_and_cure() -> None:
+    told = BadPolicy("p.toml", "m is missing", "Add it", 7)
+    assert str(told) == "p.toml:7: m is missing. Add it"
+    assert (told.path, told.line, told.cure) == (Path("p.toml"), 7, "Add it")
+    assert str(BadFile("p.toml", "no such file", "Make it")) == "p.toml: no such file. Make it"
+
+
+def test_an_unknown_name_says_what_there_is() -> None:
+    assert str(UnknownName("arm", "x", ["a", "b"])) == "no arm named 'x'; there is a, b"
+    assert str(UnknownName("arm", "x", [])).endswith("there is none")
+
+
+def test_mismatched_queries_are_counted_with_examples() -> None:
+    told = str(MismatchedQueries({"b", "a", "c", "d"}, set()))
+    assert "4 queries only on the left, 0 only on the right" in told
+    assert "['a', 'b', 'c']" in told

@@ -1,0 +1,75 @@
+"""Verdicts have no truth value, and a step is decided by all of them."""
+
+from __future__ import annotations
+
+from itertools import product
+
+import pytest
+
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+
+PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
+
+
+def finding(verdict: Verdict, gate: str = "gate") -> Finding:
+    return Finding(gate, "rule", verdict, "because", "a bound", None, None, "share")
+
+
+def step(*verdicts: Verdict, taken: bool = False, waits_for: str = "") -> StepDecision:
+    found = tuple(finding(verdict, f"gate {at}") for at, verdict in enumerate(verdicts))
+    return StepDecision("tantivy", "fts5", "tantivy", taken, found, waits_for)
+
+
+@pytest.mark.parametrize("verdict", Verdict)
+def test_a_verdict_is_neither_true_nor_false(verdict: Verdict) -> None:
+    with pytest.raises(TypeError, match="neither true nor false"):
+        bool(verdict)
+    with pytest.raises(TypeError):
+        assert not verdict
+
+
+@pytest.mark.parametrize("verdicts", list(product(Verdict, repeat=3)))
+def test_one_fail_fails_and_one_open_leaves_open(verdicts: tuple[Verdict, ...]) -> None:
+    said = step(*verdicts).verdict
+    if FAIL in verdicts:
+        assert said is FAIL
+    elif OPEN in verdicts:
+        assert said is OPEN
+    else:
+        assert said is PASS
+
+
+@pytest.mark.parametrize(
+    ("verdicts", "taken", "waits_for", "outcome"),
+    [
+        ([PASS, PASS], False, "", Outcome.PROMOTE),
+        ([PASS, PASS], True, "", Outcome.PROMOTE),
+        ([PASS, FAIL], False, "", Outcome.HOLD),
+        ([PASS, FAIL], True, "", Outcome.ROLLBACK),
+        ([OPEN, FAIL], True, "", Outcome.ROLLBACK),
+        ([FAIL], True, "shadow", Outcome.ROLLBACK),
+        ([PASS, OPEN], False, "", Outcome.HOLD),
+        ([PASS, OPEN], True, "", Outcome.HOLD),
+        ([PASS], False, "shadow", Outcome.HOLD),
+        ([], False, "", Outcome.HOLD),
+        ([], True, "", Outcome.HOLD),
+    ],
+)
+def test_what_follows(
+    verdicts: list[Verdict],
+    taken: bool,  # noqa: FBT001  a case
+    waits_for: str,
+    outcome: Outcome,
+) -> None:
+    assert step(*verdicts, taken=taken, waits_for=waits_for).outcome is outcome
+
+
+def test_a_step_without_gates_is_not_passed() -> None:
+    assert step().verdict is OPEN
+
+
+def test_failures_stand_before_what_is_open() -> None:
+    blocking = step(PASS, OPEN, FAIL, PASS, OPEN, FAIL).blocking
+    assert [f.verdict for f in blocking] == [FAIL, FAIL, OPEN, OPEN]
+    assert [f.gate for f in blocking] == ["gate 2", "gate 5", "gate 1", "gate 4"]
+    assert step(PASS).blocking == ()
