@@ -3,25 +3,30 @@
 from __future__ import annotations
 
 import sys
+from functools import cache
+
+import typer
 
 from harness.cli.app import app
 from harness.core.errors import HarnessError
 
 BAD_INPUT = 2
-INTERRUPTED = 130
 
 
-def main() -> None:
-    """Run the command line; an error that a person can fix is one line and exit code 2."""
+@cache
+def application() -> typer.Typer:
+    """Put every command on the command line, once."""
     from harness.cli import demo, doctor, importing, oneshot, pipeline
 
     for commands in (demo, pipeline, importing, oneshot, doctor):
         commands.register(app)
+    return app
+
+
+def main() -> None:
+    """Run the command line; an error that a person can fix is one line and exit code 2."""
     try:
-        app()
+        application()()
     except HarnessError as exc:
         print(f"error: {exc}", file=sys.stderr)  # noqa: T201  the one place that talks plainly
         sys.exit(BAD_INPUT)
-    except KeyboardInterrupt:
-        print("interrupted; run the same command again to go on", file=sys.stderr)  # noqa: T201
-        sys.exit(INTERRUPTED)

@@ -2,11 +2,29 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import typer
 from rich.console import Console
+from typer.core import TyperGroup
+
+INTERRUPTED = 130
+
+
+class Resumable(TyperGroup):
+    """Commands that a person may interrupt and start again; Typer itself would say nothing."""
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401
+        try:
+            return super().invoke(ctx)
+        except KeyboardInterrupt:
+            err.print("interrupted; run the same command again to go on")
+            raise typer.Exit(INTERRUPTED) from None
+
 
 app = typer.Typer(
     name="harness",
+    cls=Resumable,
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     rich_markup_mode="rich",
@@ -20,5 +38,5 @@ app = typer.Typer(
         " did not run, 3 inconclusive."
     ),
 )
-out = Console(highlight=False)
-err = Console(stderr=True, highlight=False)
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)

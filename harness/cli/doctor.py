@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import typer
+from rich.markup import escape
 
 from harness.cli.app import out
 
@@ -53,5 +54,5 @@ def doctor() -> None:
     except HarnessError as exc:
         problems.append(str(exc))
     for problem in problems:
-        out.print(f"[red]problem[/]   {problem}")
+        out.print(f"[red]problem[/]   {escape(problem)}")
     raise typer.Exit(2 if problems else 0)

@@ -28,9 +28,9 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
             out.print(f"             waits for the step {found.waits_for}")
         for finding in found.blocking:
             line = f"{finding.verdict.upper()}: {finding.gate}: {finding.reason}"
-            out.print(f"             {escape(line)}", soft_wrap=True)
+            out.print(f"             {escape(line)}")
             if finding.settle:
-                out.print(f"             to settle it: {escape(finding.settle)}", soft_wrap=True)
+                out.print(f"             to settle it: {escape(finding.settle)}")
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:

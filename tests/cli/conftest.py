@@ -1,0 +1,51 @@
+"""The command line, called as a person does, in this process."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from harness.cli import main
+from tests.toy import Toy
+
+
+class Said(NamedTuple):
+    """What a command gave back."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def error(self) -> str:
+        """The one line that says what is wrong; there may be no other, and no traceback."""
+        lines = [line for line in self.err.splitlines() if not line.endswith("...")]
+        assert self.code == 2, self
+        assert len(lines) == 1, self.err
+        assert lines[0].startswith("error: "), self.err
+        return lines[0].removeprefix("error: ")
+
+
+Harness = Callable[..., Said]
+
+
+@pytest.fixture
+def harness(
+    project: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Harness:
+    """Call ``harness`` inside the folder of the project."""
+
+    def call(*words: str | Path) -> Said:
+        monkeypatch.chdir(project.root)
+        monkeypatch.setattr(sys, "argv", ["harness", *map(str, words)])
+        capsys.readouterr()
+        with pytest.raises(SystemExit) as left:
+            main()
+        shown = capsys.readouterr()
+        return Said(int(left.value.code or 0), shown.out, shown.err)
+
+    return call

@@ -1,0 +1,74 @@
+"""Every command says what it does, what it takes, and how it exits."""
+
+from __future__ import annotations
+
+import importlib
+import pkgutil
+
+import pytest
+import typer
+from typer.testing import CliRunner
+
+import harness.cli
+from harness.cli import application
+
+STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
+COMMANDS = (*STAGES, "demo", "run", "doctor", "import beir", "import trec", "import jsonl")
+
+
+def shown(*words: str) -> str:
+    result = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"}).invoke(application(), list(words))
+    assert result.exit_code == 0, result.output
+    return result.output
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_a_command_explains_itself(command: str) -> None:
+    help_text = shown(*command.split(), "--help")
+    assert f"harness {command}" in help_text or f"root {command}" in help_text
+    sentence = help_text.split("\n\n")[0:2]
+    assert any(len(part.split()) > 4 for part in sentence)
+    assert "--help" in help_text
+
+
+def test_no_other_command_is_there() -> None:
+    group = typer.main.get_command(application())
+    names = set(group.commands)  # type: ignore[attr-defined]
+    assert names == {command.split()[0] for command in COMMANDS}
+
+
+@pytest.mark.parametrize("command", [*COMMANDS, "import"])
+def test_every_option_says_what_it_is_for(command: str) -> None:
+    found = typer.main.get_command(application())
+    for word in command.split():
+        found = found.commands[word]  # type: ignore[attr-defined]
+    assert found.help or command == "import"
+    for parameter in found.params:
+        if parameter.name not in {"help", "install_completion", "show_completion"}:
+            assert getattr(parameter, "help", ""), parameter.name
+
+
+def test_the_exit_codes_are_written_down() -> None:
+    said = " ".join(shown("--help").split())
+    assert "Exit codes: 0 done" in said
+    assert "3 inconclusive" in said
+    assert "prepare > index > replay > score > compare > race > gate > report" in said
+    assert "Exit codes: 0 every step" in " ".join(shown("gate", "--help").split())
+
+
+def test_the_example_of_run_is_one_that_can_be_typed() -> None:
+    said = " ".join(shown("run", "--help").split())
+    assert "Example: harness run --dataset python-docs --arms fts5,tantivy" in said
+
+
+def test_registering_happens_once() -> None:
+    assert application() is application()
+    group = typer.main.get_command(application())
+    assert len(application().registered_commands) == len(STAGES) + 3
+    assert len(group.commands) == len(STAGES) + 4  # type: ignore[attr-defined]
+
+
+def test_importing_a_command_does_nothing_heavy() -> None:
+    for found in pkgutil.iter_modules(harness.cli.__path__):
+        module = importlib.import_module(f"harness.cli.{found.name}")
+        assert not {"numpy", "scipy", "pyarrow", "tantivy"} & set(vars(module))

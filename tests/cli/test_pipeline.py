@@ -1,0 +1,105 @@
+"""The stages by their commands, and the exit codes that a CI reads."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from harness.cli.project import Project
+from tests.cli.conftest import Harness
+from tests.toy import GATES, HEAD, STEP, Toy
+
+SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(
+    'candidate = "tantivy"', 'candidate = "hash-hybrid"'
+)
+ONE_GATE = '\n[[step.gate]]\nname = "Who answers"\nrule = "identity"\n'
+UNSURE = GATES.replace("margin = 0.1", "margin = 0.1\nslice = 'identifier'")
+FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
+
+
+def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
+    for words in (
+        ("prepare", "--dataset", "toy"),
+        *(("index", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
+        *(("replay", "--dataset", "toy", "--arm", arm) for arm in project.params.arms),
+        ("score", "--dataset", "toy"),
+        ("compare", "--dataset", "toy"),
+        ("race", "--dataset", "toy"),
+        ("gate", "--dataset", "toy"),
+        ("report",),
+    ):
+        said = harness(*words)
+        assert said.code == 0, (words, said)
+        assert said.err == ""
+    assert (project.root / "reports" / "index.html").is_file()
+    assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize(
+    ("policy", "words", "code"),
+    [
+        (STEP + GATES, (), 0),
+        (STEP + FAILS, (), 1),
+        (STEP + FAILS, ("--exit-zero",), 0),
+        (STEP + UNSURE, (), 3),
+        (STEP + UNSURE, ("--exit-zero",), 0),
+        (STEP.replace("taken = false", "taken = true") + FAILS, (), 1),
+    ],
+)
+def test_gate_exits_by_the_verdict(
+    project: Toy, harness: Harness, policy: str, words: tuple[str, ...], code: int
+) -> None:
+    project.untimed()
+    project.policy(HEAD + policy)
+    assert harness("gate", "--dataset", "toy", *words).code == code
+
+
+def test_gate_prints_what_stands_in_the_way(project: Toy, harness: Harness) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + FAILS)
+    said = harness("gate")
+    assert "tantivy    HOLD  fts5 -> tantivy" in said.out
+    assert "FAIL: Overlap: mean Jaccard@10" in said.out
+    project.policy(HEAD + STEP + UNSURE)
+    said = harness("gate")
+    assert "HOLD (inconclusive)" in said.out
+    assert "to settle it: judge 9 more independent queries" in said.out
+
+
+def test_a_step_that_is_named_decides_the_code_alone(project: Toy, harness: Harness) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + FAILS + SECOND + ONE_GATE)
+    project.judge_again()
+    assert harness("gate").code == 1
+    said = harness("gate", "--step", "hybrid")
+    assert said.code == 3
+    assert "waits for the step tantivy" in said.out
+
+
+def test_a_bad_input_is_two_and_leaves_no_decision(project: Toy, harness: Harness) -> None:
+    assert harness("gate").code == 0
+    project.layout.run("tantivy").unlink()
+    assert "tantivy.parquet: is gone" in harness("gate").error
+    assert not project.layout.decision.exists()
+
+
+def test_a_project_is_found_from_within(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(project.root / "datasets" / "toy")
+    assert Project.here().root == project.root
+
+
+def test_arms_that_take_part_in_a_step_are_raced(project: Toy) -> None:
+    project.policy(HEAD + STEP + GATES + SECOND + ONE_GATE)
+    assert project.project.raced() == ("fts5", "tantivy", "hash-hybrid")
+
+
+def test_doctor_finds_what_is_missing(project: Toy, harness: Harness) -> None:
+    said = harness("doctor")
+    assert said.code == 0
+    assert "dataset   toy" in said.out
+    assert "arm       fts5:" in said.out
+    (project.root / "datasets" / "toy" / "card.toml").unlink()
+    said = harness("doctor")
+    assert said.code == 2
+    assert "problem   no dataset named 'toy'" in said.out
