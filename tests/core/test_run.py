@@ -62,7 +62,7 @@ def test_a_second_showing_is_taken_out_and_counted() -> None:
 @pytest.mark.parametrize("score", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("place", ["score", "raw_score"])
 def test_a_score_that_is_no_number_is_refused(score: float, place: str) -> None:
-    hit = Hit("a", 0.5, 0.5)._replace(**{place: score})
+    hit = Hit("a", score, 0.5) if place == "score" else Hit("a", 0.5, score)
     with pytest.raises(RunError, match="query q: the score of a"):
         Run.of("arm", [Row("q", Status.ANSWERED, (Hit("b", 1.0, 1.0), hit))])
 

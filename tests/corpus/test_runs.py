@@ -1,0 +1,184 @@
+"""Runs as Parquet: what is written is read, and the same run gives the same bytes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import HealthCheck, given, settings
+
+from harness.core.engine import Hit
+from harness.core.errors import BadFile
+from harness.core.run import Row, Run, Status
+from harness.corpus.runs import COLUMNS, read_run, write_run
+from tests.core.strategies import rows
+
+RUN = Run.of(
+    "arm é",
+    [
+        Row("q2", Status.ANSWERED, (Hit("b", 1.0, -9.5), Hit("a", 1.0, -9.5)), "me", duplicates=2),
+        Row("q1", Status.ANSWERED, (), "me"),
+        Row("q3", Status.FAILED, error="ValueError: 東京"),
+        Row("q4", Status.TIMED_OUT, error="late"),
+        Row("q5", Status.NOT_ASKED),
+    ],
+)
+SLOW = settings(
+    max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
+
+
+def same(left: Run, right: Run) -> bool:
+    arrays = ("offsets", "docs", "score", "raw_score", "status", "duplicates")
+    return all(
+        (getattr(left, name) == getattr(right, name)).all()
+        and getattr(left, name).dtype == getattr(right, name).dtype
+        and getattr(left, name).shape == getattr(right, name).shape
+        for name in arrays
+    ) and all(
+        getattr(left, name) == getattr(right, name)
+        for name in ("arm", "query_ids", "vocabulary", "served_by", "errors")
+    )
+
+
+def test_what_is_written_is_read(tmp_path: Path) -> None:
+    write_run(RUN, tmp_path / "run.parquet")
+    read = read_run(tmp_path / "run.parquet")
+    assert same(read, RUN)
+    assert list(read.rows()) == list(RUN.rows())
+
+
+@pytest.mark.parametrize(
+    "given_rows",
+    [
+        [],
+        [Row("q", Status.ANSWERED)],
+        [Row("q", Status.FAILED, error="no"), Row("r", Status.TIMED_OUT)],
+        [Row("q", Status.ANSWERED), Row("r", Status.ANSWERED, (Hit("a", 0.0, 0.0),))],
+    ],
+)
+def test_runs_of_nothing_or_little(tmp_path: Path, given_rows: Sequence[Row]) -> None:
+    run = Run.of("arm", given_rows)
+    write_run(run, tmp_path / "run.parquet")
+    assert same(read_run(tmp_path / "run.parquet"), run)
+
+
+@SLOW
+@given(given_rows=rows())
+def test_any_run_goes_in_and_out_with_the_same_bytes(
+    tmp_path: Path, given_rows: Sequence[Row]
+) -> None:
+    run = Run.of("arm", given_rows)
+    one, two = tmp_path / "one", tmp_path / "two"
+    write_run(run, one)
+    read = read_run(one)
+    assert same(read, run)
+    write_run(read, two)
+    assert two.read_bytes() == one.read_bytes()
+
+
+def test_more_queries_than_a_row_group_holds(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def write_in_groups(table: pa.Table, where: Path, **more: str) -> None:
+        real(table, where, row_group_size=2, **more)
+
+    real = pq.write_table
+    monkeypatch.setattr(pq, "write_table", write_in_groups)
+    hits = [tuple(Hit(f"d{(at + j) % 7}", 1.0, float(j)) for j in range(at)) for at in range(7)]
+    run = Run.of("arm", [Row(f"q{at}", Status.ANSWERED, hits[at]) for at in range(7)])
+    write_run(run, tmp_path / "run.parquet")
+    assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == 4
+    assert same(read_run(tmp_path / "run.parquet"), run)
+
+
+def refused(path: Path, why: str) -> None:
+    with pytest.raises(BadFile, match=why) as told:
+        read_run(path)
+    assert told.value.path == path
+    assert "harness replay" in told.value.cure
+
+
+def test_no_file(tmp_path: Path) -> None:
+    refused(tmp_path / "run.parquet", "no such run")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 0.99])
+def test_a_file_cut_short(tmp_path: Path, share: float) -> None:
+    path = tmp_path / "run.parquet"
+    write_run(RUN, path)
+    whole = path.read_bytes()
+    path.write_bytes(whole[: int(share * len(whole))])
+    refused(path, "not a Parquet file")
+
+
+def test_damage_in_the_middle(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    write_run(RUN, path)
+    whole = bytearray(path.read_bytes())
+    whole[4:60] = b"\xff" * 56
+    path.write_bytes(bytes(whole))
+    refused(path, "not a Parquet file")
+
+
+def test_garbage(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    path.write_bytes(b"q1 Q0 d1 1 9.5 arm\n" * 50)
+    refused(path, "not a Parquet file")
+
+
+def without_a_column(table: pa.Table) -> pa.Table:
+    return table.drop_columns(["served_by"])
+
+
+def without_its_arm(table: pa.Table) -> pa.Table:
+    return table.replace_schema_metadata(None)
+
+
+def another_status(table: pa.Table) -> pa.Table:
+    at = table.schema.get_field_index("status")
+    return table.set_column(at, COLUMNS.field("status"), pa.array(["green"] * len(table)))
+
+
+def no_query_id(table: pa.Table) -> pa.Table:
+    return table.set_column(0, COLUMNS.field(0), pa.nulls(len(table), pa.string()))
+
+
+def numbers_for_ids(table: pa.Table) -> pa.Table:
+    return table.set_column(0, "query_id", pa.array(range(len(table))))
+
+
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        (without_a_column, "lacks .*served_by"),
+        (without_its_arm, "lacks the name of its arm"),
+        (another_status, "unknown status .*green"),
+        (no_query_id, "query_id is not given"),
+        (numbers_for_ids, "query_id is int64 instead of string"),
+    ],
+)
+def test_other_tables_are_no_runs(
+    tmp_path: Path, change: Callable[[pa.Table], pa.Table], why: str
+) -> None:
+    path = tmp_path / "run.parquet"
+    write_run(RUN, path)
+    pq.write_table(change(pq.read_table(path)), path)
+    refused(path, why)
+
+
+def test_a_run_is_replaced_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def half(_: pa.Table, where: Path, **__: str) -> None:
+        where.write_bytes(b"PAR1")
+        raise KeyboardInterrupt
+
+    path = tmp_path / "run.parquet"
+    write_run(RUN, path)
+    monkeypatch.setattr(pq, "write_table", half)
+    with pytest.raises(KeyboardInterrupt):
+        write_run(Run.of("other", []), path)
+    assert same(read_run(path), RUN)
+    assert [found.name for found in tmp_path.iterdir()] == ["run.parquet"]
