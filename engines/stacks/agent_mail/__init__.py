@@ -1,0 +1,1 @@
+"""Message search: the stack of specifications 000 and 002."""
