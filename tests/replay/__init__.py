@@ -1,0 +1,1 @@
+"""Asking one question, all of them, and against the clock."""

@@ -1,0 +1,174 @@
+"""A query set through one arm, in parts that outlive a killed process."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.engine import Answer
+from harness.core.errors import RunError
+from harness.core.records import Query
+from harness.core.run import Run, Status
+from harness.replay import drive as module
+from harness.replay.drive import drive
+from tests.replay.arms import Table, hits, queries, raising
+
+TEN = queries(10)
+
+
+@pytest.fixture(autouse=True)
+def small_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "PART", 4)
+
+
+def replay(
+    arm: Table,
+    parts: Path,
+    asked: Sequence[Query] = TEN,
+    **changed: Any,  # noqa: ANN401  settings of any type
+) -> Run:
+    usual: dict[str, Any] = {
+        "k": 3,
+        "time_limit_s": 60.0,
+        "seed": 7,
+        "code_sha256": "c0de",
+        "advance": lambda _: None,
+    }
+    return drive(arm.name, arm, asked, parts=parts, **usual | changed)
+
+
+def rows(run: Run) -> list[object]:
+    return list(run.rows())
+
+
+def test_every_query_is_asked_once_and_stands_in_its_place(tmp_path: Path) -> None:
+    arm = Table()
+    run = replay(arm, tmp_path)
+    assert sorted(arm.asked()) == [query.text for query in TEN]
+    assert {k for _, _, k in arm.diary} == {3}
+    assert run.query_ids == tuple(query.query_id for query in TEN)
+    assert run.arm == "table"
+    for query in TEN:
+        assert run.ranking(query.query_id) == (f"about {query.text}",)
+
+
+def test_the_order_of_asking_is_seeded_and_the_run_is_not(tmp_path: Path) -> None:
+    orders, runs = [], []
+    for at, seed in enumerate((7, 7, 8)):
+        arm = Table()
+        runs.append(rows(replay(arm, tmp_path / str(at), seed=seed)))
+        orders.append(arm.asked())
+    assert orders[0] == orders[1]
+    assert orders[0] != orders[2]
+    assert orders[0] != [query.text for query in TEN]
+    assert runs[0] == runs[1] == runs[2]
+
+
+def test_what_lies_in_parts_is_not_asked_again(tmp_path: Path) -> None:
+    first = replay(Table(), tmp_path)
+    again = Table()
+    assert rows(replay(again, tmp_path)) == rows(first)
+    assert again.diary == []
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+@pytest.mark.parametrize("dies_at", [0, 3, 4, 5, 8, 9])
+def test_after_a_kill_only_the_rest_is_asked(tmp_path: Path, dies_at: int) -> None:
+    whole = Table()
+    expected = rows(replay(whole, tmp_path / "whole"))
+    order = list(whole.asked())
+    dying = Table(answers={order[dies_at]: raising(KeyboardInterrupt())})
+    with pytest.raises(KeyboardInterrupt):
+        replay(dying, tmp_path / "parts")
+    assert dying.asked() == order[: dies_at + 1]
+    finished = dies_at // 4
+    assert len(list((tmp_path / "parts").glob("*"))) == finished
+    resumed = Table()
+    assert rows(replay(resumed, tmp_path / "parts")) == expected
+    assert resumed.asked() == order[4 * finished :]
+
+
+@pytest.mark.parametrize(
+    "changed",
+    [{"code_sha256": "other"}, {"k": 2}, {"time_limit_s": 1.0}, {"seed": 8}],
+    ids=lambda changed: next(iter(changed)),
+)
+def test_whatever_a_part_depends_on_asks_again(tmp_path: Path, changed: dict[str, Any]) -> None:
+    replay(Table(), tmp_path)
+    again = Table()
+    replay(again, tmp_path, **changed)
+    assert len(again.diary) == 10
+
+
+def test_another_arm_or_index_asks_again(tmp_path: Path) -> None:
+    replay(Table(), tmp_path)
+    other = Table("other")
+    assert replay(other, tmp_path).arm == "other"
+    assert len(other.diary) == 10
+
+
+def test_a_query_that_changed_is_asked_again_with_its_part_only(tmp_path: Path) -> None:
+    first = Table()
+    replay(first, tmp_path)
+    changed = [Query(q.query_id, q.text + (" now" if q.query_id == "q05" else "")) for q in TEN]
+    again = Table()
+    run = replay(again, tmp_path, changed)
+    assert len(again.diary) in {2, 4}
+    assert "question 05 now" in again.asked()
+    assert run.ranking("q05") == ("about question 05 now",)
+
+
+@pytest.mark.parametrize("damage", [b"", b"cut"])
+def test_a_part_that_cannot_be_read_is_asked_again(tmp_path: Path, damage: bytes) -> None:
+    first = replay(Table(), tmp_path)
+    min(tmp_path.iterdir()).write_bytes(damage)
+    again = Table()
+    assert rows(replay(again, tmp_path)) == rows(first)
+    assert len(again.diary) in {2, 4}
+    third = Table()
+    replay(third, tmp_path)
+    assert third.diary == []
+
+
+def test_every_end_outlives_a_part(tmp_path: Path) -> None:
+    answers = {
+        "question 01": raising(ValueError("broken")),
+        "question 02": lambda: Answer((), "me"),
+        "question 03": lambda: Answer(hits("a", "b", "a"), "me"),
+        "question 04": lambda: Answer(hits("a", "b", "c", "d"), "me"),
+    }
+    arm = Table(answers=answers)
+    for _ in range(2):
+        run = replay(arm, tmp_path)
+        found = {row.query_id: row for row in run.rows()}
+        assert (found["q01"].status, found["q01"].error) == (Status.FAILED, "ValueError: broken")
+        assert (found["q02"].status, found["q02"].hits) == (Status.ANSWERED, ())
+        assert (found["q03"].duplicates, run.ranking("q03")) == (1, ("a", "b"))
+        assert found["q04"].status is Status.FAILED
+        assert run.count(Status.ANSWERED) == 8
+    assert len(arm.diary) == 10
+
+
+def test_progress_is_told_also_of_what_was_known(tmp_path: Path) -> None:
+    for _ in range(2):
+        done: list[int] = []
+        replay(Table(), tmp_path, advance=done.append)
+        assert done == [4, 4, 2]
+
+
+def test_no_queries_give_a_run_of_none(tmp_path: Path) -> None:
+    assert len(replay(Table(), tmp_path, [])) == 0
+
+
+def test_one_id_twice_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(RunError, match="q00 is in the run twice"):
+        replay(Table(), tmp_path, [*TEN, TEN[0]])
+
+
+def test_the_queries_that_were_given_are_left_as_they_were(tmp_path: Path) -> None:
+    given = list(TEN)
+    replay(Table(), tmp_path, given)
+    assert given == TEN
