@@ -9,7 +9,7 @@ whatever cannot be read as syntax is read as words.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 MOST_WORDS = 1_000
@@ -37,6 +37,8 @@ class Clause:
     """Runs of letters and digits, as typed."""
     quoted: bool
     """Whether the words came in quotation marks; several unquoted ones are a joined word."""
+    text: str = field(default="", compare=False)
+    """As typed, without sign and quotation marks; holds no more words than ``words``."""
 
 
 def normalise(text: str) -> str:
@@ -58,12 +60,15 @@ def clauses(text: str) -> tuple[Clause, ...]:
                 found[-1] = replace(found[-1], occur=Occur.MUST)
             following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
             continue
-        parts = tuple(_WORD.findall(plain if plain is not None else piece["phrase"]))
-        parts = parts[: MOST_WORDS - words]
-        if not parts:
+        bare = plain if plain is not None else piece["phrase"]
+        spans = list(_WORD.finditer(bare))
+        kept = spans[: MOST_WORDS - words]
+        if not kept:
             continue
+        parts = tuple(word[0] for word in kept)
+        text_kept = bare if len(kept) == len(spans) else bare[: kept[-1].end()]
         sign = {"+": Occur.MUST, "-": Occur.NOT}.get(piece["sign"] or "")
-        found.append(Clause(sign or following or Occur.SHOULD, parts, plain is None))
+        found.append(Clause(sign or following or Occur.SHOULD, parts, plain is None, text_kept))
         following = None
         words += len(parts)
         if words >= MOST_WORDS:
