@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class ExplainTiming:
-    """Microseconds by part; None where a part did not run. The parts add up to at most the total."""
+    """Microseconds by part, None where it did not run; parts add up to at most the total."""
 
     total_us: int
     lexical_us: int | None = None

@@ -1,0 +1,122 @@
+"""From a question to what will be tried: filters, facets, and the chain of engines."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import StrEnum
+
+from engines.contract.mail.query import DocKind, Filters, SearchMode, SearchQuery, TimeRange
+from harness.core.errors import UnknownName
+
+
+class Rung(StrEnum):
+    """One way to answer; a chain is tried from its first rung down."""
+
+    RERANK = "rerank"
+    HYBRID = "hybrid"
+    SEMANTIC = "semantic"
+    TANTIVY = "tantivy"
+    FTS5 = "fts5"
+    LIKE = "like"
+
+
+class KillSwitch(StrEnum):
+    """Values of SEARCH_ENGINE (section 1.3); unset is no value."""
+
+    FTS5 = "fts5"
+    TANTIVY = "tantivy"
+    SHADOW = "shadow"
+    HYBRID = "hybrid"
+
+    @classmethod
+    def read(cls, value: str | None) -> KillSwitch | None:
+        """Read the environment's value.
+
+        Raises:
+            UnknownName: it is none of the four; a typing error must not choose an engine.
+        """
+        if not value:
+            return None
+        if value not in {known.value for known in cls}:
+            raise UnknownName("SEARCH_ENGINE", value, [known.value for known in cls])
+        return cls(value)
+
+
+LEXICAL = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+WITHOUT_TANTIVY = (Rung.FTS5, Rung.LIKE)
+CHAINS = {
+    SearchMode.HYBRID_RERANK: (Rung.RERANK, Rung.HYBRID, *LEXICAL),
+    SearchMode.HYBRID: (Rung.HYBRID, *LEXICAL),
+    SearchMode.SEMANTIC: (Rung.SEMANTIC, *LEXICAL),
+    SearchMode.LEXICAL: LEXICAL,
+}
+MODE_OF = {
+    Rung.RERANK: SearchMode.HYBRID_RERANK,
+    Rung.HYBRID: SearchMode.HYBRID,
+    Rung.SEMANTIC: SearchMode.SEMANTIC,
+    Rung.TANTIVY: SearchMode.LEXICAL,
+    Rung.FTS5: SearchMode.LEXICAL,
+    Rung.LIKE: SearchMode.LEXICAL,
+}
+
+
+def chain(mode: SearchMode, switch: KillSwitch | None) -> tuple[Rung, ...]:
+    """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
+
+    ``fts5`` and ``shadow`` serve FTS5 whatever was asked for; ``hybrid`` lifts a lexical question
+    to the hybrid pipeline; ``tantivy`` and no value leave the mode's own chain.
+    """
+    if switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
+        return WITHOUT_TANTIVY
+    if switch is KillSwitch.HYBRID and mode is SearchMode.LEXICAL:
+        return CHAINS[SearchMode.HYBRID]
+    return CHAINS[mode]
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a question asks for, once its conflicts are resolved."""
+
+    filters: Filters
+    facets: tuple[str, ...]
+    """Names of the filters that are applied, in the order of section 7.1."""
+
+
+def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Plan:
+    """Resolve filters that contradict each other (section 7.2).
+
+    A project wins over a product, and a direction needs an agent. Agents and projects have no
+    message facets; those are left out without a word (section 2.2, rule 8). ``projects_of``
+    gives the projects of a product.
+    """
+    by_product = query.product_id is not None and query.project_id is None
+    message = query.doc_kind is DocKind.MESSAGE
+    filters = Filters(
+        project_id=query.project_id,
+        product_projects=projects_of(query.product_id)
+        if by_product and message and query.product_id is not None
+        else None,
+        importance=frozenset(query.importance) if message else frozenset(),
+        direction=query.direction if message and query.agent_name else None,
+        agent_name=query.agent_name if message else None,
+        thread_id=query.thread_id if message else None,
+        ack_required=query.ack_required if message else None,
+        time_range=query.time_range if message else TimeRange(),
+        sender_name=query.sender_name if message else None,
+        recipient_name=query.recipient_name if message else None,
+    )
+    applied = {
+        "project_id": filters.project_id is not None,
+        "product_id": filters.product_projects is not None,
+        "importance": bool(filters.importance),
+        "direction": filters.direction is not None,
+        "agent_name": filters.agent_name is not None,
+        "thread_id": filters.thread_id is not None,
+        "ack_required": filters.ack_required is not None,
+        "time_range": not filters.time_range.is_open,
+        "sender_name": filters.sender_name is not None,
+        "recipient_name": filters.recipient_name is not None,
+        "min_score": query.min_score is not None,
+    }
+    return Plan(filters, tuple(name for name, on in applied.items() if on))

@@ -1,0 +1,157 @@
+"""The ways to answer: each rung of a chain, from text and filters to normalised scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from time import perf_counter_ns
+from typing import Protocol, TypeVar
+
+from engines.contract.mail.errors import EngineError, FeatureUnavailable, SearchError
+from engines.contract.mail.lifecycle import Found, MailEngine
+from engines.contract.mail.query import Filters, RankingMode
+from engines.ranking.rrf import fuse
+from engines.stacks.agent_mail.plan import Rung
+from engines.stacks.agent_mail.ranked import Clock, Ranked, Scored, checked, in_order, of_lexical
+from engines.stacks.agent_mail.semantic import Semantic
+
+FUSED_DEPTH = 1_000
+"""Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+
+Result = TypeVar("Result")
+
+
+class Reranker(Protocol):
+    """Reads query and message together; slower and better than comparing vectors."""
+
+    def scores(self, text: str, message_ids: Sequence[int]) -> Sequence[float]:
+        """Score each message in (0, 1): the sigmoid of the model's logit (decision 17)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question on its way through a chain."""
+
+    text: str
+    filters: Filters
+    ranking: RankingMode
+    rrf_k: int
+    rerank_top_k: int
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """What there is to answer with; what is absent is a feature that is not available."""
+
+    lexical: Mapping[Rung, MailEngine]
+    semantic: Semantic | None
+    reranker: Reranker | None
+    sent: Callable[[Sequence[int]], Mapping[int, int]]
+    """When messages were sent, microseconds; for the order by recency."""
+
+    def rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
+        """Answer by one rung.
+
+        Raises:
+            FeatureUnavailable: the rung needs what is not there.
+            IndexNotReady: its index is missing or broken.
+            EngineError: whatever else went wrong in it.
+        """
+        try:
+            found = self._rank(rung, asked, depth)
+        except SearchError:
+            raise
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as exc:  # a panic of a Rust engine is no Exception
+            raise EngineError(f"{rung}: {type(exc).__name__}: {exc}") from exc
+        if asked.ranking is RankingMode.RECENCY:
+            when = self.sent([hit.message_id for hit in found.hits])
+            hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
+            return replace(found, hits=in_order(hits))
+        return found
+
+    def _rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
+        match rung:
+            case Rung.TANTIVY | Rung.FTS5 | Rung.LIKE:
+                found, took = _timed(lambda: self._words(rung, asked, depth))
+                return of_lexical(found, Clock(lexical_us=took))
+            case Rung.SEMANTIC:
+                found, took = _timed(lambda: self._nearest(asked, depth))
+                return _of_vectors(found, Clock(vector_us=took))
+            case Rung.HYBRID:
+                return self._fused(asked)
+            case Rung.RERANK:
+                return self._reranked(asked)
+
+    def _words(self, rung: Rung, asked: Asked, depth: int) -> Found:
+        engine = self.lexical.get(rung)
+        if engine is None:
+            raise FeatureUnavailable(f"{rung} is not installed")
+        return engine.search(asked.text, asked.filters, asked.ranking, depth)
+
+    def _nearest(self, asked: Asked, depth: int) -> Found:
+        if self.semantic is None:
+            raise FeatureUnavailable("no model for semantic search")
+        if not asked.text:
+            raise FeatureUnavailable("semantic search needs a text")
+        found = self.semantic.search(asked.text, asked.filters, depth)
+        checked(found.candidates)
+        return found
+
+    def _fused(self, asked: Asked) -> Ranked:
+        nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
+        words, lexical_us = _timed(lambda: self._words(Rung.TANTIVY, by_relevance, FUSED_DEPTH))
+        legs = {
+            "lexical": [str(c.message_id) for c in words.candidates],
+            "semantic": [str(c.message_id) for c in nearest.candidates],
+        }
+        weights = dict.fromkeys(legs, 1.0)
+        most = sum(len(leg) for leg in legs.values())
+        hits, fusion_us = _timed(lambda: fuse(legs, weights, rrf_k=asked.rrf_k, k=most))
+        return Ranked(
+            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            exhausted=True,
+            method="hybrid_rrf",
+            normalized_query=words.normalized_query,
+            note=words.note,
+            clock=Clock(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
+        )
+
+    def _reranked(self, asked: Asked) -> Ranked:
+        """Rerank the window; candidates below it keep their order below it (decision 17)."""
+        if self.reranker is None:
+            raise FeatureUnavailable("no model for reranking")
+        fused = self._fused(asked)
+        window = fused.hits[: asked.rerank_top_k]
+        ids = [hit.message_id for hit in window]
+        reranker = self.reranker
+        scores, rerank_us = _timed(lambda: reranker.scores(asked.text, ids))
+        top = in_order(
+            Scored(hit.message_id, score, score) for hit, score in zip(window, scores, strict=True)
+        )
+        floor = top[-1].score if top else 1.0
+        below = (replace(hit, score=hit.score * floor) for hit in fused.hits[asked.rerank_top_k :])
+        return replace(
+            fused,
+            hits=(*top, *in_order(below)),
+            method="hybrid_rerank",
+            clock=replace(fused.clock, rerank_us=rerank_us),
+        )
+
+
+def _of_vectors(found: Found, clock: Clock) -> Ranked:
+    hits = (
+        Scored(c.message_id, min(1.0, max(0.0, c.raw_score)), c.raw_score) for c in found.candidates
+    )
+    return Ranked(
+        in_order(hits), found.exhausted, found.method, found.normalized_query, clock=clock
+    )
+
+
+def _timed(work: Callable[[], Result]) -> tuple[Result, int]:
+    start = perf_counter_ns()
+    done = work()
+    return done, (perf_counter_ns() - start) // 1_000

@@ -1,0 +1,106 @@
+"""Engines that are simple enough to be believed, and ones that fail as told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from engines.contract.mail.events import Event, Payload
+from engines.contract.mail.lifecycle import Candidate, Found, MailEngine, Message
+from engines.contract.mail.query import Filters, Importance, RankingMode
+from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.rungs import Reranker, Rungs
+from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.service import MailSearch
+
+
+def message(message_id: int, subject: str, *, project: int = 1, sender: str = "Ann") -> Message:
+    return Message(
+        message_id=message_id,
+        project_id=project,
+        subject=subject,
+        body="",
+        sender_name=sender,
+        recipients=("Bob",),
+        thread_id=f"t{message_id % 3}",
+        importance=Importance.NORMAL,
+        ack_required=False,
+        created_ts=1_000_000 + message_id,
+    )
+
+
+@dataclass(frozen=True)
+class Counting:
+    """Scores a message by how often the query's words are in its subject."""
+
+    name: str
+    messages: Sequence[Message]
+
+    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+        words = text.lower().split()
+        scored = [
+            (m, sum(m.subject.lower().split().count(word) for word in words)) for m in self.messages
+        ]
+        kept = [(m, n) for m, n in scored if (n or not words) and passes(m, filters)]
+        if ranking is RankingMode.RECENCY:
+            kept.sort(key=lambda row: (-row[0].created_ts, row[0].message_id))
+        else:
+            kept.sort(key=lambda row: (-row[1], row[0].message_id))
+        found = tuple(Candidate(m.message_id, float(n)) for m, n in kept[:depth])
+        return Found(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
+
+
+@dataclass(frozen=True)
+class Failing:
+    """Raises what it is told to."""
+
+    name: str
+    error: BaseException
+
+    def search(self, *_: object) -> Found:
+        raise self.error
+
+
+def passes(found: Message, filters: Filters) -> bool:
+    return (filters.project_id is None or found.project_id == filters.project_id) and (
+        filters.sender_name is None or found.sender_name == filters.sender_name
+    )
+
+
+@dataclass
+class Log:
+    """Remembers events."""
+
+    events: list[tuple[Event, Payload]] = field(default_factory=list)
+
+    def emit(self, event: Event, payload: Payload) -> None:
+        self.events.append((event, payload))
+
+
+def service(
+    messages: Sequence[Message],
+    *,
+    lexical: Mapping[Rung, MailEngine] | None = None,
+    semantic: Semantic | None = None,
+    reranker: Reranker | None = None,
+    switch: KillSwitch | None = None,
+    log: Log | None = None,
+    deleted: frozenset[int] = frozenset(),
+) -> MailSearch:
+    """Make a service over ``messages``; ``deleted`` ones are still in the indexes."""
+    known = {m.message_id: m for m in messages if m.message_id not in deleted}
+    engines: Mapping[Rung, MailEngine] = lexical or {
+        rung: Counting(rung.value, messages) for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+    }
+    return MailSearch(
+        rungs=Rungs(
+            engines,
+            semantic,
+            reranker,
+            lambda ids: {i: known[i].created_ts for i in ids if i in known},
+        ),
+        hydrate=lambda ids: {i: known[i] for i in ids if i in known},
+        projects_of=lambda product: frozenset({product * 10, product * 10 + 1}),
+        switch=switch,
+        emit=(log or Log()).emit,
+    )

@@ -1,0 +1,172 @@
+"""The service: modes, fallbacks, the kill switch, explain, and that nothing escapes."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.contract.mail.events import Event
+from engines.contract.mail.lifecycle import Found, MailEngine
+from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.contract.mail.results import SearchResponse
+from engines.stacks.agent_mail.plan import KillSwitch, Rung, chain
+from harness.core.errors import UnknownName
+from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
+
+MESSAGES = [
+    message(1, "deploy failed"),
+    message(2, "deploy deploy done", sender="Cid"),
+    message(3, "lunch", project=2),
+    message(4, "deploy", project=2),
+]
+
+
+def shown(found: SearchResponse) -> list[int]:
+    return [hit.message_id for hit in found.hits]
+
+
+def test_a_lexical_question_is_served_by_tantivy_best_first_and_equal_ones_by_id() -> None:
+    found = service(MESSAGES).search(SearchQuery("deploy"))
+    assert shown(found) == [2, 1, 4]
+    assert [hit.score for hit in found.hits] == [1.0, 0.5, 0.5]
+    assert [hit.raw_score for hit in found.hits] == [2.0, 1.0, 1.0]
+    assert (found.explain.engine, found.explain.actual_mode) == ("tantivy", "lexical")
+    assert not found.degraded
+
+
+@pytest.mark.parametrize(
+    "error", [IndexNotReady("gone"), EngineError("bad"), RuntimeError("panic")]
+)
+def test_a_failing_engine_falls_to_the_next_and_explain_says_why(error: Exception) -> None:
+    lexical: dict[Rung, MailEngine] = {
+        Rung.TANTIVY: Failing("tantivy", error),
+        Rung.FTS5: Counting("fts5", MESSAGES),
+        Rung.LIKE: Counting("like", MESSAGES),
+    }
+    found = service(MESSAGES, lexical=lexical).search(SearchQuery("deploy"))
+    assert shown(found) == [2, 1, 4]
+    assert found.explain.engine == "fts5"
+    assert str(error) in found.explain.note
+
+
+def test_when_everything_fails_the_answer_is_empty_and_says_so() -> None:
+    broken: dict[Rung, MailEngine] = {
+        rung: Failing(rung.value, RuntimeError(f"{rung} broke")) for rung in Rung
+    }
+    found = service(MESSAGES, lexical=broken).search(SearchQuery("deploy"))
+    assert found.hits == ()
+    assert all(f"{rung} broke" in found.explain.note for rung in ("tantivy", "fts5", "like"))
+
+
+def test_a_mode_without_its_model_is_served_lexically_and_reported() -> None:
+    log = Log()
+    for mode in (SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK):
+        found = service(MESSAGES, log=log).search(SearchQuery("deploy", mode=mode))
+        assert shown(found) == [2, 1, 4]
+        assert found.explain.mode_downgraded
+        assert found.explain.requested_mode == mode
+        assert found.explain.actual_mode == "lexical"
+        assert "model" in (found.explain.downgrade_reason or "")
+    assert [event for event, _ in log.events] == [Event.MODE_DOWNGRADE] * 3
+
+
+def test_nothing_asked_is_an_empty_answer_with_a_note() -> None:
+    found = service(MESSAGES).search(SearchQuery("  \t "))
+    assert found.hits == ()
+    assert "nothing was asked" in found.explain.note
+
+
+def test_a_filter_alone_lists_what_passes_it() -> None:
+    found = service(MESSAGES).search(SearchQuery("", project_id=2))
+    assert shown(found) == [3, 4]
+    assert found.explain.facets_applied == ("project_id",)
+
+
+def test_a_project_wins_over_a_product() -> None:
+    found = service(MESSAGES).search(SearchQuery("deploy", project_id=2, product_id=7))
+    assert found.explain.facets_applied == ("project_id",)
+    assert shown(found) == [4]
+
+
+def test_recency_orders_by_time_sent() -> None:
+    found = service(MESSAGES).search(SearchQuery("deploy", ranking=RankingMode.RECENCY))
+    assert shown(found) == [4, 2, 1]
+
+
+def test_min_score_is_a_share_of_the_best_hit() -> None:
+    assert shown(service(MESSAGES).search(SearchQuery("deploy", min_score=0.6))) == [2]
+    assert shown(service(MESSAGES).search(SearchQuery("deploy", min_score=0.5))) == [2, 1, 4]
+
+
+def test_the_limit_is_held_within_its_bounds() -> None:
+    assert shown(service(MESSAGES).search(SearchQuery("deploy", limit=-5))) == [2]
+    assert SearchQuery("x", limit=10**9).effective_limit == 1_000
+    assert SearchQuery("x", rerank_top_k=1).effective_rerank_top_k == 10
+    assert SearchQuery("x", rrf_k=0).effective_rrf_k == 1
+    assert SearchQuery("x").effective_rrf_k == 60
+
+
+def test_the_timing_of_the_parts_stays_within_the_total() -> None:
+    timing = service(MESSAGES).search(SearchQuery("deploy")).explain.timing
+    assert timing.lexical_us is not None
+    assert timing.vector_us is None
+    assert timing.lexical_us + (timing.scope_us or 0) <= timing.total_us
+
+
+def test_a_score_that_is_no_number_is_an_engine_error() -> None:
+    class Nan(Counting):
+        def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+            found = super().search(text, filters, ranking, depth)
+            bad = tuple(replace(c, raw_score=float("nan")) for c in found.candidates)
+            return replace(found, candidates=bad)
+
+    lexical: dict[Rung, MailEngine] = {
+        Rung.TANTIVY: Nan("tantivy", MESSAGES),
+        Rung.FTS5: Counting("fts5", MESSAGES),
+    }
+    found = service(MESSAGES, lexical=lexical).search(SearchQuery("deploy"))
+    assert found.explain.engine == "fts5"
+    assert "nan" in found.explain.note
+
+
+@pytest.mark.parametrize("mode", list(SearchMode))
+def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMode) -> None:
+    for switch in (KillSwitch.FTS5, KillSwitch.SHADOW):
+        assert chain(mode, switch) == (Rung.FTS5, Rung.LIKE)
+        assert (
+            service(MESSAGES, switch=switch).search(SearchQuery("deploy", mode=mode)).explain.engine
+            == "fts5"
+        )
+
+
+def test_the_switch_hybrid_lifts_lexical_questions() -> None:
+    assert chain(SearchMode.LEXICAL, KillSwitch.HYBRID)[0] is Rung.HYBRID
+    assert chain(SearchMode.SEMANTIC, KillSwitch.HYBRID)[0] is Rung.SEMANTIC
+
+
+def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
+    with pytest.raises(UnknownName, match="fts5, tantivy, shadow, hybrid"):
+        KillSwitch.read("elastic")
+    assert KillSwitch.read(None) is None
+    assert KillSwitch.read("") is None
+    assert KillSwitch.read("shadow") is KillSwitch.SHADOW
+
+
+def test_the_shadow_is_compared_and_its_failure_hidden() -> None:
+    log = Log()
+    found = service(MESSAGES, switch=KillSwitch.SHADOW, log=log).search(SearchQuery("deploy"))
+    compared = found.explain.shadow
+    assert compared is not None
+    assert (compared.overlap_jaccard, compared.ndcg_at_10, compared.mrr_delta) == (1.0, 1.0, 0.0)
+    broken: dict[Rung, MailEngine] = {
+        Rung.TANTIVY: Failing("tantivy", RuntimeError("boom")),
+        Rung.FTS5: Counting("fts5", MESSAGES),
+    }
+    served = service(MESSAGES, lexical=broken, switch=KillSwitch.SHADOW, log=log)
+    hidden = served.search(SearchQuery("deploy"))
+    assert shown(hidden) == shown(found)
+    assert hidden.explain.shadow is None
+    assert "boom" not in hidden.explain.note
+    assert "boom" in str(log.events[-1])
