@@ -69,4 +69,9 @@ def of_documents(documents: Iterable[Document]) -> str:
 
 def of_queries(queries: Iterable[Query]) -> str:
     """Digest of a query set in its order."""
-    return of_json([[q.query_id, q.text, list(q.slices), q.intent] for q in queries])
+    return of_json([_asked(query) for query in queries])
+
+
+def _asked(query: Query) -> list[Any]:
+    fields = [query.query_id, query.text, list(query.slices), query.intent]
+    return [*fields, dict(query.params)] if query.params else fields

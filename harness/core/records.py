@@ -25,12 +25,15 @@ class Query:
 
     ``slices`` name the kinds it belongs to (for example ``identifier``); queries that share an
     ``intent`` are one person's need asked in several ways, and are resampled together.
+    ``params`` are what was set beside the text, such as filters: names and values of the stack's
+    own query. They count as part of the question.
     """
 
     query_id: str
     text: str
     slices: tuple[str, ...] = ()
     intent: str | None = None
+    params: Mapping[str, Scalar] = field(default_factory=dict, hash=False)
 
 
 class Judgement(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NoReturn
+from typing import IO, Any, NoReturn, TypeGuard
 
 from harness.core.errors import BadFile
 from harness.core.records import Document, Query, Scalar
@@ -43,8 +43,8 @@ def queries(path: Path) -> Iterator[Query]:
     """Yield queries in file order.
 
     A line is an object with ``query_id`` (or BEIR's ``_id``), ``text``, and where there are such
-    ``slices`` (a list of names) and ``intent``. Other keys say nothing about the question and
-    are passed over.
+    ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). Other keys say
+    nothing about the question and are passed over.
 
     Raises:
         BadFile: a line is malformed, an id comes twice, or there is no query.
@@ -56,7 +56,10 @@ def queries(path: Path) -> Iterator[Query]:
         if not (isinstance(slices, list) and all(isinstance(name, str) for name in slices)):
             raise _wrong(path, number, "slices", "a list of strings", slices)
         intent = _text(path, number, found, "intent") if found.get("intent") is not None else None
-        yield Query(query_id, _text(path, number, found, "text"), tuple(slices), intent)
+        params = found.get("params") or {}
+        if not (isinstance(params, dict) and all(map(_is_scalar, params.values()))):
+            raise _wrong(path, number, "params", "an object of scalars", params)
+        yield Query(query_id, _text(path, number, found, "text"), tuple(slices), intent, params)
     if not seen:
         raise BadFile(path, "it holds no query", "Write one JSON object a line.")
 
@@ -84,6 +87,8 @@ def write_queries(path: Path, found: Iterable[Query]) -> None:
                 fields["slices"] = list(query.slices)
             if query.intent is not None:
                 fields["intent"] = query.intent
+            if query.params:
+                fields["params"] = dict(sorted(query.params.items()))
             _write(out, fields)
 
 
@@ -151,7 +156,11 @@ def _wrong(path: Path, number: int, key: str, wanted: str, value: object) -> Bad
     return BadFile(path, problem, f"Write {key!r} as {wanted}.", number)
 
 
+def _is_scalar(value: object) -> TypeGuard[Scalar]:
+    return value is None or isinstance(value, str | int | float | bool)
+
+
 def _scalar(value: object) -> Scalar:
-    if value is None or isinstance(value, str | int | float | bool):
+    if _is_scalar(value):
         return value
     return json.dumps(value, ensure_ascii=False, sort_keys=True)

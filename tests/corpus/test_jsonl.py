@@ -31,12 +31,18 @@ def test_documents_come_back_as_they_were(rows: list[tuple[str, str, str, dict[s
         assert list(jsonl.documents(path)) == documents
 
 
-@given(st.lists(st.tuples(ID, TEXT, st.lists(TEXT), st.none() | TEXT), min_size=1))
+@given(
+    st.lists(
+        st.tuples(ID, TEXT, st.lists(TEXT), st.none() | TEXT, st.dictionaries(TEXT, FINITE)),
+        min_size=1,
+    )
+)
 def test_queries_come_back_as_they_were(
-    rows: list[tuple[str, str, list[str], str | None]],
+    rows: list[tuple[str, str, list[str], str | None, dict[str, str]]],
 ) -> None:
     queries = [
-        Query(f"{n}{i}", text, tuple(s), intent) for n, (i, text, s, intent) in enumerate(rows)
+        Query(f"{n}{i}", text, tuple(s), intent, params)
+        for n, (i, text, s, intent, params) in enumerate(rows)
     ]
     with TemporaryDirectory() as folder:
         path = Path(folder) / "queries.jsonl"
@@ -81,6 +87,11 @@ def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says:
         ('{"query_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
         ('{"query_id": "2", "text": "t", "slices": "a"}', "'slices' is \"a\", not a list of str"),
         ('{"query_id": "2", "text": "t", "intent": 4}', "'intent' is 4, not a string"),
+        ('{"query_id": "2", "text": "t", "params": "x"}', "'params' is \"x\", not an object of s"),
+        (
+            '{"query_id": "2", "text": "t", "params": {"a": []}}',
+            "'params' is .*, not an object of scalars",
+        ),
     ],
 )
 def test_a_bad_query_is_told_with_its_line(written: Written, line: str, says: str) -> None:
