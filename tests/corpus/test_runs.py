@@ -95,6 +95,14 @@ def test_more_queries_than_a_row_group_holds(
     assert same(read_run(tmp_path / "run.parquet"), run)
 
 
+def test_more_ids_than_a_dictionary_page_holds(tmp_path: Path) -> None:
+    ids = [f"{at:05}{'x' * 80}" for at in range(20_000)]
+    shown = tuple(Hit(doc_id, 1.0, 1.0) for doc_id in ids[::-1])
+    run = Run.of("arm", [Row("q", Status.ANSWERED, shown)])
+    write_run(run, tmp_path / "run.parquet")
+    assert same(read_run(tmp_path / "run.parquet"), run)
+
+
 def refused(path: Path, why: str) -> None:
     with pytest.raises(BadFile, match=why) as told:
         read_run(path)

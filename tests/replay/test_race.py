@@ -83,6 +83,13 @@ def test_every_time_is_kept_but_the_warm_up(
     assert lap.strays == dict.fromkeys(field, ())
 
 
+def test_there_may_be_more_warm_up_than_race(
+    field: dict[Entrant, Table], runs: dict[str, Run]
+) -> None:
+    lap = raced(field, runs, warmup=4, repetitions=1)
+    assert all(times.shape == (6, 1) for times in lap.elapsed_ns.values())
+
+
 @pytest.fixture
 def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
     """Give the clock of an answer the number of questions so far for a time."""
