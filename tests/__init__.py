@@ -1,0 +1,1 @@
+"""Tests; the folders mirror those of the project."""

@@ -53,7 +53,11 @@ def _without_git(root: Path) -> None:
 def _side_files(project: Project) -> list[bool]:
     """Files beside the tracked receipts, which differ from day to day."""
     layouts = [project.layout(name) for name in project.params.datasets]
-    paths = [path for layout in layouts for path in (layout.times, layout.decision)]
+    paths = [
+        path
+        for layout in layouts
+        for path in (layout.times, layout.decision, layout.decision_receipt)
+    ]
     return [path.is_file() for path in [*paths, project.root / PAGE]]
 
 

@@ -1,4 +1,4 @@
-"""Every command says what it does, what it takes, and how it exits."""
+"""Every command of ``harness.cli.app`` says what it does, what it takes, and how it exits."""
 
 from __future__ import annotations
 

@@ -69,7 +69,7 @@ def engine(settings, cache):
 
 
 def command(project: Toy, out: Path, arm: Path) -> subprocess.CompletedProcess[str]:
-    words = ["run", "--dataset", "toy", "--arms", f"tantivy,{arm}", "--control", "tantivy"]
+    words = ["run", "--dataset", "toy", "--arms", str(arm)]
     env = {**os.environ, "PYTHONPATH": str(Path(harness.__path__[0]).parent)}
     return subprocess.run(
         [sys.executable, "-m", "harness", *words, "--out", str(out)],
@@ -100,5 +100,5 @@ def test_a_killed_run_goes_on(project: Toy, tmp_path: Path, doing: str) -> None:
     means = json.loads((out / "scores.json").read_text())
     straight = json.loads(project.layout.scores.read_text())
     assert means["slow"] == straight["fts5"]
-    assert means["tantivy"] == straight["tantivy"]
+    assert set(means) == {"slow"}
     assert all(path.name.startswith(".") for path in out.rglob("*.partial"))

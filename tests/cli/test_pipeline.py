@@ -1,4 +1,4 @@
-"""The stages by their commands, and the exit codes that a CI reads."""
+"""``harness.cli.pipeline``: the stages by their commands, and the exit codes that a CI reads."""
 
 from __future__ import annotations
 

@@ -1,0 +1,80 @@
+"""The main job asks DVC, with or without git, and makes again what DVC does not track."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+import typer
+
+from harness.cli import demo
+from tests.cli.conftest import Harness
+from tests.toy import Toy
+
+REPRO = ("repro", "--no-run-cache")
+
+
+@pytest.fixture
+def asked(project: Toy, monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, ...]]:
+    """Note what DVC is asked, and let it do nothing."""
+    project.decide()
+    (project.root / "reports").mkdir()
+    (project.root / "reports" / "index.html").write_text("a page")
+    heard: list[tuple[str, ...]] = []
+
+    def dvc(_: object, *words: str) -> str:
+        heard.append(words)
+        return demo.NOTHING_DONE if words == REPRO else ""
+
+    monkeypatch.setattr(demo, "_dvc", dvc)
+    return heard
+
+
+def test_the_decision_is_printed(asked: list[tuple[str, ...]], harness: Harness) -> None:
+    said = harness("demo")
+    assert said.code == 0
+    assert "tantivy    PROMOTE  fts5 -> tantivy" in said.out
+    assert "Nothing to do: everything is up to date." in said.out
+    assert "reports/index.html" in said.out
+    assert REPRO in asked
+
+
+def test_without_git_dvc_is_told_so(
+    project: Toy, asked: list[tuple[str, ...]], harness: Harness
+) -> None:
+    harness("demo")
+    assert asked[0] == ("config", "--local", "core.no_scm", "true")
+    asked.clear()
+    (project.root / ".git").mkdir()
+    harness("demo")
+    assert asked == [REPRO]
+
+
+@pytest.mark.parametrize("name", ["times", "decision_receipt"])
+def test_what_dvc_does_not_track_is_made_again(
+    project: Toy, asked: list[tuple[str, ...]], harness: Harness, name: str
+) -> None:
+    getattr(project.layout, name).unlink()
+    said = harness("demo")
+    assert asked[-1] == (*REPRO, "--force", "--downstream", "race")
+    assert "Nothing to do" not in said.out
+
+
+@pytest.mark.parametrize(("code", "leaves"), [(0, None), (1, 2)])
+def test_a_pipeline_that_fails_is_no_success(
+    project: Toy, monkeypatch: pytest.MonkeyPatch, code: int, leaves: int | None
+) -> None:
+    class Fake(subprocess.Popen[str]):
+        def __init__(self, command: list[str], **settings: object) -> None:
+            assert command[:3] == [sys.executable, "-m", "dvc"]
+            script = f"print('stage failed'); raise SystemExit({code})"
+            super().__init__([sys.executable, "-c", script], **settings)  # type: ignore[call-overload]
+
+    monkeypatch.setattr(subprocess, "Popen", Fake)
+    if leaves is None:
+        assert demo._dvc(project.root, "repro") == "stage failed\n"  # noqa: SLF001
+    else:
+        with pytest.raises(typer.Exit) as left:
+            demo._dvc(project.root, "repro")  # noqa: SLF001
+        assert left.value.exit_code == leaves

@@ -1,0 +1,61 @@
+"""``harness run``: arms and data of one's own, in one go."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from tests.cli.conftest import Harness
+from tests.toy import GATES, HEAD, STEP, Toy
+
+RUN = ("run", "--arms", "fts5, tantivy", "--out", "out")
+
+
+@pytest.mark.parametrize("dataset", ["toy", "beir"])
+def test_a_data_set_by_name_or_by_folder(project: Toy, harness: Harness, dataset: str) -> None:
+    said = harness(*RUN, "--dataset", dataset, "--control", "fts5", "--exit-code")
+    assert said.code == 0
+    assert f"\n{dataset}\n  tantivy    PROMOTE  fts5 -> tantivy\n" in said.out
+    assert "The page: out/index.html" in said.out
+    assert "indexing fts5 ..." in said.err
+    scores = json.loads((project.root / "out" / "scores.json").read_text())
+    expected = json.loads(project.layout.scores.read_text())
+    assert scores == {arm: expected[arm] for arm in ("fts5", "tantivy")}
+
+
+def test_the_report_names_the_command(project: Toy, harness: Harness) -> None:
+    harness(*RUN, "--dataset", "toy", "--control", "fts5")
+    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
+    assert about["provenance"]["commands"] == [
+        "harness run --arms 'fts5, tantivy' --out out --dataset toy --control fts5"
+    ]
+    assert about["provenance"]["licence"] == "CC0-1.0"
+
+
+def test_a_race_is_run_where_it_is_asked_for(project: Toy, harness: Harness) -> None:
+    harness(*RUN, "--dataset", "toy", "--control", "fts5", "--race")
+    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
+    assert set(about["latency"]["percentiles"]) == {"fts5", "tantivy"}
+
+
+@pytest.mark.parametrize(("words", "code"), [((), 0), (("--exit-code",), 1)])
+def test_the_verdict_is_an_exit_code_where_it_is_asked_for(
+    project: Toy, harness: Harness, words: tuple[str, ...], code: int
+) -> None:
+    (project.root / "strict.toml").write_text(
+        HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.999")
+    )
+    chosen = ("--dataset", "toy", "--control", "fts5", "--policy", "strict.toml")
+    assert harness(*RUN, *chosen, *words).code == code
+
+
+def test_without_a_control_there_is_a_leaderboard(project: Toy, harness: Harness) -> None:
+    said = harness(*RUN, "--dataset", "toy", "--exit-code")
+    assert said.code == 0
+    assert "nDCG@10" in said.out
+    assert not (project.root / "out" / "decision.json").exists()
+
+
+def test_an_unknown_split_is_named(harness: Harness) -> None:
+    assert "dev.tsv" in harness(*RUN, "--dataset", "beir", "--split", "dev").error

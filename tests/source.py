@@ -1,0 +1,87 @@
+"""The project's own source, read and not run: modules, what they import, what a file holds."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+
+
+@dataclass(frozen=True)
+class Module:
+    """One Python file."""
+
+    name: str
+    path: Path
+
+    @property
+    def file(self) -> str:
+        """Path as seen from the project's folder."""
+        return self.path.relative_to(ROOT).as_posix()
+
+    @property
+    def tree(self) -> ast.Module:
+        return parsed(self.path)
+
+    @property
+    def says_something(self) -> bool:
+        """Whether it holds more than its docstring."""
+        return len(self.tree.body) > 1
+
+
+@cache
+def parsed(path: Path) -> ast.Module:
+    """Parse a file, once."""
+    return ast.parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def modules(package: str) -> dict[str, Module]:
+    """Every module of a package, by its dotted name."""
+    found = {}
+    for path in sorted((ROOT / package).rglob("*.py")):
+        parts = path.relative_to(ROOT).with_suffix("").parts
+        name = ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+        found[name] = Module(name, path)
+    return found
+
+
+@cache
+def known() -> dict[str, Module]:
+    """Every module of ours."""
+    return {**modules("harness"), **modules("engines")}
+
+
+def imported(tree: ast.AST) -> Iterator[str]:
+    """Yield what is imported, also inside functions: modules, and names that may be modules."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom) and node.module:
+            yield node.module
+            yield from (f"{node.module}.{alias.name}" for alias in node.names)
+
+
+@cache
+def of_ours(module: Module) -> frozenset[Module]:
+    """Modules of ours that a module imports."""
+    return frozenset(known()[name] for name in imported(module.tree) if name in known())
+
+
+@cache
+def reached(module: Module) -> frozenset[Module]:
+    """Modules of ours that are imported when ``module`` works, itself among them."""
+    found: set[Module] = set()
+    todo = [module]
+    while todo:
+        one = todo.pop()
+        if one not in found:
+            found.add(one)
+            todo += of_ours(one)
+            parts = one.name.split(".")
+            todo += [known()[".".join(parts[:at])] for at in range(1, len(parts))]
+    return frozenset(found)

@@ -1,0 +1,122 @@
+"""What is in the repository: nothing of one machine, nothing big, nothing to fetch."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from tests.source import ROOT
+
+BIG_BYTES = 1_000_000
+GENERATED = {
+    ".venv", ".cache", "build", "perf", "out", ".git", ".mypy_cache", ".pytest_cache",
+    ".ruff_cache", ".hypothesis", "__pycache__",
+}  # fmt: skip
+LOCK = ROOT / "requirements.lock"
+PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+?)(?: ;.*)? \\$", re.MULTILINE)
+ONE_VERSION = ("numpy", "scipy", "pandas", "matplotlib", "tantivy", "ir-measures")
+FORBIDDEN = {
+    "a host of a package registry": r"py(?:pi)\.|python(?:hosted)|npm(?:js)\.|cra(?:tes)\.io",
+    "a path of one machine": r"(?<![\w.~-])/(?:root|work|home/\w+|Users/\w+|tmp/\w+)\b",
+    "a number of an issue": r"(?i)\b(?:issues?|pull|closes|fixes)[\s/]*#?\d+\b",
+    "who wrote it": r"(?i)\b(?:this|last|next|earlier|previous) session\b|\bassistants?\b",
+}
+
+
+@cache
+def files() -> tuple[Path, ...]:
+    """Every file of the repository, as git knows them, or all that is not generated."""
+    if (ROOT / ".git").exists():
+        command = ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z"]
+        listed = subprocess.run(command, cwd=ROOT, capture_output=True, check=True).stdout
+        found = [ROOT / name for name in listed.decode().split("\0") if name]
+    else:
+        found = [p for p in ROOT.rglob("*") if not GENERATED & set(p.relative_to(ROOT).parts)]
+    return tuple(sorted(path for path in found if path.is_file()))
+
+
+@cache
+def texts() -> dict[str, str]:
+    found = {}
+    for path in files():
+        try:
+            found[path.relative_to(ROOT).as_posix()] = path.read_text(encoding="utf-8")
+        except UnicodeDecodeError:
+            continue
+    return found
+
+
+def test_no_file_is_big() -> None:
+    assert [str(p) for p in files() if p.stat().st_size > BIG_BYTES] == []
+    assert len(files()) > 200
+
+
+@pytest.mark.parametrize("what", FORBIDDEN)
+def test_no_file_names(what: str) -> None:
+    found = [
+        f"{name}:{number}: {line.strip()[:100]}"
+        for name, text in texts().items()
+        if name != "requirements.lock" or what != "a number of an issue"
+        for number, line in enumerate(text.splitlines(), start=1)
+        if re.search(FORBIDDEN[what], line)
+    ]
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    ("what", "line"),
+    [
+        ("a host of a package registry", "https://pypi" + ".org/simple"),
+        ("a host of a package registry", "files.python" + "hosted.org"),
+        ("a path of one machine", "see /ro" + "ot/x"),
+        ("a path of one machine", '"/wo' + 'rk/main"'),
+        ("a number of an issue", "as in iss" + "ue #12"),
+        ("a number of an issue", "clo" + "ses #123"),
+        ("who wrote it", "in an earlier ses" + "sion"),
+    ],
+)
+def test_what_is_looked_for_would_be_found(what: str, line: str) -> None:
+    assert re.search(FORBIDDEN[what], line)
+
+
+@pytest.mark.parametrize(
+    "line", ['scope="session"', "the framework/rooted", "a#12", "https://x/work"]
+)
+def test_what_is_harmless_is_left_alone(line: str) -> None:
+    assert not [what for what, pattern in FORBIDDEN.items() if re.search(pattern, line)]
+
+
+def test_the_lock_pins_with_hashes_and_names_no_address() -> None:
+    text = LOCK.read_text()
+    assert "://" not in text
+    entries = re.split(r"\n(?=[A-Za-z0-9])", text)
+    pinned = [entry for entry in entries if not entry.startswith("#")]
+    assert len(pinned) > 100
+    for entry in pinned:
+        assert re.match(r"[A-Za-z0-9._-]+(\[[\w,-]+\])?==", entry), entry[:80]
+        assert "--hash=sha256:" in entry, entry[:80]
+
+
+@pytest.mark.parametrize("name", ONE_VERSION)
+def test_the_lock_has_one_version_on_every_python(name: str) -> None:
+    versions = re.findall(rf"^{re.escape(name)}==(\S+)", LOCK.read_text(), re.MULTILINE)
+    assert len(versions) == 1, versions
+
+
+def test_what_is_generated_is_not_tracked() -> None:
+    ignored = (ROOT / ".gitignore").read_text().split()
+    assert {".venv/", ".cache/", "build/", "perf/", "reports/*", "__pycache__/"} <= set(ignored)
+    names = [path.relative_to(ROOT).parts[0] for path in files()]
+    assert not GENERATED & set(names)
+
+
+def test_the_ci_runs_the_tests_and_stops_at_the_first_error() -> None:
+    path = ROOT / ".ci" / "run"
+    assert path.stat().st_mode & 0o111
+    lines = path.read_text().splitlines()
+    assert lines[:2] == ["#!/usr/bin/env bash", "set -euo pipefail"]
+    assert lines[-1] == "python3 run.py test"

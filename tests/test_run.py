@@ -1,0 +1,192 @@
+"""run.py: one command that makes the environment once, wherever the project was unpacked."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import run
+from tests.source import ROOT
+
+OLDEST = (3, 8)
+"""Older Pythons cannot even read the message."""
+
+
+@pytest.fixture
+def project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Point run.py at a folder of its own, without git and without an environment."""
+    for name in ("run.py", "requirements.lock", "pyproject.toml"):
+        shutil.copy(ROOT / name, tmp_path / name)
+    monkeypatch.setattr(run, "ROOT", tmp_path)
+    monkeypatch.setattr(run, "VENV", tmp_path / ".venv")
+    monkeypatch.setattr(run, "LOCK", tmp_path / "requirements.lock")
+    monkeypatch.setattr(run, "STAMP", tmp_path / ".venv" / "stamp")
+    return tmp_path
+
+
+@pytest.fixture
+def made(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Note what would be made, and make nothing."""
+    doings: list[str] = []
+    monkeypatch.setattr(run, "create", lambda: doings.append("create"))
+    monkeypatch.setattr(run, "install", lambda: doings.append("install"))
+    return doings
+
+
+def words(monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
+    monkeypatch.setattr(sys, "argv", ["run.py", *typed])
+
+
+def test_an_old_python_is_told_which_is_needed(
+    monkeypatch: pytest.MonkeyPatch, made: list[str]
+) -> None:
+    words(monkeypatch, "test")
+    monkeypatch.setattr(sys, "version_info", (3, 10, 14))
+    with pytest.raises(SystemExit, match=r"Python 3\.11 or newer is needed, this is "):
+        run.main()
+    assert made == []
+
+
+def test_an_old_python_can_read_the_file() -> None:
+    ast.parse((ROOT / "run.py").read_text(), feature_version=OLDEST)
+
+
+def test_alone_it_says_what_there_is(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: list[str]
+) -> None:
+    words(monkeypatch)
+    assert run.main() == 2
+    assert "python3 run.py demo" in capsys.readouterr().out
+    assert made == []
+
+
+@pytest.mark.usefixtures("project")
+def test_the_environment_is_made_once(made: list[str]) -> None:
+    run.prepare()
+    run.prepare()
+    assert made == ["create", "install"]
+
+
+@pytest.mark.parametrize("name", ["requirements.lock", "pyproject.toml"])
+def test_another_lock_is_installed(project: Path, made: list[str], name: str) -> None:
+    run.prepare()
+    with (project / name).open("a") as out:
+        out.write("# changed\n")
+    run.prepare()
+    assert made == ["create", "install"] * 2
+
+
+@pytest.mark.usefixtures("project")
+def test_another_python_or_place_is_another_stamp(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = run.stamp()
+    assert run.stamp() == here
+    monkeypatch.setattr(sys, "version", "3.99")
+    there = run.stamp()
+    monkeypatch.setattr(run, "ROOT", tmp_path / "moved")
+    shutil.copytree(tmp_path, tmp_path / "moved")
+    assert len({here, there, run.stamp()}) == 3
+
+
+def test_an_installation_that_fails_is_not_stamped(
+    project: Path, made: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails() -> None:
+        sys.exit("no network")
+
+    monkeypatch.setattr(run, "install", fails)
+    with pytest.raises(SystemExit, match="no network"):
+        run.prepare()
+    assert made == ["create"]
+    assert not (project / ".venv" / "stamp").exists()
+
+
+@pytest.mark.parametrize("uv_works", [True, False])
+@pytest.mark.usefixtures("project")
+def test_hashes_are_checked_whatever_installs(
+    monkeypatch: pytest.MonkeyPatch, *, uv_works: bool
+) -> None:
+    asked: list[list[str]] = []
+
+    def fake(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        failed = Path(command[0]).name == "uv" and not uv_works
+        return subprocess.CompletedProcess(command, int(failed), "", "")
+
+    run.VENV.mkdir()
+    monkeypatch.setattr(subprocess, "run", fake)
+    run.install()
+    whole = [command for command in asked if str(run.LOCK) in command]
+    assert [Path(command[0]).name == "uv" for command in whole] == [True, False][: 2 - uv_works]
+    assert all({"--require-hashes", "--no-deps"} <= set(command) for command in whole)
+    assert "--no-index" in asked[-1]
+
+
+def test_a_lock_without_uv_is_installed_by_pip(
+    project: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (project / "requirements.lock").write_text("numpy==2 --hash=sha256:0\n")
+    asked: list[list[str]] = []
+
+    def fake(command: list[str], **_: object) -> subprocess.CompletedProcess[str]:
+        asked.append(command)
+        return subprocess.CompletedProcess(command, 0, "", "")
+
+    run.VENV.mkdir()
+    monkeypatch.setattr(subprocess, "run", fake)
+    run.install()
+    assert not [command for command in asked if Path(command[0]).name == "uv"]
+
+
+@pytest.mark.usefixtures("project", "made")
+def test_an_unknown_command_exits_with_two(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words(monkeypatch, "no-such-command")
+    assert run.main() == 2
+    assert "no command 'no-such-command'" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project", "made")
+@pytest.mark.parametrize(
+    ("typed", "starts"),
+    [
+        (("demo",), ["harness", "demo"]),
+        (("test", "-q"), ["python", "-m", "pytest", "-q"]),
+        (("ruff", "check"), ["ruff", "check"]),
+    ],
+)
+def test_what_is_typed_is_run_inside_the_environment(
+    monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...], starts: list[str]
+) -> None:
+    seen: dict[str, object] = {}
+
+    def fake(command: list[str], **settings: object) -> subprocess.CompletedProcess[str]:
+        seen.update(settings, command=command)
+        return subprocess.CompletedProcess(command, 7)
+
+    words(monkeypatch, *typed)
+    monkeypatch.setattr(subprocess, "run", fake)
+    assert run.main() == 7
+    assert seen["command"] == starts
+    env = seen["env"]
+    assert isinstance(env, dict)
+    assert env["PATH"].split(os.pathsep)[0] == str(run.BIN)
+    assert env["VIRTUAL_ENV"] == str(run.VENV)
+
+
+@pytest.mark.skipif(os.name == "nt", reason="the environment has another shape there")
+def test_a_tarball_without_git_works(project: Path) -> None:
+    """The real file in another folder, its environment made and stamped beforehand."""
+    (project / ".venv" / "bin").mkdir(parents=True)
+    (project / ".venv" / "stamp").write_text(run.stamp())
+    command = [sys.executable, "run.py", sys.executable, "-c", "print(6 * 7)"]
+    result = subprocess.run(command, cwd=project, capture_output=True, text=True, check=False)
+    assert (result.returncode, result.stdout, result.stderr) == (0, "42\n", "")
