@@ -72,16 +72,15 @@ def read_run(path: Path) -> Run:
         raise BadFile(path, f"knows the unknown status {sorted(unknown)}", cure)
     lists = table.column("docs").combine_chunks()
     docs = lists.values
-    used = tuple(docs.dictionary.to_pylist())
-    order = sorted(range(len(used)), key=used.__getitem__)
-    code = np.empty(len(used), dtype=np.int32)
-    code[order] = np.arange(len(used), dtype=np.int32)
+    vocabulary = tuple(docs.dictionary.to_pylist())
+    if list(vocabulary) != sorted(set(vocabulary)):
+        raise BadFile(path, "its documents are not in byte order of their ids", cure)
     return Run(
         arm=table.schema.metadata[b"arm"].decode(),
         query_ids=tuple(table.column("query_id").to_pylist()),
-        vocabulary=tuple(used[at] for at in order),
+        vocabulary=vocabulary,
         offsets=lists.offsets.to_numpy().astype(np.int64),
-        docs=code[docs.indices.to_numpy()] if len(docs) else np.empty(0, dtype=np.int32),
+        docs=docs.indices.to_numpy(),
         score=_flat(table, "score"),
         raw_score=_flat(table, "raw_score"),
         status=np.array(

@@ -159,6 +159,12 @@ def numbers_for_ids(table: pa.Table) -> pa.Table:
     return table.set_column(0, "query_id", pa.array(range(len(table))))
 
 
+def documents_as_they_came(table: pa.Table) -> pa.Table:
+    turned = pa.DictionaryArray.from_arrays(pa.array([0, 1], pa.int32()), pa.array(["b", "a"]))
+    lists = pa.ListArray.from_arrays(table.column("docs").combine_chunks().offsets, turned)
+    return table.set_column(2, COLUMNS.field("docs"), lists)
+
+
 @pytest.mark.parametrize(
     ("change", "why"),
     [
@@ -166,6 +172,7 @@ def numbers_for_ids(table: pa.Table) -> pa.Table:
         (without_its_arm, "lacks the name of its arm"),
         (another_status, "unknown status .*green"),
         (no_query_id, "query_id is not given"),
+        (documents_as_they_came, "not in byte order"),
         (numbers_for_ids, "query_id is int64 instead of string"),
     ],
 )
