@@ -1,4 +1,4 @@
-"""Half-precision vectors in a memory-mapped file, searched exactly."""
+"""Half-precision vectors of documents in an AMVI file, searched exactly."""
 
 from __future__ import annotations
 
@@ -7,17 +7,21 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-import numkong
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.contract.mail.errors import IndexNotReady as NotReady
+from engines.vector import amvi
+from engines.vector.amvi import AmviIndex
+from engines.vector.scan import nearest
 from harness.core.errors import IndexNotReady
-from harness.core.files import replacing, write_text
+from harness.core.files import write_text
 
-VECTORS = "vectors.npy"
+VECTORS = "vectors.amvi"
+"""A document's message id is its position."""
 IDS = "ids.json"
-COSINE_DIGITS = 6
-"""Half precision holds no more, and processors differ below that; so equal here is a tie."""
+EMBEDDER = "named in the manifest"
+"""The index's manifest says who embedded, and is checked before the vectors are opened."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -34,41 +38,35 @@ class VectorStore:
         Ordered by (-cosine, document id). A document at a right angle or beyond has nothing in
         common with the query and is not shown.
         """
-        if not self.doc_ids:
-            return []
-        asked = query.astype(np.float16)[None, :]
-        cosine = np.asarray(numkong.cdist(asked, self.vectors, "dot"), dtype=np.float64)[0]
-        cosine = cosine.round(COSINE_DIGITS)
-        if len(cosine) > k:
-            edge = np.partition(cosine, len(cosine) - k)[len(cosine) - k]
-            rows = np.flatnonzero(cosine >= edge)
-        else:
-            rows = np.arange(len(cosine))
-        rows = rows[np.lexsort((rows, -cosine[rows]))][:k]
-        return [(self.doc_ids[row], float(cosine[row])) for row in rows if cosine[row] > 0]
+        rows, cosines = nearest(self.vectors, query, k)
+        best = zip(rows.tolist(), cosines.tolist(), strict=True)
+        return [(self.doc_ids[row], cosine) for row, cosine in best if cosine > 0]
 
 
 def write(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:
-    """Write vectors of documents that come in byte order of their ids."""
-    with replacing(folder / VECTORS) as beside, beside.open("wb") as file:
-        np.save(file, np.ascontiguousarray(vectors))
+    """Write vectors of documents that come in byte order of their ids.
+
+    Raises:
+        ValueError: there is not one finite half-precision vector for each document.
+    """
+    amvi.write(folder / VECTORS, EMBEDDER, np.arange(len(doc_ids)), vectors)
     write_text(folder / IDS, json.dumps(list(doc_ids)))
 
 
 def open_store(folder: Path, dimension: int) -> VectorStore:
-    """Map the file and check its shape.
+    """Check both files and map the vectors.
 
     Raises:
         IndexNotReady: a file is missing or not what ``write`` writes.
     """
     try:
         doc_ids = tuple(json.loads((folder / IDS).read_text(encoding="utf-8")))
-        vectors = np.load(folder / VECTORS, mmap_mode="r")
-    except (OSError, EOFError, ValueError, TypeError) as exc:
+        index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
+    except (OSError, ValueError, TypeError, NotReady) as exc:
         raise IndexNotReady(f"{folder}: {exc}. Run: harness index --force") from exc
-    if vectors.dtype != np.float16 or vectors.shape != (len(doc_ids), dimension):
+    if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(
-            f"{folder / VECTORS}: holds {vectors.dtype} of shape {vectors.shape} for"
+            f"{folder / VECTORS}: holds {len(index.message_ids)} vectors for"
             f" {len(doc_ids)} documents. Run: harness index --force"
         )
-    return VectorStore(doc_ids, vectors)
+    return VectorStore(doc_ids, index.vectors)

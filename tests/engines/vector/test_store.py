@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from engines.vector.embedder import unit
-from engines.vector.store import COSINE_DIGITS, IDS, VECTORS, VectorStore, open_store, write
+from engines.vector.scan import COSINE_DIGITS
+from engines.vector.store import IDS, VECTORS, VectorStore, open_store, write
 from harness.core.errors import IndexNotReady
 
 AXES = np.eye(3, 4, dtype=np.float16)
@@ -42,7 +43,8 @@ def test_ties_go_by_id_at_every_cut(k: int) -> None:
 
 def test_cosines_that_differ_below_half_precision_are_a_tie() -> None:
     vectors = np.array([[1, 0], [1, 0.0002]], dtype=np.float16)
-    (_, first), (_, second) = ask(vectors, [1, 0], 2)
+    (one, first), (other, second) = ask(vectors, [1, 0.001], 2)
+    assert (one, other) == ("d00", "d01")
     assert first == second == round(first, COSINE_DIGITS)
 
 
@@ -89,7 +91,7 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_half_precision_is_half_the_bytes(tmp_path: Path) -> None:
     write(tmp_path, [f"d{at}" for at in range(100)], np.ones((100, 384), dtype=np.float16))
-    assert (tmp_path / VECTORS).stat().st_size == 128 + 100 * 384 * 2
+    assert (tmp_path / VECTORS).stat().st_size == 1_248 + 100 * 384 * 2
 
 
 def test_the_same_vectors_give_the_same_bytes(tmp_path: Path) -> None:
@@ -119,15 +121,26 @@ def test_a_damaged_file_is_not_ready(tmp_path: Path, file: str, damage: str) -> 
     [
         np.eye(3, 4, dtype=np.float32),
         np.eye(4, dtype=np.float16),
-        np.eye(3, dtype=np.float16),
+        np.eye(2, 4, dtype=np.float16),
         np.ones(3, dtype=np.float16),
+        np.full((3, 4), np.nan, dtype=np.float16),
     ],
 )
-def test_vectors_of_another_shape_or_kind_are_not_ready(
+def test_vectors_that_are_not_one_for_each_document_are_not_written(
     tmp_path: Path, vectors: NDArray[np.float16]
 ) -> None:
-    write(tmp_path, ["a", "b", "c"], vectors)
-    with pytest.raises(IndexNotReady, match="3 documents"):
+    with pytest.raises(ValueError, match=r"vector|half"):
+        write(tmp_path, ["a", "b", "c"], vectors)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_vectors_of_another_dimension_or_number_are_not_ready(tmp_path: Path) -> None:
+    write(tmp_path, ["a", "b", "c"], AXES)
+    with pytest.raises(IndexNotReady, match=r"dimension 4.*harness index"):
+        open_store(tmp_path, 3)
+    write(tmp_path / "two", ["a", "b"], AXES[:2])
+    (tmp_path / "two" / VECTORS).replace(tmp_path / VECTORS)
+    with pytest.raises(IndexNotReady, match="2 vectors for 3 documents"):
         open_store(tmp_path, 4)
 
 

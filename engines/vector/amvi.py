@@ -1,0 +1,248 @@
+"""AMVI, the file of message vectors (ADR-003, D6; decision 14 of the agent mail stack).
+
+Little-endian, one vector a message, messages by ascending id:
+
+* 24 bytes: ``AMVI``, version u16, dimension u32, count u64, length of the embedder id u16, and
+  the CRC-32 of everything that follows;
+* the embedder id in UTF-8, then zeros up to a multiple of 8;
+* count records of 12 bytes: message id i64, ordinal of its vector u32; zeros up to 32;
+* count x dimension halves (F16).
+"""
+
+from __future__ import annotations
+
+import os
+import struct
+import zlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.vector.scan import Half, Rows, nearest
+from harness.core.files import replacing
+
+MAGIC, VERSION = b"AMVI", 1
+HEADER = struct.Struct("<4sHIQHI")
+RECORD = np.dtype([("message_id", "<i8"), ("vec_offset", "<u4")])
+RECORDS_ALIGNED, SLAB_ALIGNED = 8, 32
+CHUNK_BYTES = 1 << 20
+CHUNK_ROWS = 1 << 12
+
+Ids = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """Where the parts of a file begin, in bytes."""
+
+    embedder_bytes: int
+    dimension: int
+    count: int
+
+    @property
+    def records(self) -> int:
+        """After the embedder id."""
+        return _aligned(HEADER.size + self.embedder_bytes, RECORDS_ALIGNED)
+
+    @property
+    def slab(self) -> int:
+        """After the records."""
+        return _aligned(self.records + self.count * RECORD.itemsize, SLAB_ALIGNED)
+
+    @property
+    def size(self) -> int:
+        """Of the whole file."""
+        return self.slab + self.count * self.dimension * 2
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class AmviIndex:
+    """An open file; its vectors stay mapped, also when the file is replaced."""
+
+    embedder_id: str
+    message_ids: Ids
+    """Shape (messages,), strictly ascending."""
+    vectors: Half
+    """Shape (messages, dimension), mapped from the file."""
+
+    @classmethod
+    def open(cls, path: Path, embedder_id: str, dimension: int) -> AmviIndex:
+        """Read and check the whole file once, then map its vectors.
+
+        Raises:
+            IndexNotReady: it is missing, damaged, or of another embedder or dimension.
+        """
+        try:
+            with path.open("rb") as file:
+                return _read(file, embedder_id, dimension)
+        except (OSError, ValueError) as exc:
+            raise IndexNotReady(f"{path}: {exc}. Build the vector index anew") from exc
+
+    def search(
+        self, query: NDArray[np.float32], k: int, allowed: Ids | None = None, threads: int = 1
+    ) -> list[tuple[int, float]]:
+        """Find the ``k`` messages of highest cosine: (message id, cosine), best first.
+
+        ``query`` has the shape (dimension,) and, like the vectors, length 1. Equal cosines, after
+        rounding to ``engines.vector.scan.COSINE_DIGITS``, are ordered by id. Only messages of
+        ``allowed``, ascending, compete; ids that are not in the index are ignored.
+
+        Raises:
+            EngineError: the query is of another dimension or not finite, ``allowed`` does not
+                ascend, ``k`` is below 1, or a stored vector is not finite.
+        """
+        try:
+            rows = None if allowed is None else self._rows(allowed)
+            top = nearest(self.vectors, query, k, rows, threads)
+        except ValueError as exc:
+            raise EngineError(f"vectors of {self.embedder_id}: {exc}") from exc
+        found = self.message_ids[top.positions].tolist()
+        return list(zip(found, top.scores.tolist(), strict=True))
+
+    def _rows(self, message_ids: Ids) -> Rows:
+        rows = np.searchsorted(self.message_ids, message_ids)
+        inside = rows < len(self.message_ids)
+        inside[inside] = self.message_ids[rows[inside]] == message_ids[inside]
+        return rows[inside]
+
+
+def write(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
+    """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension).
+
+    Messages may come in any order. An older file is replaced when the new one is whole.
+
+    Raises:
+        ValueError: ids and vectors do not fit together, an id comes twice, or a vector is not
+            half precision or not finite.
+    """
+    order = _order(message_ids, vectors)
+    chunks = (vectors[rows] for rows in _pieces(order))
+    _write(path, embedder_id, message_ids[order], vectors.shape[1], chunks)
+
+
+def updated(
+    index: AmviIndex, path: Path, message_ids: Ids, vectors: Half, deleted: Iterable[int]
+) -> None:
+    """Write ``index`` with some messages put in or replaced and some left out.
+
+    Nothing is embedded anew. ``path`` may be the file that ``index`` was opened from. Deleting
+    what is not there changes nothing.
+
+    Raises:
+        ValueError: as ``write``; or the dimension differs, or a message is put in and deleted.
+    """
+    _order(message_ids, vectors)
+    dimension = index.vectors.shape[1]
+    if vectors.shape[1] != dimension:
+        raise ValueError(f"{vectors.shape[1]} dimensions to put in, the index has {dimension}")
+    out = np.fromiter(deleted, dtype=np.int64)
+    if np.isin(message_ids, out).any():
+        raise ValueError("a message is both put in and deleted; say which came last")
+    kept = np.flatnonzero(~np.isin(index.message_ids, np.concatenate([message_ids, out])))
+    both = np.concatenate([index.message_ids[kept], message_ids])
+    order = np.argsort(both)
+
+    def chunk(rows: Rows) -> Half:
+        old = rows < len(kept)
+        found = np.empty((len(rows), dimension), dtype=np.float16)
+        found[old] = index.vectors[kept[rows[old]]]
+        found[~old] = vectors[rows[~old] - len(kept)]
+        return found
+
+    _write(path, index.embedder_id, both[order], dimension, map(chunk, _pieces(order)))
+
+
+def _order(message_ids: Ids, vectors: Half) -> Rows:
+    """Order messages by id; refuses what cannot be written."""
+    if vectors.ndim != 2 or vectors.dtype != np.float16 or not vectors.shape[1]:  # noqa: PLR2004  rows and columns
+        raise ValueError(f"{vectors.dtype} of shape {vectors.shape} is no rows of half precision")
+    if message_ids.shape != (len(vectors),) or message_ids.dtype != np.int64:
+        raise ValueError(f"{len(vectors)} vectors need as many int64 ids, not {message_ids!r}")
+    order = np.argsort(message_ids)
+    in_order = message_ids[order]
+    if len(twice := in_order[1:][in_order[1:] == in_order[:-1]]):
+        raise ValueError(f"message {twice[0]} comes twice")
+    return order
+
+
+def _pieces(order: Rows) -> Iterator[Rows]:
+    for low in range(0, len(order), CHUNK_ROWS):
+        yield order[low : low + CHUNK_ROWS]
+
+
+def _write(
+    path: Path, embedder_id: str, message_ids: Ids, dimension: int, chunks: Iterable[Half]
+) -> None:
+    """Write ascending ids and their vectors beside ``path``, then rename."""
+    embedder = embedder_id.encode()
+    layout = Layout(len(embedder), dimension, len(message_ids))
+    records = np.empty(len(message_ids), dtype=RECORD)
+    records["message_id"], records["vec_offset"] = message_ids, np.arange(len(message_ids))
+    front = embedder.ljust(layout.records - HEADER.size, b"\0") + records.tobytes()
+    crc = 0
+    with replacing(path) as beside, beside.open("wb") as file:
+        file.seek(HEADER.size)
+        for part in chain([front.ljust(layout.slab - HEADER.size, b"\0")], map(_halves, chunks)):
+            file.write(part)
+            crc = zlib.crc32(part, crc)
+        file.seek(0)
+        file.write(HEADER.pack(MAGIC, VERSION, dimension, len(message_ids), len(embedder), crc))
+
+
+def _halves(vectors: Half) -> bytes:
+    if not np.isfinite(vectors).all():
+        raise ValueError("a vector is not finite")
+    return vectors.astype("<f2").tobytes()
+
+
+def _read(file: BinaryIO, embedder_id: str, dimension: int) -> AmviIndex:
+    """Check everything that a file says; any doubt is a ValueError."""
+    header = file.read(HEADER.size)
+    size = os.fstat(file.fileno()).st_size
+    if len(header) < HEADER.size or header[:4] != MAGIC:
+        raise ValueError("this is no AMVI file")
+    _, version, columns, count, embedder_bytes, crc = HEADER.unpack(header)
+    layout = Layout(embedder_bytes, columns, count)
+    if version != VERSION:
+        raise ValueError(f"its format is of version {version}, this program reads {VERSION}")
+    if columns != dimension:
+        raise ValueError(f"its vectors have the dimension {columns}, the embedder's {dimension}")
+    if size != layout.size:
+        raise ValueError(f"it has {size} bytes, its header says {layout.size}")
+    if (found := _crc(file)) != crc:
+        raise ValueError(f"its CRC-32 is {found:08x}, its header says {crc:08x}")
+    file.seek(HEADER.size)
+    if (made_by := file.read(embedder_bytes).decode()) != embedder_id:
+        raise ValueError(f"its embedder is {made_by!r}, asked is {embedder_id!r}")
+    file.seek(layout.records)
+    records = np.frombuffer(file.read(count * RECORD.itemsize), dtype=RECORD)
+    message_ids = records["message_id"].astype(np.int64)
+    ascend = (message_ids[1:] > message_ids[:-1]).all()
+    if not ascend or (records["vec_offset"] != np.arange(count)).any():
+        raise ValueError("its records are not in order")
+    return AmviIndex(embedder_id, message_ids, _slab(file, layout))
+
+
+def _crc(file: BinaryIO) -> int:
+    """Digest from here to the end, without holding it."""
+    crc = 0
+    while chunk := file.read(CHUNK_BYTES):
+        crc = zlib.crc32(chunk, crc)
+    return crc
+
+
+def _slab(file: BinaryIO, layout: Layout) -> Half:
+    shape = (layout.count, layout.dimension)
+    if not layout.count:
+        return np.zeros(shape, dtype=np.float16)
+    return np.memmap(file, dtype="<f2", mode="r", offset=layout.slab, shape=shape)
+
+
+def _aligned(at: int, to: int) -> int:
+    return -(-at // to) * to

@@ -1,0 +1,95 @@
+"""Exact search over half-precision vectors that lie one after another in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+
+import numkong
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.vector.topk import Top, best, merged
+
+COSINE_DIGITS = 6
+"""Half precision holds no more, and processors differ below that; so equal here is a tie."""
+SCAN_ROWS = 1 << 18
+"""Rows scored at a time, 8 bytes each."""
+GATHER_ROWS = 1 << 12
+"""Allowed rows taken at a time."""
+DENSE = 0.2
+"""Reading every row of a range is quicker than copying this share of them, or more."""
+THREAD_ROWS = 1 << 14
+"""A thread of its own is not worth less."""
+
+Half = NDArray[np.float16]
+Rows = NDArray[np.int64]
+
+
+def nearest(
+    vectors: Half, query: NDArray[np.float32], k: int, rows: Rows | None = None, threads: int = 1
+) -> Top:
+    """Find the ``k`` rows of highest dot product with ``query``; equal ones by row.
+
+    ``vectors`` has the shape (rows, dimension), ``query`` (dimension,). Only ``rows``, ascending,
+    may be found; None allows all. ``threads`` share the rows and never change the answer.
+
+    Raises:
+        ValueError: the query has another dimension or is not finite in half precision, ``rows``
+            do not ascend, ``k`` is below 1, or a stored vector is not finite.
+    """
+    plain = np.asarray(vectors)
+    asked = _half(query, plain.shape[1])
+    if rows is not None and not (rows[1:] > rows[:-1]).all():
+        raise ValueError("the rows to search do not ascend")
+    count = len(plain) if rows is None else len(rows)
+    edges = np.linspace(0, count, max(1, min(threads, count // THREAD_ROWS)) + 1).astype(int)
+
+    def share(low: int, high: int) -> Top:
+        if rows is None:
+            parts = _all(plain[low:high], asked)
+        else:
+            parts = _some(plain, asked, rows[low:high])
+        top = best(parts, k, COSINE_DIGITS)
+        return Top(top.positions + low, top.scores)
+
+    shares = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    if len(shares) == 1:
+        top = share(0, count)
+    else:
+        with ThreadPoolExecutor(len(shares)) as pool:
+            top = merged(pool.map(share, *zip(*shares, strict=True)), k)
+    return top if rows is None else Top(rows[top.positions], top.scores)
+
+
+def _half(query: NDArray[np.float32], dimension: int) -> Half:
+    """Bring the query to what the kernel takes: one row in half precision."""
+    if query.shape != (dimension,):
+        raise ValueError(f"the query's shape is {query.shape}, the vectors' dimension {dimension}")
+    with np.errstate(over="ignore"):
+        asked = query.astype(np.float16)
+    if not np.isfinite(asked).all():
+        raise ValueError("the query's vector is not finite in half precision")
+    return asked[None, :]
+
+
+def _dots(vectors: Half, asked: Half) -> NDArray[np.float64]:
+    """Multiply halves, add in single precision; shape (rows,). The GIL is free meanwhile."""
+    found: NDArray[np.float64] = np.asarray(numkong.cdist(asked, vectors, "dot"))[0]
+    return found
+
+
+def _all(vectors: Half, asked: Half) -> Iterator[NDArray[np.float64]]:
+    for low in range(0, len(vectors), SCAN_ROWS):
+        yield _dots(vectors[low : low + SCAN_ROWS], asked)
+
+
+def _some(vectors: Half, asked: Half, rows: Rows) -> Iterator[NDArray[np.float64]]:
+    """Score the allowed rows: read over the others where they are few, else copy."""
+    for low in range(0, len(rows), GATHER_ROWS):
+        wanted = rows[low : low + GATHER_ROWS]
+        first, end = int(wanted[0]), int(wanted[-1]) + 1
+        if len(wanted) >= DENSE * (end - first):
+            yield _dots(vectors[first:end], asked)[wanted - first]
+        else:
+            yield _dots(vectors[wanted], asked)
