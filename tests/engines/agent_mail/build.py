@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from random import Random
 from typing import TypeVar
 
 from engines.contract.mail.lifecycle import Message
 from engines.contract.mail.query import Direction, Filters, Importance, TimeRange
+from engines.stacks.agent_mail.letters import Kind
+from engines.stacks.agent_mail.store import MessageStore, create
 
 PROJECTS: Mapping[int, str] = {1: "harbour", 2: "orchard", 3: "quarry", 7: "lighthouse"}
 PRODUCTS: Mapping[int, frozenset[int]] = {
@@ -94,6 +98,23 @@ def one(  # a message in which only what a test is about is named
         ack_required,
         created_ts,
     )
+
+
+@contextmanager
+def stored(path: Path, messages: Iterable[Message]) -> Iterator[MessageStore]:
+    """Make a store of ``messages`` with the projects and products above, open for writing."""
+    with create(path) as store:
+        for project_id, slug in PROJECTS.items():
+            store.add_project(project_id, slug)
+        for product_id, projects in PRODUCTS.items():
+            store.add_product(product_id, f"product-{product_id}", projects)
+        store.insert_all((message, kinds(message)) for message in messages)
+        yield store
+
+
+def kinds(message: Message) -> Mapping[str, Kind]:
+    """Address a message to its first recipient, cc the second, bcc the third."""
+    return dict(zip(message.recipients, Kind, strict=False))
 
 
 def some_mail(seed: int, count: int) -> Mail:

@@ -1,0 +1,81 @@
+"""Search without an index: LIKE over the message table, the end of every chain.
+
+It needs no FTS5, so a question is still answered once that is removed (decision 13). LIKE compares
+ASCII letters without case, all others with it.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engines.contract.mail.lifecycle import Candidate, Found
+from engines.contract.mail.query import Filters, RankingMode
+from engines.stacks.agent_mail.filters_sql import MOST, where
+from engines.stacks.agent_mail.sanitize import extract_like_terms
+from engines.stacks.agent_mail.store import MessageStore, Param, search_error
+
+BY_TIME = "m.created_ts DESC, m.id"
+_CONTAINS = r"(m.subject LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')"
+
+
+@dataclass(frozen=True, slots=True)
+class LikeEngine:
+    """Messages that contain every term, oldest id first; nothing is scored (decision 4)."""
+
+    store: MessageStore
+
+    @property
+    def name(self) -> str:
+        return "like"
+
+    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+        return contained(self.store, extract_like_terms(text), filters, ranking, depth)
+
+
+def contained(
+    store: MessageStore,
+    terms: Sequence[str],
+    filters: Filters,
+    ranking: RankingMode,
+    depth: int,
+) -> Found:
+    """List messages whose subject or body contains each term; without terms, all that pass.
+
+    Raises:
+        IndexNotReady: the message table is missing or broken.
+        EngineError: SQLite failed.
+    """
+    passing = where(filters)
+    sql = (
+        "SELECT m.id FROM messages AS m WHERE "  # noqa: S608  our own text, values are bound
+        + " AND ".join([*[_CONTAINS] * len(terms), passing.sql])
+        + f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
+    )
+    patterns = (pattern(term) for term in terms)
+    params: list[Param] = [half for both in patterns for half in (both, both)]
+    wanted = within(depth)
+    try:
+        rows = store.ask(sql, (*params, *passing.params, wanted + 1))
+    except sqlite3.Error as exc:
+        raise search_error(exc, "message table") from exc
+    return Found(
+        tuple(Candidate(row[0], 0.0) for row in rows[:wanted]),
+        exhausted=len(rows) <= wanted,
+        method="like" if terms else "filter_only",
+        normalized_query=None if terms else "",
+        sql=sql,
+        used_like_fallback=bool(terms),
+    )
+
+
+def pattern(term: str) -> str:
+    """Write a term for LIKE, anywhere in a text; its own signs mean themselves."""
+    escaped = term.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+    return f"%{escaped}%"
+
+
+def within(depth: int) -> int:
+    """Hold a depth within what SQLite counts; it takes a negative LIMIT for none."""
+    return max(0, min(depth, MOST - 1))
