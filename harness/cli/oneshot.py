@@ -25,13 +25,19 @@ def register(app: typer.Typer) -> None:
 
 def run(
     dataset: Annotated[str, typer.Option(help="A data set's name, or a folder in BEIR layout.")],
-    arms: Annotated[str, typer.Option(help="Names or paths to TOML files, with commas between.")],
     to: Annotated[Path, typer.Option("--out", help="Folder for everything that comes out.")],
     control: Annotated[
         str, typer.Option(help="The arm that serves today; every other one is judged against it.")
     ] = "",
     split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
     *,
+    arms: Annotated[
+        str, typer.Option(help="Names or paths to TOML files, with commas between.")
+    ] = "",
+    trec_run: Annotated[
+        list[str] | None,
+        typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
+    ] = None,
     policy: Annotated[
         Path | None, typer.Option(help="Gates to judge by: one step. [policy/pairwise.toml]")
     ] = None,
@@ -58,10 +64,11 @@ def run(
 
     project = Project.here()
     work = to / "work"
-    layout = Layout(work / "build", work / "perf", work / "cache")
+    layout = Layout(work / Path(dataset).resolve().name, work / "perf", work / "cache")
     licence, source = _data(project, dataset, split, layout)
     wanted = Wanted(
         arms=tuple(name.strip() for name in arms.split(",") if name.strip()),
+        runs=_named(trec_run or []),
         control=control,
         policy_file=policy or project.root / "policy" / "pairwise.toml",
         timed=timed,
@@ -82,6 +89,19 @@ def run(
         show(Path(dataset).name, decisions)
     out.print(f"\nThe page: {to / 'index.html'}")
     raise typer.Exit(code_of(decisions) if exit_code and decisions else 0)
+
+
+def _named(runs: list[str]) -> dict[str, Path]:
+    """Take ``NAME=FILE`` apart."""
+    from harness.core.errors import HarnessError
+
+    found: dict[str, Path] = {}
+    for given in runs:
+        name, _, file = given.partition("=")
+        if not (name and file) or name in found:
+            raise HarnessError(f"--trec-run {given}: give NAME=FILE, each name once")
+        found[name] = Path(file)
+    return found
 
 
 def _data(project: Project, dataset: str, split: str, layout: Layout) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -20,6 +20,7 @@ from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.compare import compare
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
+from harness.stages.imported_run import import_run
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.params import Params
@@ -37,6 +38,8 @@ class Wanted:
 
     arms: tuple[str, ...]
     """Names, or paths to TOML files."""
+    runs: Mapping[str, Path]
+    """TREC runs of other engines, by the name of the arm that they stand for."""
     control: str
     """Name of an arm among them; empty where nothing is to be decided."""
     policy_file: Path
@@ -64,11 +67,12 @@ def oneshot(
         UnknownName: the control is not among the arms.
         HarnessError: no arm is named, or two have one name.
     """
-    names = tuple(registry.load(arm, cache).name for arm in wanted.arms)
+    replayed = tuple(registry.load(arm, cache).name for arm in wanted.arms)
+    names = (*replayed, *wanted.runs)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not names:
         problem = f"two arms are named {twice[0]}" if twice else "no arm is named"
-        raise HarnessError(f"{problem}; give --arms names that differ, with commas between")
+        raise HarnessError(f"{problem}; give --arms and --trec-run names that differ")
     if wanted.control and wanted.control not in names:
         raise UnknownName("arm to be the control", wanted.control, names)
     template = load_policy(wanted.policy_file)
@@ -82,6 +86,9 @@ def oneshot(
         index(layout, arm, cache)
         tell(f"replaying {arm}")
         replay(layout, arm, cache, params.replay, keep_parts=True)
+    for name, file in wanted.runs.items():
+        tell(f"taking in {name}")
+        import_run(layout, name, file)
     tell("scoring and comparing")
     score(layout, names, params.score)
     compare(layout, list(pairs.values()), params.compare, params.score)

@@ -11,7 +11,7 @@ import pytest
 from engines.contract import arms
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
-from harness.core.gate import Outcome, StepDecision
+from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
 from harness.corpus.runs import read_run
 from harness.stages.importing import load_folder
@@ -30,6 +30,7 @@ class Shot:
         self.layout = Layout(work / "build", work / "perf", work / "cache")
         self.wanted = Wanted(
             arms=("fts5", "tantivy", "hash-hybrid"),
+            runs={},
             control="fts5",
             policy_file=project.root / "policy" / "pairwise.toml",
             timed=False,
@@ -151,3 +152,15 @@ def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
     two.write_text(text + text[text.index("[[step]]") :].replace('"tantivy"', '"other"'))
     with pytest.raises(EvidenceError, match="has 2 steps; to compare with one control"):
         shot.fire(policy_file=two)
+
+
+def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Path) -> None:
+    shot.fire(arms=("fts5",), control="")
+    exported = tmp_path / "other.trec"
+    exported.write_bytes((shot.out / "runs" / "fts5.trec").read_bytes())
+    (found,) = shot.fire(arms=("tantivy",), runs={"old": exported}, control="old")
+    assert (found.control, found.candidate) == ("old", "tantivy")
+    identity = next(one for one in found.findings if one.rule == "identity")
+    assert identity.verdict is Verdict.PASS
+    scores = json.loads((shot.out / "scores.json").read_text(encoding="utf-8"))
+    assert set(scores) == {"old", "tantivy"}

@@ -1,0 +1,59 @@
+"""A TREC run of somebody's engine, taken in as an arm that was replayed elsewhere."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.engine import Manifest
+from harness.core.errors import DatasetError
+from harness.core.files import write_json
+from harness.core.run import Row, Run, Status
+from harness.corpus import trec
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import write_run
+from harness.stages.layout import Layout
+from harness.stages.proof import note_run
+
+EXAMPLES = 3
+
+
+def import_run(layout: Layout, arm: str, file: Path) -> Run:
+    """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
+
+    Queries that the file has and the data has not are left out. A query without a line is
+    NOT_ASKED: it scores 0 and is counted. There is nobody to ask again, so the second run is the
+    first, and such an arm cannot race.
+
+    Raises:
+        BadFile: the file is malformed or empty.
+        DatasetError: it shows documents that the corpus does not have.
+    """
+    data = Prepared.open(layout.data)
+    asked = [query.query_id for query in data.queries()]
+    manifest = Manifest(
+        engine="imported run",
+        version=f"sha256 {digest.of_file(file)}",
+        documents=data.manifest.documents,
+        corpus_sha256=data.manifest.corpus_sha256,
+        settings_sha256=digest.of_json({}),
+    )
+    read = trec.read_run(file, arm, asked)
+    strange = sorted(set(read.vocabulary) - {document.doc_id for document in data.documents()})
+    if strange:
+        raise DatasetError(
+            f"{file}: shows {len(strange)} documents that {data.manifest.name} does not have"
+            f" (for example {', '.join(strange[:EXAMPLES])}); give a run over this corpus"
+        )
+    known = frozenset(asked)
+    run = Run.of(arm, (_signed(row, manifest) for row in read.rows() if row.query_id in known))
+    write_run(run, layout.run(arm))
+    write_run(run, layout.again(arm))
+    write_json(layout.manifest(arm), asdict(manifest))
+    note_run(layout, arm)
+    return run
+
+
+def _signed(row: Row, manifest: Manifest) -> Row:
+    return row._replace(served_by=manifest.fingerprint) if row.status is Status.ANSWERED else row
