@@ -67,8 +67,9 @@ def test_alone_it_says_what_there_is(
 
 
 @pytest.mark.usefixtures("project")
-def test_the_environment_is_made_once(made: list[str]) -> None:
+def test_the_environment_is_made_once(made: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
     run.prepare()
+    monkeypatch.delattr(run, "alone")  # the second time nobody waits for anybody
     run.prepare()
     assert made == ["create", "install"]
 

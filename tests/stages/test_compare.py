@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from harness.corpus.runs import read_run, write_run
 from harness.corpus.score_table import read_scores
 from harness.stages.compare import check_compared, compare, read_agreement
 from harness.stages.means import read_means
+from harness.stages.proof import note_run
 from tests.toy import CANDIDATE, CONTROL, NOTHING, Toy
 
 PAIR = (CONTROL, CANDIDATE)
@@ -24,6 +26,19 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
     assert len(classes) == 41
     assert classes[NOTHING] == "both_empty"
     assert set(found[CONTROL, CONTROL].classes) == {"exact", "both_empty"}
+
+
+def test_an_unsteady_control_shows_in_the_noise_alone(project: Toy) -> None:
+    before = read_agreement(project.layout)[PAIR].scores["Jaccard@10"].mean
+    write_run(
+        replace(read_run(project.layout.run("hash-hybrid")), arm=CONTROL),
+        project.layout.again(CONTROL),
+    )
+    note_run(project.layout, CONTROL)
+    project.judge_again()
+    found = read_agreement(project.layout)
+    assert found[PAIR].scores["Jaccard@10"].mean == before
+    assert "exact" not in set(found[CONTROL, CONTROL].classes)
 
 
 def test_jaccard_is_over_the_union(measured: Toy) -> None:
