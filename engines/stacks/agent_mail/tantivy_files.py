@@ -1,0 +1,79 @@
+"""Whether the files of a Tantivy index are whole: opening one reads little of them.
+
+Tantivy ends each file with its CRC-32, and checks none when it opens an index; a garbled file
+would make it panic, or answer wrongly, at some later question.
+"""
+
+from __future__ import annotations
+
+import json
+import struct
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+META = "meta.json"
+SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
+"""Every segment has one of each."""
+CHUNK_BYTES = 1 << 20
+_TAIL = struct.Struct("<II")
+_MAGIC = 1337
+
+
+class Seen(NamedTuple):
+    """A file as it was when it was checked."""
+
+    name: str
+    size: int
+    changed_ns: int
+
+
+def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
+    """Check the files of the last commit in the folder ``index``; ``known`` ones are not re-read.
+
+    Raises:
+        ValueError: one is cut short or altered, or ``meta.json`` cannot be read.
+        OSError: one is missing or unreadable.
+    """
+    found: set[Seen] = set()
+    for name in _names(index):
+        path = index / name
+        status = path.stat()
+        seen = Seen(name, status.st_size, status.st_mtime_ns)
+        if seen not in known:
+            _check_one(path)
+        found.add(seen)
+    return frozenset(found)
+
+
+def _names(index: Path) -> Iterator[str]:
+    meta = json.loads((index / META).read_text(encoding="utf-8"))
+    try:
+        for segment in meta["segments"]:
+            stem = segment["segment_id"].replace("-", "")
+            yield from (f"{stem}.{suffix}" for suffix in SUFFIXES)
+            if segment["deletes"] is not None:
+                yield f"{stem}.{segment['deletes']['opstamp']}.del"
+    except (KeyError, TypeError, AttributeError) as exc:
+        raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+
+
+def _check_one(path: Path) -> None:
+    """Compare a file's bytes with the CRC-32 in its footer: JSON, its length, a magic number."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - _TAIL.size))
+        tail = file.read()
+        length, magic = _TAIL.unpack(tail) if len(tail) == _TAIL.size else (size, 0)
+        body = size - _TAIL.size - length
+        if magic != _MAGIC or body < 0:
+            raise ValueError(f"{path}: cut short")
+        file.seek(body)
+        wanted = json.loads(file.read(length))["crc"]
+        file.seek(0)
+        crc = 0
+        while left := body - file.tell():
+            crc = zlib.crc32(file.read(min(CHUNK_BYTES, left)), crc)
+    if crc != wanted:
+        raise ValueError(f"{path}: its bytes were altered")

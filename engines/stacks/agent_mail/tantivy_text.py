@@ -1,0 +1,72 @@
+"""What a person typed, as a Tantivy query over subject, body and identifiers.
+
+Words are taken apart by ``engines.lexical.typed``, for which every text is a question, and
+compiled without Tantivy's parser: ``x*`` would silently become the word ``x`` there, and a bare
+hyphen an error. So there is no syntax error to fall back from (decision 3 of the agent mail
+stack: the text as a phrase, then OR of its words); several words mean OR from the start. The words
+of a clause are split once more, by the analyzer of the index, whose letters are not Python's: it
+keeps the marks of Devanagari or Thai within a word.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tantivy
+
+from engines.lexical.identifiers import identifiers
+from engines.lexical.typed import Clause, Occur, clauses
+
+OCCURS = {
+    Occur.SHOULD: tantivy.Occur.Should,
+    Occur.MUST: tantivy.Occur.Must,
+    Occur.NOT: tantivy.Occur.MustNot,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How much a match in the subject, or of a whole joined token, counts; the body counts 1."""
+
+    subject: float = 2.0
+    identifier: float = 4.0
+
+
+@dataclass(frozen=True, slots=True)
+class Compiler:
+    """Makes queries for one schema."""
+
+    schema: tantivy.Schema
+    analyzer: tantivy.TextAnalyzer
+    weights: Weights
+
+    def query(self, text: str) -> tantivy.Query | None:
+        """Compile ``text``; None where it has no word that could be in a message."""
+        compiled = [
+            (clause.occur, query)
+            for clause in clauses(text)
+            if (query := self._clause(clause)) is not None
+        ]
+        if all(occur is Occur.NOT for occur, _ in compiled):
+            return None
+        return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
+
+    def _clause(self, clause: Clause) -> tantivy.Query | None:
+        """Ask for a word or phrase in subject or body, or for a joined token whole."""
+        terms = [(t.position, t.text) for t in self.analyzer.pre_tokenize(clause.text).tokens]
+        if not terms:
+            return None
+        subject = tantivy.Query.boost_query(self._match("subject", terms), self.weights.subject)
+        found = [subject, self._match("body", terms)]
+        if not clause.quoted:
+            found += map(self._whole, dict.fromkeys(identifiers(clause.text)))
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
+
+    def _match(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
+        if len(terms) == 1:
+            return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
+        return tantivy.Query.phrase_query(self.schema, field, list(terms))
+
+    def _whole(self, identifier: str) -> tantivy.Query:
+        term = tantivy.Query.term_query(self.schema, "identifiers", identifier, "freq")
+        return tantivy.Query.boost_query(term, self.weights.identifier)
