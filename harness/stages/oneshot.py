@@ -12,6 +12,7 @@ from engines.contract import arms as registry
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.gate import StepDecision
 from harness.corpus import trec
+from harness.corpus.prepared import QUERIES
 from harness.corpus.runs import read_run
 from harness.policy.load import load_policy
 from harness.policy.pairwise import for_candidates
@@ -28,7 +29,15 @@ from harness.stages.race import race
 from harness.stages.replay import replay
 from harness.stages.score import score
 
-RESULTS = ("index.html", "report.md", "decision.json", "junit.xml", "scores.json")
+RESULTS = (
+    "index.html",
+    "report.md",
+    "decision.json",
+    "junit.xml",
+    "scores.json",
+    "per_query.parquet",
+    QUERIES,
+)
 """Gone from the moment a new run starts: an old decision never stands for a new failure."""
 
 
@@ -125,6 +134,8 @@ def oneshot(
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
     """Put the means and the runs where a person or another tool looks for them."""
     shutil.copyfile(layout.scores, out / "scores.json")
+    shutil.copyfile(layout.per_query, out / "per_query.parquet")
+    shutil.copyfile(layout.data / QUERIES, out / QUERIES)
     for name in names:
         run = read_run(layout.run(name))
         (out / "runs").mkdir(exist_ok=True)
