@@ -52,7 +52,8 @@ def run(
 
     Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
     OUT/report.md, every value by query in OUT/per_query.parquet, the runs as Parquet and TREC files
-    in OUT/runs, and, where a control is named, OUT/decision.json and OUT/junit.xml. A killed run goes on where it was.
+    in OUT/runs, and, where a control is named, OUT/decision.json and OUT/junit.xml. A killed run
+    goes on where it was.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
     """
