@@ -57,7 +57,7 @@ class TantivyMailEngine:
     root: Path
     source: DocumentSource
     emit: Emit
-    weights: Weights = field(default_factory=Weights)
+    weights: Weights
     written: Written = field(default_factory=Written)
     _opened: Opened | None = field(default=None, init=False)
     _writes: Lock = field(default_factory=Lock, init=False)

@@ -10,6 +10,7 @@ keeps the marks of Devanagari or Thai within a word.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 import tantivy
@@ -22,14 +23,16 @@ OCCURS = {
     Occur.MUST: tantivy.Occur.Must,
     Occur.NOT: tantivy.Occur.MustNot,
 }
+_BEGUN = re.compile(r"[^\W_]+\*")
 
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much a match in the subject, or of a whole joined token, counts; the body counts 1."""
+    """How much a match in each field counts."""
 
-    subject: float = 2.0
-    identifier: float = 4.0
+    subject: float
+    body: float
+    identifiers: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,14 +55,23 @@ class Compiler:
         return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
-        """Ask for a word or phrase in subject or body, or for a joined token whole."""
+        """Ask for a word or phrase in subject or body, or for a joined token whole.
+
+        A word with a star at its end is the beginning of a word.
+        """
         terms = [(t.position, t.text) for t in self.analyzer.pre_tokenize(clause.text).tokens]
         if not terms:
             return None
-        subject = tantivy.Query.boost_query(self._match("subject", terms), self.weights.subject)
-        found = [subject, self._match("body", terms)]
+        weights, begun = self.weights, not clause.quoted and _BEGUN.fullmatch(clause.text)
+        match = self._begun if begun else self._match
+        found = [
+            tantivy.Query.boost_query(match("subject", terms), weights.subject),
+            tantivy.Query.boost_query(match("body", terms), weights.body),
+        ]
         if not clause.quoted:
-            found += map(self._whole, dict.fromkeys(identifiers(clause.text)))
+            for token in dict.fromkeys(identifiers(clause.text)):
+                whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
+                found.append(tantivy.Query.boost_query(whole, weights.identifiers))
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
 
     def _match(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
@@ -67,6 +79,8 @@ class Compiler:
             return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
         return tantivy.Query.phrase_query(self.schema, field, list(terms))
 
-    def _whole(self, identifier: str) -> tantivy.Query:
-        term = tantivy.Query.term_query(self.schema, "identifiers", identifier, "freq")
-        return tantivy.Query.boost_query(term, self.weights.identifier)
+    def _begun(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
+        """Match any word that begins so, each for the same score whatever the word."""
+        return tantivy.Query.fuzzy_term_query(
+            self.schema, field, terms[-1][1], distance=0, prefix=True
+        )

@@ -16,6 +16,7 @@ from pydantic import Field, model_validator
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical.analysis import Language, analyzer
+from engines.lexical.tantivy_hits import best
 from engines.lexical.typed import Clause, Occur, clauses
 from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
@@ -28,8 +29,6 @@ IDS = "ids.json"
 POSITIONS = "pos"
 """Suffix of the one file of a segment that Tantivy opens without; no phrase would be found."""
 ANALYZER = "text_as_typed"
-SLACK = 2
-"""First guess at how many times ``k`` must be fetched until the score drops below the k-th."""
 
 
 class Settings(StackSettings):
@@ -141,20 +140,9 @@ class TantivySearcher:
         query = self._query(clauses(text))
         if query is None:
             return Answer((), self.manifest.fingerprint, "no word to search for")
-        return Answer(by_best(self._found(query, k), k), self.manifest.fingerprint)
-
-    def _found(self, query: tantivy.Query, k: int) -> Iterator[tuple[str, float]]:
-        """Give the best hits and all that tie with the k-th: segments break ties as they like."""
-        everything = max(1, len(self.doc_ids))
-        limit = min(SLACK * k, everything)
-        while True:
-            hits = self.searcher.search(query, limit, count=False).hits
-            if len(hits) < limit or limit == everything or hits[-1][0] < hits[k - 1][0]:
-                break
-            limit = min(4 * limit, everything)
-        at = self.searcher.fast_field_values("id", [address for _, address in hits])
-        for ordinal, (score, _) in zip(at, hits, strict=True):
-            yield self.doc_ids[int(ordinal or 0)], float(score)
+        hits = best(self.searcher, query, k, ids="id")
+        found = ((self.doc_ids[hit.document], hit.key) for hit in hits)
+        return Answer(by_best(found, k), self.manifest.fingerprint)
 
     def _query(self, wanted: tuple[Clause, ...]) -> tantivy.Query | None:
         """Compile clauses; the parser of Tantivy is not used, so nothing typed is syntax."""

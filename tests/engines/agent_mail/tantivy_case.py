@@ -11,10 +11,12 @@ from engines.contract.mail.lifecycle import Candidate, Change, DocChange, Messag
 from engines.contract.mail.query import Filters, RankingMode
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy_index import Written
+from engines.stacks.agent_mail.tantivy_text import Weights
 
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
+WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
 
 
 @dataclass
@@ -79,7 +81,8 @@ def case(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:
     """Make an engine; nothing is built."""
     source, told = Source({m.message_id: m for m in messages}), Told()
     written = Written(threads, threads * 15_000_000)
-    return Case(TantivyMailEngine(root, source, told, written=written), source, told)
+    engine = TantivyMailEngine(root, source, told, WEIGHTS, written)
+    return Case(engine, source, told)
 
 
 def built(root: Path, messages: Iterable[Message], threads: int = 1) -> Case:

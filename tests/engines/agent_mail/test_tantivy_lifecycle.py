@@ -43,7 +43,7 @@ def apply(source: Source, changes: Sequence[DocChange]) -> None:
 
 
 @given(seed=st.integers(0, 10_000), batches=st.lists(st.integers(1, 12), min_size=1, max_size=4))
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 def test_changes_end_where_a_rebuild_does(
     tmp_path_factory: pytest.TempPathFactory, seed: int, batches: list[int]
 ) -> None:
