@@ -201,6 +201,7 @@ def test_without_a_text_all_that_pass_are_listed(
 def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
     found = ask(engine, "stone", Filters(thread_id=""))
     assert found.normalized_query == '"stone"'
+    assert found.sql.endswith(" AND m.thread_id = ? ORDER BY score, m.id LIMIT ?")
     params = (2.0, 1.0, 4.0, found.normalized_query, "", 101)
     again = engine.store.ask(found.sql, params)
     assert [(message_id, -score) for message_id, score in again] == [
