@@ -45,8 +45,11 @@ def quoted(text: str) -> str:
 
 
 def prefix(word: str) -> str:
-    """Write ``word*`` as FTS5 wants it, with the star outside the marks."""
-    return quoted(word.rstrip("*")) + "*"
+    """Write ``word*`` as FTS5 wants it, with the star outside the marks.
+
+    The texts alone are asked: an identifier that begins so has its beginning in them as well.
+    """
+    return "{subject body} : " + quoted(word.rstrip("*")) + "*"
 
 
 def _one(clause: Clause) -> str:

@@ -133,6 +133,11 @@ def test_a_piece_with_several_joined_tokens_asks_for_each(engine: Fts5Engine) ->
     assert set(ids(ask(engine, "src/app/main.py:br-2tnl"))) == {2, 7}
 
 
+def test_the_beginning_of_a_word_does_not_count_in_identifiers(engine: Fts5Engine) -> None:
+    unweighed = Fts5Engine(engine.store, Weights(2.0, 1.0, 0.0))
+    assert ask(engine, "br*").candidates == ask(unweighed, "br*").candidates != ()
+
+
 def test_each_column_has_its_weight(engine: Fts5Engine) -> None:
     def order(text: str, weights: Weights) -> list[int]:
         return ids(ask(Fts5Engine(engine.store, weights), text))
