@@ -65,7 +65,8 @@ def run(
 
     project = Project.here()
     work = to / "work"
-    layout = Layout(work / Path(dataset).resolve().name, work / "perf", work / "cache")
+    name = Path(dataset).resolve().name
+    layout = Layout(work / "build" / name, work / "perf", work / "cache")
     licence, source = _data(project, dataset, split, layout)
     wanted = Wanted(
         arms=tuple(name.strip() for name in arms.split(",") if name.strip()),

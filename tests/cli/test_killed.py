@@ -92,10 +92,11 @@ def test_a_killed_run_goes_on(project: Toy, tmp_path: Path, doing: str) -> None:
     killed = command(project, out, arm)
     assert killed.returncode == -signal.SIGKILL
     assert not list(out.glob("*.*"))
-    assert not (out / "work" / "build" / "runs" / "slow.parquet").exists()
+    assert not list(out.rglob("slow.parquet"))
     assert (out / "work" / "cache" / "index" / "slow").exists() == (doing == "replaying")
     (tmp_path / "dies").unlink()
     done = command(project, out, arm)
+    assert list(out.rglob("slow.parquet"))
     assert done.returncode == 0, done.stderr
     means = json.loads((out / "scores.json").read_text())
     straight = json.loads(project.layout.scores.read_text())

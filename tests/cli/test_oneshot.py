@@ -57,5 +57,22 @@ def test_without_a_control_there_is_a_leaderboard(project: Toy, harness: Harness
     assert not (project.root / "out" / "decision.json").exists()
 
 
+@pytest.mark.parametrize("name", ["cache", "perf"])
+def test_a_data_set_may_have_any_name(project: Toy, harness: Harness, name: str) -> None:
+    folder = project.root / "mine" / name
+    folder.parent.mkdir()
+    (project.root / "beir").rename(folder)
+    assert harness(*RUN, "--dataset", folder).code == 0
+    work = project.root / "out" / "work"
+    assert {path.name for path in work.iterdir()} == {"build", "cache"}
+
+
+def test_a_run_of_another_engine_with_no_number_is_refused(project: Toy, harness: Harness) -> None:
+    (project.root / "x.trec").write_text("q00 Q0 d00 1 1.5 x\nq00 Q0 d01 2 nan x\n")
+    said = harness(*RUN, "--dataset", "toy", "--trec-run", "x=x.trec", "--control", "fts5")
+    assert "x.trec:2: the score 'nan' is not a finite number" in said.error
+    assert not (project.root / "out" / "decision.json").exists()
+
+
 def test_an_unknown_split_is_named(harness: Harness) -> None:
     assert "dev.tsv" in harness(*RUN, "--dataset", "beir", "--split", "dev").error
