@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.lifecycle import Candidate, Change, DocChange, Found
 from engines.contract.mail.query import Filters, Importance, RankingMode
+from engines.lexical.typed import normalise
 from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.like import LikeEngine
 from engines.stacks.agent_mail.schema import INDEX, TABLES
@@ -78,7 +79,7 @@ def test_no_text_is_an_error(store: MessageStore, text: str) -> None:
     found = ask(Fts5Engine(store, WEIGHTS), text)
     assert not found.used_like_fallback
     assert not found.note
-    assert found.method == ("fts5" if text.replace("\0", " ").strip("\ud800 ") else "filter_only")
+    assert found.method == ("fts5" if normalise(text) else "filter_only")
 
 
 @pytest.mark.parametrize(
