@@ -60,6 +60,16 @@ class Harvesting(Keys):
     """Longer documents are cut at the end of a paragraph."""
 
 
+class Traffic(Keys):
+    """How a set of kind ``agent-mail`` is made; see ``harness.corpus.agent_mail``."""
+
+    messages: Annotated[int, Field(ge=1_000)]
+    """In the corpus, after edits and deletions."""
+    seed: Count
+    queries: Annotated[int, Field(ge=2)]
+    """At most so many of each slice; half as many of each filter, a sixth of each language."""
+
+
 class Card(Keys):
     """``datasets/<name>/card.toml``."""
 
@@ -69,7 +79,7 @@ class Card(Keys):
     licence: str
     made_by: str
     """The command that makes the data."""
-    kind: Literal["python-docs", "files"]
+    kind: Literal["python-docs", "agent-mail", "files"]
     split: str
     documents: Some
     queries: Some
@@ -80,11 +90,14 @@ class Card(Keys):
     slices: dict[str, Some]
     """Queries of each slice; a query may be in several or in none."""
     harvest: Harvesting | None = None
+    traffic: Traffic | None = None
 
     @model_validator(mode="after")
-    def _harvest_fits_kind(self) -> Self:
+    def _tables_fit_kind(self) -> Self:
         if (self.harvest is not None) != (self.kind == "python-docs"):
             raise ValueError("a table [harvest] belongs to kind 'python-docs', and to no other")
+        if (self.traffic is not None) != (self.kind == "agent-mail"):
+            raise ValueError("a table [traffic] belongs to kind 'agent-mail', and to no other")
         return self
 
 

@@ -11,8 +11,8 @@ from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
-from harness.corpus import card, jsonl, prepared, python_docs, trec
-from harness.corpus.card import Card, Harvesting
+from harness.corpus import agent_mail, card, jsonl, prepared, python_docs, trec
+from harness.corpus.card import Card
 from harness.corpus.lines import either
 
 
@@ -21,7 +21,7 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
 
     ``dataset`` is the folder with the card, ``qrels`` the folder with ``<split>.qrels``. With
     ``update`` the card's counts, digests and package versions are rewritten from what was
-    found, and the judgements too where they are harvested, instead of being checked.
+    found, and the judgements too where they are made here, instead of being checked.
 
     Raises:
         BadFile: a file is missing or malformed.
@@ -29,7 +29,7 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
     """
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
-    found = _harvested(about.harvest) if about.harvest else _from_files(dataset, judged)
+    found = _made(about) or _from_files(dataset, judged)
     corpus = DocumentsDigest()
     with replacing_folder(out) as beside:
         documents = corpus.watch(found.documents)
@@ -40,7 +40,7 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
             card.write(dataset, _with_versions(counted))
             return
         card.check(about, counted, cure=_cure(about))
-        if about.harvest and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
+        if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
             raise DatasetError(f"{judged}: not the judgements of the card. {_cure(about)}")
 
 
@@ -49,11 +49,18 @@ class _Found:
     documents: Iterable[Document]
     queries: tuple[Query, ...]
     qrels: Qrels
+    made: bool
+    """Here, from the settings of the card, and not read from files."""
 
 
-def _harvested(settings: Harvesting) -> _Found:
-    read = python_docs.read(settings)
-    return _Found(read.documents, read.queries, read.qrels)
+def _made(about: Card) -> _Found | None:
+    if about.harvest:
+        read = python_docs.read(about.harvest)
+        return _Found(read.documents, read.queries, read.qrels, made=True)
+    if about.traffic:
+        drawn = agent_mail.generate(about.traffic)
+        return _Found(drawn.documents, drawn.queries, drawn.qrels, made=True)
+    return None
 
 
 def _from_files(dataset: Path, judged: Path) -> _Found:
@@ -61,6 +68,7 @@ def _from_files(dataset: Path, judged: Path) -> _Found:
         jsonl.documents(either(dataset, "corpus.jsonl")),
         tuple(jsonl.queries(either(dataset, "queries.jsonl"))),
         trec.qrels(judged),
+        made=False,
     )
 
 
@@ -74,6 +82,8 @@ def _with_versions(counted: Card) -> Card:
 
 def _cure(about: Card) -> str:
     update = f"harness prepare --dataset {about.name} --update"
+    if about.traffic:
+        return f"The generator changed, or its words; if that is meant, run: {update}"
     if about.harvest is None:
         return f"Fetch the data again; if the change is meant, run: {update}"
     here = python_docs.versions(about.harvest)

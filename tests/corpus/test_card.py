@@ -11,7 +11,7 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.corpus import card
-from harness.corpus.card import Card, Digests, Harvesting
+from harness.corpus.card import Card, Digests, Harvesting, Traffic
 
 QUERIES = (Query("q", "text", ("b", "a")), Query("r", "text", ("a",)))
 QRELS = Qrels.of([Judgement("q", "d", 1)])
@@ -63,6 +63,7 @@ def harvesting() -> Harvesting:
         {"slices": {}},
         {"slices": {"natural language": 1, "a.b": 1}},
         {"kind": "python-docs", "harvest": harvesting()},
+        {"kind": "agent-mail", "traffic": Traffic(messages=1_000, seed=3, queries=4)},
     ],
 )
 def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object]) -> None:
@@ -78,8 +79,13 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
         ("split =", 'colour = "red"\nsplit =', "colour: Extra inputs.*Take 'colour' out"),
         ("documents = 1", 'documents = "1"', "documents: Input should be a valid integer"),
         ("documents = 1", "documents = 0", "documents: Input should be greater than or equal to 1"),
-        ('kind = "files"', 'kind = "zip"', "kind: Input should be 'python-docs' or 'files'"),
+        (
+            'kind = "files"',
+            'kind = "zip"',
+            "kind: Input should be 'python-docs', 'agent-mail' or 'files'",
+        ),
         ('kind = "files"', 'kind = "python-docs"', r"the card: .*a table \[harvest\] belongs to"),
+        ('kind = "files"', 'kind = "agent-mail"', r"the card: .*a table \[traffic\] belongs to"),
         ('qrels = "', 'qrels = "x', "sha256.qrels: String should match"),
         ("a = 2", "a = 2.5", "slices.a: Input should be a valid integer"),
         ("documents = 1", "documents = ", "it is not TOML"),

@@ -9,7 +9,7 @@ import pytest
 from harness.core.digest import of_documents
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card
-from harness.corpus.card import Card, Digests, Harvesting
+from harness.corpus.card import Card, Digests, Harvesting, Traffic
 from harness.corpus.prepared import Prepared
 from harness.stages.prepare import prepare
 
@@ -98,6 +98,14 @@ def zoo(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
+@pytest.fixture
+def mail(tmp_path: Path) -> Folders:
+    folders = Folders(tmp_path)
+    folders.write_card(kind="agent-mail", traffic=Traffic(messages=1_000, seed=5, queries=2))
+    folders.prepare(update=True)
+    return folders
+
+
 def test_files_that_fit_their_card_are_written_in_one_form(files: Folders) -> None:
     read = files.prepare()
     assert read.manifest.corpus_sha256 == of_documents(read.documents())
@@ -171,3 +179,24 @@ def test_judgements_that_someone_changed_are_refused(zoo: Folders) -> None:
         out.write("nl:zoo.run 0 zoo.walk 1\n")
     with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
         zoo.prepare()
+
+
+def test_traffic_is_made_from_the_settings_of_the_card(mail: Folders) -> None:
+    read = mail.prepare()
+    assert read.manifest.documents == 1_000
+    assert read.manifest.corpus_sha256 == card.read(mail.dataset).sha256.corpus
+    assert {query.params.keys() >= {"project_id"} for query in read.queries()} == {True, False}
+
+
+def test_another_seed_is_not_what_the_card_says(mail: Folders) -> None:
+    other = Traffic(messages=1_000, seed=6, queries=2)
+    card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"traffic": other}))
+    with pytest.raises(DatasetError, match=r"content of corpus.*The generator changed.*--update"):
+        mail.prepare()
+
+
+def test_changed_judgements_of_traffic_are_refused(mail: Folders) -> None:
+    judged = mail.qrels / "test.qrels"
+    judged.write_text(judged.read_text().replace(" 2\n", " 1\n", 1))
+    with pytest.raises(DatasetError, match=r"test\.qrels: not the judgements of the card"):
+        mail.prepare()

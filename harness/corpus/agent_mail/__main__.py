@@ -1,0 +1,12 @@
+"""``python -m harness.corpus.agent_mail FOLDER``: the overlap of prepared data, by slice."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from harness.corpus.agent_mail.overlap import measure, table
+from harness.corpus.prepared import Prepared
+
+data = Prepared.open(Path(sys.argv[1]))
+sys.stdout.write(table(measure(data.documents(), data.queries(), data.qrels())))
