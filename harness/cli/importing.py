@@ -31,6 +31,7 @@ def register(app: typer.Typer) -> None:
     group.command("beir")(beir)
     group.command("trec")(trec)
     group.command("jsonl")(jsonl)
+    group.command("mbox")(mbox)
     app.add_typer(group, name="import")
 
 
@@ -134,6 +135,45 @@ def jsonl(
             force=force,
         )
     )
+
+
+def mbox(
+    path: Annotated[Path, typer.Argument(help="Mail: one mbox file.")],
+    *,
+    name: Name,
+    queries: Annotated[Path, typer.Option(help="Queries as JSON lines: query_id, text.")],
+    qrels: Annotated[Path, typer.Option(help="Judgements: QUERY 0 MESSAGE-ID GRADE lines.")],
+    split: Split = "test",
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
+) -> None:
+    """Import mail from an mbox file; queries and judgements come from files of their own.
+
+    A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
+    far as they can be read, and reported.
+    """
+    from harness.stages.import_report import About
+    from harness.stages.importing_mbox import import_mbox
+
+    root = Project.here().root
+    found = import_mbox(
+        name,
+        root / "datasets",
+        root / "qrels",
+        mbox_file=path,
+        queries_file=queries,
+        qrels_file=qrels,
+        split=split,
+        about=About(title, source, licence),
+        allow_dangling=allow_dangling,
+        force=force,
+    )
+    for note in found.notes:
+        out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)
+    _show(found.report)
 
 
 def _show(found: ImportReport) -> None:
