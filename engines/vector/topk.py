@@ -51,8 +51,7 @@ def best(parts: Iterable[Scores], k: int, digits: int) -> Top:
 
 def merged(tops: Iterable[Top], k: int) -> Top:
     """Rank together what searches of adjoining ranges found, first range first."""
-    in_order = [Top(top.positions[by], top.scores[by]) for top in tops for by in [top[0].argsort()]]
-    return _ranked(_cut(_joined(in_order), k))
+    return _ranked(_cut(_joined(tops), k))
 
 
 def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
@@ -73,7 +72,7 @@ def _joined(tops: Iterable[Top]) -> Top:
 
 
 def _cut(top: Top, k: int) -> Top:
-    """Keep the best ``k`` of what is in order of position, and that order."""
+    """Keep the best ``k``, of equal ones the first, in the order in which they come."""
     excess = len(top.scores) - k
     if excess <= 0:
         return top

@@ -16,7 +16,7 @@ from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.vector.amvi import CHUNK_ROWS, AmviIndex, updated, write
 from engines.vector.embedder import unit
 
-EMBEDDER = "hash, é"
+EMBEDDER = "hash, één"
 IDS = np.array([-3, 7, 2**40], dtype=np.int64)
 VECTORS = np.array([[1, 0], [0.6, 0.8], [0, -1]], dtype=np.float16)
 ONE_FILE = settings(suppress_health_check=[HealthCheck.function_scoped_fixture], deadline=None)
@@ -67,13 +67,14 @@ def made(seed: int, count: int, dimension: int = 8) -> NDArray[np.float16]:
 def test_the_bytes_are_those_laid_out_by_hand(path: Path) -> None:
     write(path, EMBEDDER, IDS, VECTORS)
     assert path.read_bytes() == GOLDEN
-    assert len(GOLDEN) == 24 + 8 + 36 + 28 + 12
+    assert len(GOLDEN) == 24 + (11 + 5) + (36 + 20) + 12
 
 
 def test_the_first_bytes_of_the_golden_file() -> None:
-    assert GOLDEN[:20].hex() == "414d564901000200000003000000000000000800"
-    assert GOLDEN[24:32] == "hash, é".encode()
-    assert GOLDEN[32:44].hex() == "fdffffffffffffff00000000"
+    assert GOLDEN[:20].hex() == "414d564901000200000003000000000000000b00"
+    assert GOLDEN[24:40] == "hash, één".encode() + bytes(5)
+    assert GOLDEN[40:52].hex() == "fdffffffffffffff00000000"
+    assert GOLDEN[64:76].hex() == "000000000001000002000000"
     assert GOLDEN[96:].hex() == "003c0000cd38663a000000bc"
 
 
@@ -285,7 +286,7 @@ def test_two_threads_find_what_one_finds(path: Path) -> None:
 def test_what_cannot_be_asked_is_an_engine_error(
     path: Path, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
 ) -> None:
-    with pytest.raises(EngineError, match="hash, é"):
+    with pytest.raises(EngineError, match=EMBEDDER):
         small(path).search(query, k, allowed)
 
 

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+from typing import Any
+
+import numkong
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -66,6 +70,23 @@ def test_reading_over_and_copying_give_the_same(
     found = pairs(nearest(vectors, query, 50, rows))
     by_hand = sorted(rows.tolist(), key=lambda row: (-every[row], row))[:50]
     assert found == [(row, every[row]) for row in by_hand]
+
+
+@pytest.mark.parametrize(("step", "times"), [(100, 1), (6, 1), (4, 4), (1, 1)])
+def test_rows_that_may_not_be_found_are_read_only_where_they_are_few(
+    monkeypatch: pytest.MonkeyPatch, step: int, times: int
+) -> None:
+    read: list[int] = []
+
+    def watched(asked: Any, vectors: Any, metric: Any) -> Any:  # noqa: ANN401  as numkong's
+        read.append(len(vectors))
+        return numkong.cdist(asked, vectors, metric)
+
+    monkeypatch.setattr(scan, "numkong", SimpleNamespace(cdist=watched))
+    rows = np.arange(0, 30_000, step)
+    nearest(made(1, 30_000), np.ones(DIMENSION, np.float32), 3, rows)
+    assert sum(read) == pytest.approx(times * len(rows), rel=0.01)
+    assert max(read) <= scan.GATHER_ROWS / scan.DENSE
 
 
 @pytest.mark.parametrize("filtered", [False, True])
