@@ -23,26 +23,26 @@ def mail(tmp_path_factory: pytest.TempPathFactory) -> Case:
 def test_all_that_passes_and_nothing_else(mail: Case) -> None:
     rng = Random(17)
     mismatches = some = 0
-    for _ in range(2_500):
+    for _ in range(2_000):
         filters = some_filters(rng)
         by_hand = [m.message_id for m in MAIL.messages if passes(m, filters)]
         mismatches += mail.ids("", filters) != by_hand
         some += 0 < len(by_hand) < len(MAIL.messages)
     assert mismatches == 0
-    assert some > 1_000, "most filters should let some messages pass and not all"
+    assert some > 800, "most filters should let some messages pass and not all"
 
 
 def test_a_filter_chooses_and_changes_no_score(mail: Case) -> None:
     rng = Random(18)
     compared = 0
-    for _ in range(500):
+    for _ in range(250):
         text, filters = some_text(rng), some_filters(rng)
         unfiltered = mail.candidates(text)
         kept = [c for c in unfiltered if passes(MAIL.by_id[c.message_id], filters)]
         for depth in (3, ALL):
             assert list(mail.candidates(text, filters, depth=depth)) == kept[:depth]
         compared += 0 < len(kept) < len(unfiltered)
-    assert compared > 100
+    assert compared > 50
 
 
 @pytest.mark.parametrize(
