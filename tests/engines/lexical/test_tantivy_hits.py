@@ -1,0 +1,79 @@
+"""The order of Tantivy's hits, which must not depend on segments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+import tantivy
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.lexical.tantivy_hits import Keyed, best
+
+
+def searcher(folder: Path, parts: Sequence[Sequence[tuple[int, int]]]) -> tantivy.Searcher:
+    """Index pairs of number and time, each of ``parts`` in a segment of its own."""
+    builder = tantivy.SchemaBuilder()
+    for name in ("number", "time"):
+        builder.add_integer_field(name, indexed=True, fast=True)
+    builder.add_text_field("text", tokenizer_name="raw")
+    index = tantivy.Index(builder.build(), path=str(folder))
+    for part in parts:
+        with index.writer(15_000_000, 1) as writer:
+            for number, time in part:
+                row = {"number": number, "time": time, "text": "same"}
+                writer.add_document(tantivy.Document.from_dict(row, index.schema))
+    index.reload()
+    return index.searcher()
+
+
+ALL = tantivy.Query.all_query()
+WRITTEN = [[(9, 1), (4, 2), (7, 2)], [(1, 2), (-3, 1), (8, 3)]]
+
+
+def test_equal_scores_go_by_number_over_all_segments(tmp_path: Path) -> None:
+    found = searcher(tmp_path, WRITTEN)
+    assert found.num_segments == 2
+    for k in range(1, 8):
+        assert [hit.document for hit in best(found, ALL, k, ids="number")] == (
+            [-3, 1, 4, 7, 8, 9][:k]
+        )
+
+
+def test_a_field_orders_as_a_score_does(tmp_path: Path) -> None:
+    found = searcher(tmp_path, WRITTEN)
+    whole = [Keyed(8, 3), Keyed(1, 2), Keyed(4, 2), Keyed(7, 2), Keyed(-3, 1), Keyed(9, 1)]
+    for k in range(1, 8):
+        assert best(found, ALL, k, ids="number", by="time") == whole[:k]
+
+
+def test_a_time_too_long_for_a_float_keeps_its_last_digit(tmp_path: Path) -> None:
+    found = searcher(tmp_path, [[(1, 2**62), (2, 2**62 + 1), (3, -(2**63))]])
+    hits = best(found, ALL, 3, ids="number", by="time")
+    assert hits == [Keyed(2, 2**62 + 1), Keyed(1, 2**62), Keyed(3, -(2**63))]
+
+
+@pytest.mark.parametrize("k", [0, -1])
+def test_none_are_wanted_and_tantivy_does_not_panic(tmp_path: Path, k: int) -> None:
+    assert best(searcher(tmp_path, WRITTEN), ALL, k, ids="number") == []
+
+
+def test_an_empty_index_has_none(tmp_path: Path) -> None:
+    assert best(searcher(tmp_path, []), ALL, 5, ids="number") == []
+
+
+@given(
+    times=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    cut=st.integers(0, 40),
+    k=st.integers(1, 45),
+)
+@settings(max_examples=20, deadline=None)
+def test_where_segments_end_changes_nothing(
+    tmp_path_factory: pytest.TempPathFactory, times: list[int], cut: int, k: int
+) -> None:
+    numbered = list(enumerate(times))[::-1]
+    found = searcher(tmp_path_factory.mktemp("cut"), [numbered[:cut], numbered[cut:]])
+    by_hand = sorted(enumerate(times), key=lambda pair: (-pair[1], pair[0]))[:k]
+    assert best(found, ALL, k, ids="number", by="time") == [Keyed(*pair) for pair in by_hand]
