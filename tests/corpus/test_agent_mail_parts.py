@@ -14,8 +14,9 @@ from harness.corpus.agent_mail.dice import Dice, Lots, mixed
 from harness.corpus.agent_mail.filters import NAMES, params, passes
 from harness.corpus.agent_mail.judging import CONTRAST, judge
 from harness.corpus.agent_mail.message import Fact, Message
-from harness.corpus.agent_mail.needs import Need, about, named
+from harness.corpus.agent_mail.needs import GRAM, MEANT, Need, about, named
 from harness.corpus.agent_mail.spelling import cut, mistyped
+from harness.corpus.agent_mail.traffic import traffic
 
 FACT = Fact("outage", "event bus")
 MESSAGE = Message(
@@ -180,3 +181,32 @@ def test_what_is_answered_is_not_negative() -> None:
     (unanswered,) = judge([need], [replace(MESSAGE, states=(Fact("x", "event bus"),))], 1)
     (unjudged,) = judge([need], [], 1)
     assert (answered.fit, unanswered.fit, unjudged.fit) == (False, True, False)
+
+
+def test_a_phrase_is_found_up_to_the_last_word() -> None:
+    message = replace(MESSAGE, subject="", body="So the lease ran out.\nToo soon!")
+    for words in ("so the lease ran out", "ran out too soon"):
+        asked = tuple(words.split())
+        found = graded(Need("q", ("s",), {("says", *asked): MEANT}), message)
+        assert bool(found) is (len(asked) == GRAM)
+    last = ("lease", "ran", "out", "too", "soon")
+    assert graded(Need("q", ("s",), {("says", *last): MEANT}), message) == {1: 2}
+
+
+def test_a_message_names_what_it_speaks_of() -> None:
+    said = [posted.first for posted in traffic(5, 1_000) if posted.first.states]
+    assert len(said) > 400
+    for message in said:
+        assert all(fact.component in message.text for fact in message.states)
+
+
+def test_an_edited_message_was_about_another_component_before() -> None:
+    edited = [p for p in traffic(5, 1_000) if p.last and p.last is not p.first]
+    assert len(edited) >= 14
+    for posted in edited:
+        assert posted.last is not None
+        (before,), (after,) = posted.first.states, posted.last.states
+        assert before.concept == after.concept
+        assert before.component != after.component
+        assert after.component not in posted.first.text
+        assert posted.first.message_id == posted.last.message_id
