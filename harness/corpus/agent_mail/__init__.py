@@ -37,7 +37,7 @@ class AgentMail:
 def generate(settings: Traffic) -> AgentMail:
     """Make the data set; the same settings give the same, on every machine.
 
-    Nothing is kept of a message that no question is about, so memory does not grow with the size.
+    Only questions and judgements are kept, no message; memory grows with these alone.
 
     Raises:
         DatasetError: there are too few messages for a slice.
