@@ -23,7 +23,7 @@ FORBIDDEN = {
     "a host of a package registry": r"py(?:pi)\.|python(?:hosted)|npm(?:js)\.|cra(?:tes)\.io",
     "a path of one machine": r"(?<![\w.~-])/(?:root|work|home/\w+|Users/\w+|tmp/\w+)\b",
     "a number of an issue": r"(?i)\b(?:issues?|pull|closes|fixes)[\s/]*#?\d+\b",
-    "who wrote it": r"(?i)\b(?:this|last|next|earlier|previous) session\b|\bassistants?\b",
+    "who wrote it": r"(?i)\b(?:this|last|next|earlier|previous) session\b",
 }
 
 
