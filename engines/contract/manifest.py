@@ -49,7 +49,9 @@ def read(index: Path) -> Manifest:
     except FileNotFoundError:
         raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
     except (OSError, ValueError, TypeError) as exc:
-        raise IndexNotReady(f"{path}: not a manifest ({exc}). Run: harness index --force") from exc
+        raise IndexNotReady(
+            f"{path}: not a manifest ({exc}). Build it again: harness index"
+        ) from exc
 
 
 def check_made_by(
@@ -76,7 +78,7 @@ def check_made_by(
     if differ:
         raise IndexNotReady(
             f"{index}: was built by another arm, or before its settings or its engine changed"
-            f" ({'; '.join(differ)}). Run: harness index --force"
+            f" ({'; '.join(differ)}). Build it again: harness index"
         )
 
 
@@ -89,7 +91,7 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
     if found != manifest.documents:
         raise IndexNotReady(
             f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
-            " Run: harness index --force"
+            " Build it again: harness index"
         )
 
 

@@ -63,10 +63,10 @@ def open_store(folder: Path, dimension: int) -> VectorStore:
         doc_ids = tuple(json.loads((folder / IDS).read_text(encoding="utf-8")))
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
     except (OSError, ValueError, TypeError, NotReady) as exc:
-        raise IndexNotReady(f"{folder}: {exc}. Run: harness index --force") from exc
+        raise IndexNotReady(f"{folder}: {exc}. Build it again: harness index") from exc
     if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(
             f"{folder / VECTORS}: holds {len(index.message_ids)} vectors for"
-            f" {len(doc_ids)} documents. Run: harness index --force"
+            f" {len(doc_ids)} documents. Build it again: harness index"
         )
     return VectorStore(doc_ids, index.vectors)

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, Protocol, runtime_checkable
 
 from harness.core.digest import of_json
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,6 +68,15 @@ class Searcher(Protocol):
         Normalising, parsing, retrieval, fusion and ranking all happen in here: it is what the
         clock is wrapped around. Equal scores are ordered by document id.
         """
+        ...
+
+
+@runtime_checkable
+class TakesParams(Protocol):
+    """A searcher that understands what was set beside the text, such as filters."""
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Show at most ``k`` hits for a text and its params (``Query.params``)."""
         ...
 
 

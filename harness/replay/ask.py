@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from time import perf_counter_ns
 
-from harness.core.engine import Answer, Hit, Searcher
+from harness.core.engine import Answer, Hit, Searcher, TakesParams
 from harness.core.records import Query
 from harness.core.run import Row, Status
 
@@ -25,12 +25,18 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
     """Ask once. An exception is an observation, not a crash.
 
     An answer that came after its time limit is a timeout, whatever it says: a person had left.
+    An arm that takes no params is asked with the text alone, and judged as what it is: one that
+    ignores filters.
     """
     answer: Answer | None = None
     error = ""
+    with_params = searcher if query.params and isinstance(searcher, TakesParams) else None
     start = perf_counter_ns()
     try:
-        answer = searcher.search(query.text, k)
+        if with_params is None:
+            answer = searcher.search(query.text, k)
+        else:
+            answer = with_params.search_with(query.text, k, query.params)
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception

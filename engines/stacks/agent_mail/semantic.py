@@ -34,12 +34,12 @@ class Semantic:
     """Sorted ids of the messages that pass filters: they apply before ranking."""
 
     def search(self, text: str, filters: Filters, depth: int) -> Found:
-        """Give at most ``depth`` messages, nearest first."""
+        """Give at most ``depth`` messages, nearest first; none at a right angle or beyond."""
         allowed = None if filters == Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index.search(query, depth, allowed)
         return Found(
-            tuple(Candidate(message_id, cosine) for message_id, cosine in nearest),
+            tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
             exhausted=len(nearest) < depth,
             method="vector",
             normalized_query=text,

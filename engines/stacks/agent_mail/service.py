@@ -56,9 +56,10 @@ class MailSearch:
         )
         reasons: list[str] = []
         try:
-            if not asked.text and not planned.facets:
-                raise InvalidQuery("nothing was asked: no text and no filter")
-            rung, page = self._climb_down(query, asked, seen_as, reasons)
+            rung, page = self._climb_down(query, planned, asked, seen_as, reasons)
+        except InvalidQuery as exc:
+            reasons.append(str(exc))
+            rung, page = chain(query.mode, self.switch)[0], Page.empty()
         except SearchError as exc:
             reasons.append(str(exc))
             rung, page = Rung.LIKE, Page.empty()
@@ -92,9 +93,11 @@ class MailSearch:
         return mode
 
     def _climb_down(
-        self, query: SearchQuery, asked: Asked, scope: Scope, reasons: list[str]
+        self, query: SearchQuery, planned: Plan, asked: Asked, scope: Scope, reasons: list[str]
     ) -> tuple[Rung, Page]:
         """Try the rungs of the chain; the last failure is raised."""
+        if not asked.text and not planned.facets:
+            raise InvalidQuery("nothing was asked: no text and no filter")
         rungs = chain(query.mode, self.switch)
         for rung in rungs[:-1]:
             try:

@@ -41,9 +41,7 @@ class Dense:
 
     def embedder(self) -> Embedder:
         """Open the embedder that the settings name."""
-        if self.settings.embedder == HASH:
-            return HashEmbedder()
-        return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
+        return embedder_of(self.settings.embedder, self.settings.max_tokens)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         embedder = self.embedder()
@@ -91,6 +89,16 @@ class DenseSearcher:
         nearest = self.store.nearest(self.embedder.embed([typed])[0], k)
         hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in nearest)
         return Answer(hits, self.manifest.fingerprint)
+
+
+def embedder_of(name: str, max_tokens: int) -> Embedder:
+    """Open a model of ``engines.vector.models``, or the hash embedder.
+
+    Raises:
+        UnknownName: there is no such model.
+        ModelNotReady: it is absent or not the pinned one.
+    """
+    return HashEmbedder() if name == HASH else OnnxEmbedder.load(model(name), max_tokens)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -79,14 +79,16 @@ class Fts5:
         try:
             db = sqlite3.connect(where, uri=True, check_same_thread=False)
         except sqlite3.Error as exc:
-            raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
+            raise IndexNotReady(f"{index / FILE}: {exc}. Build it again: harness index") from exc
         with closing(db):
             try:
                 indexed = db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
                 stored = db.execute("SELECT count(doc_id) FROM document").fetchone()[0]
                 db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
             except sqlite3.Error as exc:
-                raise IndexNotReady(f"{index / FILE}: {exc}. Run: harness index --force") from exc
+                raise IndexNotReady(
+                    f"{index / FILE}: {exc}. Build it again: harness index"
+                ) from exc
             manifest.check_count(index, made, indexed)
             manifest.check_count(index, made, stored)
             yield Fts5Searcher(db, made, self.settings)

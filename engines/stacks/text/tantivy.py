@@ -118,7 +118,7 @@ class Tantivy:
             for segment in index.glob("*.idx"):
                 segment.with_suffix(f".{POSITIONS}").stat()
         except (ValueError, TypeError, OSError) as exc:
-            raise IndexNotReady(f"{index}: {exc}. Run: harness index --force") from exc
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
         folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
         searcher = folder.searcher()
         manifest.check_count(index, made, searcher.num_docs)

@@ -8,5 +8,12 @@ from pathlib import Path
 from harness.corpus.agent_mail.overlap import measure, table
 from harness.corpus.prepared import Prepared
 
-data = Prepared.open(Path(sys.argv[1]))
-sys.stdout.write(table(measure(data.documents(), data.queries(), data.qrels())))
+
+def main() -> None:
+    """Print the table."""
+    data = Prepared.open(Path(sys.argv[1]))
+    sys.stdout.write(table(measure(data.documents(), data.queries(), data.qrels())))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,188 @@
+"""Message search as a stack under test: a typed text in, what the service shows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.mail import errors as mail_errors
+from engines.contract.mail import events
+from engines.contract.mail import lifecycle as mail
+from engines.contract.mail.query import SearchMode
+from engines.contract.mail.results import SearchResponse
+from engines.contract.settings import StackSettings
+from engines.stacks.agent_mail import documents as taken
+from engines.stacks.agent_mail import fts5, store, tantivy_text
+from engines.stacks.agent_mail.like import LikeEngine
+from engines.stacks.agent_mail.matching import matching_ids
+from engines.stacks.agent_mail.plan import KillSwitch, Rung, chain
+from engines.stacks.agent_mail.rungs import Rungs
+from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
+from engines.stacks.text.dense import embedder_of
+from engines.vector import amvi
+from engines.vector.bulk import embed_all
+from engines.vector.embedder import Embedder
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_text
+from harness.core.records import Document, Scalar
+
+STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
+
+
+class Settings(StackSettings):
+    """How the service is asked, and what it has to answer with."""
+
+    mode: Literal["lexical", "semantic", "hybrid"]
+    search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid"]
+    """The kill switch SEARCH_ENGINE; empty is unset."""
+    subject_weight: float = Field(gt=0)
+    body_weight: float = Field(gt=0)
+    identifiers_weight: float = Field(gt=0)
+    embedder: str
+    """A model of ``engines.vector.models``, ``hash``, or empty for none."""
+    max_tokens: int = Field(ge=8, le=512)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    settings: Settings
+    cache: Path
+
+    def embedder(self) -> Embedder | None:
+        """Open the embedder that the settings name; None where they name none."""
+        named = self.settings.embedder
+        return embedder_of(named, self.settings.max_tokens) if named else None
+
+    @property
+    def version(self) -> str:
+        """What answers depend on beside settings and messages."""
+        embedder = self.embedder()
+        parts = [f"tantivy {version('tantivy')}", embedder.identity if embedder else "no vectors"]
+        return ", ".join(parts)
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            in_order = sorted(passing, key=lambda document: document.doc_id)
+            numbered = dict(enumerate(in_order, start=1))
+            messages = [taken.message(number, d) for number, d in numbered.items()]
+            with store.create(index / STORE) as made:
+                for project in sorted({m.project_id for m in messages}):
+                    made.add_project(project, f"project-{project}")
+                for product, projects in sorted(taken.products(numbered).items()):
+                    made.add_product(product, f"product-{product}", sorted(projects))
+                made.insert_all((message, {}) for message in messages)
+                self._tantivy(index, made).rebuild()
+            self._vectors(messages, index)
+            write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine="agent-mail",
+            version=self.version,
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        manifest.check_made_by(
+            index,
+            made,
+            engine="agent-mail",
+            version=self.version,
+            settings=self.settings.model_dump(),
+        )
+        try:
+            doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+            with store.opened(index / STORE) as opened:
+                manifest.check_count(index, made, opened.total_count())
+                manifest.check_count(index, made, len(doc_ids))
+                yield MailSearcher(self._service(index, opened), doc_ids, made, self.settings)
+        except (mail_errors.SearchError, OSError, ValueError) as exc:
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+
+    def _service(self, index: Path, opened: store.MessageStore) -> MailSearch:
+        """Put the service together over one index; a part that is broken is one that is absent."""
+        lexical: dict[Rung, mail.MailEngine] = {
+            Rung.FTS5: fts5.Fts5Engine(opened, self._weights()),
+            Rung.TANTIVY: self._tantivy(index, opened),
+            Rung.LIKE: LikeEngine(opened),
+        }
+        embedder = self.embedder()
+        semantic = None
+        if embedder is not None:
+            vectors = amvi.AmviIndex.open(index / VECTORS, embedder.identity, embedder.dimension)
+            semantic = Semantic(embedder, vectors, lambda wanted: matching_ids(opened, wanted))
+        return MailSearch(
+            Rungs(lexical, semantic, None, opened.sent),
+            opened.hydrate,
+            opened.projects_of_product,
+            KillSwitch.read(self.settings.search_engine),
+            events.to_log,
+        )
+
+    def _weights(self) -> fts5.Weights:
+        given = self.settings
+        return fts5.Weights(given.subject_weight, given.body_weight, given.identifiers_weight)
+
+    def _tantivy(self, index: Path, source: mail.DocumentSource) -> TantivyMailEngine:
+        given = self.settings
+        weights = tantivy_text.Weights(
+            given.subject_weight, given.body_weight, given.identifiers_weight
+        )
+        return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
+
+    def _vectors(self, messages: Sequence[mail.Message], index: Path) -> None:
+        embedder = self.embedder()
+        if embedder is None:
+            return
+        texts = [f"{message.subject} {message.body}".strip() for message in messages]
+        ids = np.array([message.message_id for message in messages], dtype=np.int64)
+        vectors = embed_all(texts, embedder, self.cache)
+        amvi.write(index / VECTORS, embedder.identity, ids, vectors)
+
+
+@dataclass(frozen=True, slots=True)
+class MailSearcher:
+    service: MailSearch
+    doc_ids: tuple[str, ...]
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        asked = taken.question(text, SearchMode(self.settings.mode), k, params)
+        found = self.service.search(asked)
+        hits = tuple(
+            Hit(self.doc_ids[hit.message_id - 1], hit.score, hit.raw_score) for hit in found.hits
+        )
+        return Answer(hits, self._who(found), found.explain.note)
+
+    def _who(self, found: SearchResponse) -> str:
+        """Give the arm's fingerprint only where the first rung of its chain answered."""
+        meant = chain(SearchMode(self.settings.mode), KillSwitch.read(self.settings.search_engine))
+        if found.served_by == meant[0] and not found.degraded:
+            return self.manifest.fingerprint
+        return of_json([self.manifest.fingerprint, found.served_by, found.explain.method])
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Mail(Settings.model_validate(settings), cache)

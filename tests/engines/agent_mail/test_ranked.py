@@ -1,0 +1,48 @@
+"""Scores made alike: shares of the best, in a total order."""
+
+from __future__ import annotations
+
+import pytest
+
+from engines.contract.mail.errors import EngineError
+from engines.contract.mail.lifecycle import Candidate, Found
+from engines.contract.mail.query import Filters
+from engines.stacks.agent_mail.matching import matching_ids
+from engines.stacks.agent_mail.ranked import Clock, Scored, in_order, of_lexical
+from engines.stacks.agent_mail.store import MessageStore
+from tests.engines.agent_mail.build import Mail, passes
+
+
+def found(*scores: float) -> Found:
+    candidates = tuple(Candidate(at, score) for at, score in enumerate(scores, start=1))
+    return Found(candidates, exhausted=True, method="m", normalized_query=None)
+
+
+def test_a_score_is_a_share_of_the_best_and_a_single_hit_has_one() -> None:
+    hits = of_lexical(found(4.0, 1.0), Clock()).hits
+    assert [(hit.score, hit.raw_score) for hit in hits] == [(1.0, 4.0), (0.25, 1.0)]
+    assert of_lexical(found(0.3), Clock()).hits[0].score == 1.0
+
+
+def test_a_listing_without_scores_has_zeros_in_order_of_ids() -> None:
+    hits = of_lexical(found(0.0, 0.0), Clock()).hits
+    assert [(hit.message_id, hit.score) for hit in hits] == [(1, 0.0), (2, 0.0)]
+
+
+@pytest.mark.parametrize("score", [float("nan"), float("inf")])
+def test_a_score_that_is_no_number_is_an_error(score: float) -> None:
+    with pytest.raises(EngineError, match="message 1"):
+        of_lexical(found(score), Clock())
+
+
+def test_order_is_by_key_and_then_by_id() -> None:
+    hits = [Scored(3, 0.5, 1), Scored(1, 0.5, 1), Scored(2, 0.9, 1), Scored(9, 0.1, 1)]
+    assert [hit.message_id for hit in in_order(hits)] == [2, 1, 3, 9]
+    timed = [Scored(1, 0.9, 1, sent=5), Scored(2, 0.1, 1, sent=7)]
+    assert [hit.message_id for hit in in_order(timed)] == [2, 1]
+
+
+def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Mail) -> None:
+    for filters in (Filters(), Filters(project_id=2), Filters(ack_required=True)):
+        wanted = sorted(m.message_id for m in mail.messages if passes(m, filters))
+        assert matching_ids(store, filters).tolist() == wanted
