@@ -17,13 +17,14 @@ SCAN_ROWS = 1 << 18
 """Rows scored at a time, 8 bytes each."""
 GATHER_ROWS = 1 << 12
 """Allowed rows taken at a time."""
-DENSE = 0.2
-"""Reading every row of a range is quicker than copying this share of them, or more."""
+READ_OVER = 5
+"""Reading this many rows for each that is wanted is as quick as copying the wanted ones."""
 THREAD_ROWS = 1 << 14
 """A thread of its own is not worth less."""
 
 Half = NDArray[np.float16]
 Rows = NDArray[np.int64]
+Dots = NDArray[np.float64]
 
 
 def nearest(
@@ -73,23 +74,26 @@ def _half(query: NDArray[np.float32], dimension: int) -> Half:
     return asked[None, :]
 
 
-def _dots(vectors: Half, asked: Half) -> NDArray[np.float64]:
-    """Multiply halves, add in single precision; shape (rows,). The GIL is free meanwhile."""
-    found: NDArray[np.float64] = np.asarray(numkong.cdist(asked, vectors, "dot"))[0]
-    return found
+def _dots(vectors: Half, asked: Half, out: Dots) -> Dots:
+    """Multiply halves, add in single precision, into the first of ``out``; the GIL is free."""
+    numkong.cdist(asked, vectors, "dot", out=out[:, : len(vectors)])
+    return out[0, : len(vectors)]
 
 
-def _all(vectors: Half, asked: Half) -> Iterator[NDArray[np.float64]]:
+def _all(vectors: Half, asked: Half) -> Iterator[Dots]:
+    """Score every row; a part is overwritten by the next, because fresh memory is slow."""
+    out = np.empty((1, min(SCAN_ROWS, len(vectors))))
     for low in range(0, len(vectors), SCAN_ROWS):
-        yield _dots(vectors[low : low + SCAN_ROWS], asked)
+        yield _dots(vectors[low : low + SCAN_ROWS], asked, out)
 
 
-def _some(vectors: Half, asked: Half, rows: Rows) -> Iterator[NDArray[np.float64]]:
+def _some(vectors: Half, asked: Half, rows: Rows) -> Iterator[Dots]:
     """Score the allowed rows: read over the others where they are few, else copy."""
+    out = np.empty((1, READ_OVER * min(GATHER_ROWS, len(rows))))
     for low in range(0, len(rows), GATHER_ROWS):
         wanted = rows[low : low + GATHER_ROWS]
         first, end = int(wanted[0]), int(wanted[-1]) + 1
-        if len(wanted) >= DENSE * (end - first):
-            yield _dots(vectors[first:end], asked)[wanted - first]
+        if end - first <= READ_OVER * len(wanted):
+            yield _dots(vectors[first:end], asked, out)[wanted - first]
         else:
-            yield _dots(vectors[wanted], asked)
+            yield _dots(vectors[wanted], asked, out)

@@ -57,15 +57,15 @@ def test_a_filter_applies_before_ranking(
     assert pairs(found) == sorted(pairs(found), key=lambda pair: (-pair[1], pair[0]))
 
 
-@pytest.mark.parametrize("dense", [0.0, 2.0])
+@pytest.mark.parametrize("read_over", [1, 10_000])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
 def test_reading_over_and_copying_give_the_same(
-    monkeypatch: pytest.MonkeyPatch, dense: float, share: float
+    monkeypatch: pytest.MonkeyPatch, read_over: int, share: float
 ) -> None:
     vectors, query = made(3, 5_000, 384), made(4, 1, 384)[0].astype(np.float32)
     rows = np.flatnonzero(np.random.default_rng(5).random(len(vectors)) < share)
     every = dict(pairs(nearest(vectors, query, len(vectors))))
-    monkeypatch.setattr(scan, "DENSE", dense)
+    monkeypatch.setattr(scan, "READ_OVER", read_over)
     monkeypatch.setattr(scan, "GATHER_ROWS", 300)
     found = pairs(nearest(vectors, query, 50, rows))
     by_hand = sorted(rows.tolist(), key=lambda row: (-every[row], row))[:50]
@@ -78,15 +78,15 @@ def test_rows_that_may_not_be_found_are_read_only_where_they_are_few(
 ) -> None:
     read: list[int] = []
 
-    def watched(asked: Any, vectors: Any, metric: Any) -> Any:  # noqa: ANN401  as numkong's
+    def watched(asked: Any, vectors: Any, metric: Any, out: Any) -> None:  # noqa: ANN401  numkong's
         read.append(len(vectors))
-        return numkong.cdist(asked, vectors, metric)
+        numkong.cdist(asked, vectors, metric, out=out)
 
     monkeypatch.setattr(scan, "numkong", SimpleNamespace(cdist=watched))
     rows = np.arange(0, 30_000, step)
     nearest(made(1, 30_000), np.ones(DIMENSION, np.float32), 3, rows)
     assert sum(read) == pytest.approx(times * len(rows), rel=0.01)
-    assert max(read) <= scan.GATHER_ROWS / scan.DENSE
+    assert max(read) <= scan.GATHER_ROWS * scan.READ_OVER
 
 
 @pytest.mark.parametrize("filtered", [False, True])
