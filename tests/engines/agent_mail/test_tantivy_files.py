@@ -16,6 +16,7 @@ from engines.stacks.agent_mail.tantivy_files import META, SUFFIXES, check
 from engines.stacks.agent_mail.tantivy_index import INDEX
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.tantivy_case import NONE, Case, built, delete, upsert
+from tests.engines.damage import overwrite
 
 MAIL = some_mail(31, 120)
 
@@ -38,17 +39,17 @@ def _gone(path: Path, _: Random) -> None:
 
 
 def _empty(path: Path, _: Random) -> None:
-    path.write_bytes(b"")
+    overwrite(path, b"")
 
 
 def _cut(path: Path, rng: Random) -> None:
-    path.write_bytes(path.read_bytes()[: rng.randrange(1, path.stat().st_size)])
+    overwrite(path, path.read_bytes()[: rng.randrange(1, path.stat().st_size)])
 
 
 def _altered(path: Path, rng: Random) -> None:
     whole = bytearray(path.read_bytes())
     whole[rng.randrange(len(whole) // 2)] ^= 1 << rng.randrange(8)
-    path.write_bytes(whole)
+    overwrite(path, whole)
 
 
 def _folder(path: Path, _: Random) -> None:

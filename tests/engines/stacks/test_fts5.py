@@ -13,6 +13,7 @@ from engines.stacks.text.fts5 import FILE, Fts5, Settings, match_expression
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from tests.engines.corpus import DOCUMENTS
+from tests.engines.damage import overwrite
 
 PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
 PORTER = Fts5(
@@ -80,12 +81,12 @@ def test_a_file_that_is_gone_is_not_ready(built: Path) -> None:
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.5, 0.9])
 def test_a_file_cut_short_is_not_ready(built: Path, share: float) -> None:
     whole = (built / FILE).read_bytes()
-    (built / FILE).write_bytes(whole[: int(share * len(whole))])
+    overwrite(built / FILE, whole[: int(share * len(whole))])
     refused(built, FILE)
 
 
 def test_garbage_is_not_ready(built: Path) -> None:
-    (built / FILE).write_bytes(b"no database" * 1000)
+    overwrite(built / FILE, b"no database" * 1000)
     refused(built, FILE)
 
 

@@ -16,6 +16,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.ask import observe
+from tests.engines.damage import overwrite
 
 DOCUMENTS = [
     Document(
@@ -157,7 +158,7 @@ def test_a_broken_vector_file_is_not_opened(tmp_path: Path, index: Path) -> None
     path = index / mail.VECTORS
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
-    path.write_bytes(raw)
+    overwrite(path, raw)
     with pytest.raises(IndexNotReady, match="vectors"), stack(tmp_path).open(index):
         pass
 

@@ -16,6 +16,7 @@ from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from tests.engines.corpus import DOCUMENTS
+from tests.engines.damage import overwrite
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
 
@@ -157,7 +158,7 @@ def test_a_damaged_description_is_not_ready(built: Path, file: str, damage: byte
     if damage is None:
         (built / file).unlink()
     else:
-        (built / file).write_bytes(damage)
+        overwrite(built / file, damage)
     refused(built)
 
 
@@ -168,7 +169,7 @@ def test_a_damaged_part_is_not_ready(built: Path, kind: str, damage: str) -> Non
     if damage == "gone":
         part.unlink()
     else:
-        part.write_bytes(part.read_bytes()[:-7] if damage == "cut" else b"")
+        overwrite(part, part.read_bytes()[:-7] if damage == "cut" else b"")
     refused(built)
 
 
