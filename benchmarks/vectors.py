@@ -3,8 +3,9 @@
     python3 run.py python benchmarks/vectors.py --sizes 10000,100000,1000000
 
 Writes random unit vectors to an AMVI file and asks random queries, one thread unless a row says
-otherwise. All ways take turns within a repetition, in an order that moves on by one each time, and
-medians count. *stream* reads the same bytes and does next to nothing with them: no exact search
+otherwise. All ways take turns within a repetition, in an order that moves on by one each time; each
+runs twice and its second time counts, so that none pays for what another left in caches and page
+tables. *stream* reads the same bytes and does next to nothing with them: no exact search
 can be quicker. faiss is shown where it is installed; the project does not need it.
 """
 
@@ -162,12 +163,11 @@ def timed(found: dict[str, Way], queries: Sequence[Query]) -> dict[str, NDArray[
     """
     names = list(found)
     taken: dict[str, list[float]] = {name: [] for name in names}
-    for way in found.values():
-        way.run(way.ready(queries[0]))
     for turn, query in enumerate(queries):
         answers = {}
         for at in range(len(names)):
             name = names[(turn + at) % len(names)]
+            found[name].run(found[name].ready(query))
             made_ready = found[name].ready(query)
             start = perf_counter_ns()
             answers[name] = found[name].run(made_ready)

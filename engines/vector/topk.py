@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 
 BLOCK = 256
 """Scores that share one maximum; the k-th highest maximum is a bound that k scores reach."""
+FEW = 8
+"""Where at most one block of so many can hold a candidate, the others are not looked into."""
 
 Scores = NDArray[np.float64]
 Positions = NDArray[np.int64]
@@ -63,7 +65,14 @@ def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
     bound = floor
     if len(maxima) > k:
         bound = max(floor, np.partition(maxima, len(maxima) - k)[len(maxima) - k])
-    return np.flatnonzero(scores >= bound - 2 * 10.0**-digits)
+    bound -= 2 * 10.0**-digits
+    blocks = np.flatnonzero(maxima >= bound)
+    if len(blocks) * FEW > len(maxima):
+        return np.flatnonzero(scores >= bound)
+    inside = (starts[blocks, None] + np.arange(BLOCK)).ravel()
+    inside = inside[: np.searchsorted(inside, len(scores))]
+    found: Positions = inside[scores[inside] >= bound]
+    return found
 
 
 def _joined(tops: Iterable[Top]) -> Top:

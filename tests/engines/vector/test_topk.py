@@ -41,9 +41,9 @@ def test_as_a_plain_sort_finds_it(values: list[float], k: int, size: int) -> Non
 @settings(max_examples=60)
 @given(
     st.integers(0, 2**32),
-    st.integers(1, 12 * BLOCK),
+    st.integers(1, 40 * BLOCK),
     st.sampled_from([1, 2, 5, 11, 40, 700]),
-    st.integers(BLOCK // 2, 7 * BLOCK),
+    st.integers(BLOCK // 2, 40 * BLOCK),
     st.sampled_from([2, 6]),
 )
 def test_blocks_that_cannot_hold_the_best_are_all_that_is_passed_over(
