@@ -70,6 +70,13 @@ def test_the_first_of_equal_scores_are_kept_over_all_parts() -> None:
     assert best(cut(scores, BLOCK), 3, DIGITS).positions.tolist() == [0, 1, 2]
 
 
+@pytest.mark.parametrize("count", [20 * BLOCK + 1, 20 * BLOCK + 3, 21 * BLOCK])
+def test_the_last_score_of_many_blocks_is_found(count: int) -> None:
+    scores = np.zeros(count)
+    scores[-1] = 0.5
+    assert pairs(best([scores], 1, DIGITS)) == [(count - 1, 0.5)]
+
+
 def test_more_than_there_are_gives_all() -> None:
     assert pairs(best([np.array([0.1, 0.3])], 9, DIGITS)) == [(1, 0.3), (0, 0.1)]
 
