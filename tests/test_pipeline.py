@@ -11,6 +11,7 @@ import typer
 import yaml
 
 from harness.cli import application
+from harness.policy.load import load_policy
 from harness.stages.layout import Layout
 from tests.source import ROOT, known, parsed, reached
 
@@ -144,3 +145,12 @@ def functions(path: Path) -> dict[str, ast.FunctionDef]:
 def test_what_is_left_of_a_killed_process_is_no_dependency() -> None:
     ignored = (ROOT / ".dvcignore").read_text().split()
     assert {"__pycache__/", "*.partial"} <= set(ignored)
+
+
+def test_the_race_rests_on_the_arms_that_the_policy_compares_and_no_other() -> None:
+    steps = load_policy(ROOT / "policy" / "migration.toml").steps
+    compared = {arm for step in steps for arm in (step.control, step.candidate)}
+    deps = yaml.safe_load((ROOT / "dvc.yaml").read_text(encoding="utf-8"))["stages"]["race"]["deps"]
+    for folder, ending in (("runs/", ".parquet"), ("manifests/", ".json"), ("arms/", ".toml")):
+        found = {d.split(folder)[1].removesuffix(ending) for d in deps if folder in d}
+        assert found == compared, folder
