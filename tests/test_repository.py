@@ -70,8 +70,8 @@ def test_no_file_names(what: str) -> None:
 @pytest.mark.parametrize(
     ("what", "line"),
     [
-        ("a host of a package registry", "https://pypi" + ".org/simple"),
-        ("a host of a package registry", "files.python" + "hosted.org"),
+        ("a host of a package registry", "https://py" + "pi.org/simple"),
+        ("a host of a package registry", "files.py" + "thonhosted.org"),
         ("a path of one machine", "see /ro" + "ot/x"),
         ("a path of one machine", '"/wo' + 'rk/main"'),
         ("a number of an issue", "as in iss" + "ue #12"),
