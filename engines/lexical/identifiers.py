@@ -1,8 +1,9 @@
-"""Joined tokens such as ``br-2tnl``, ``read_csv`` or ``src/app.py``, kept whole.
+"""Names of things in a text: ``br-2tnl``, ``read_csv``, ``src/app.py``, the commit ``9428bc6``.
 
-Text fields split at every sign that is no letter or digit; a field beside them holds these tokens
+Text fields split at every sign that is no letter or digit; a field beside them holds joined tokens
 whole, so that a message about ``br-2tnl`` outranks one with ``br`` and ``2tnl`` (decision 1 of the
-agent mail stack).
+agent mail stack). A long word with a digit in it, such as a commit, stands there too: nothing
+splits it, but it names one thing, and counts as much as a name with a hyphen does.
 """
 
 from __future__ import annotations
@@ -12,15 +13,21 @@ import re
 LONGEST_BYTES = 255
 """Longer tokens are no identifiers; the text fields drop their parts at the same length."""
 
-_JOINED = re.compile(r"(?<![^\W_])[^\W_]++(?:[-_./]++[^\W_]++)++")
+SHORTEST_WORD = 7
+"""ASCII letters and digits, as many as Git shows of a commit; ``2nd`` and ``10ms`` name nothing."""
+
+_JOINED = r"[^\W_]++(?:[-_./]++[^\W_]++)++"
+_NUMBERED = rf"(?=[A-Za-z]*+[0-9])[0-9A-Za-z]{{{SHORTEST_WORD},}}+(?![^\W_])"
+_NAME = re.compile(rf"(?<![^\W_])(?:{_JOINED}|{_NUMBERED})")
 """Begins where a word begins and never goes back, so that a megabyte takes no longer than it is."""
 
 
 def identifiers(text: str) -> tuple[str, ...]:
-    """Find every token joined by hyphens, underscores, dots or slashes, lower-cased.
+    """Find every joined token, and every long word with a digit in it, lower-cased.
 
-    They come in the order of the text, as often as they occur. A token begins and ends with a
-    letter or digit: ``./run.py`` gives ``run.py``.
+    A joined token holds hyphens, underscores, dots or slashes between its words. Names come in the
+    order of the text, as often as they occur, and begin and end with a letter or digit:
+    ``./run.py`` gives ``run.py``.
     """
-    found = (match[0].lower() for match in _JOINED.finditer(text))
+    found = (match[0].lower() for match in _NAME.finditer(text))
     return tuple(token for token in found if len(token.encode()) <= LONGEST_BYTES)

@@ -18,11 +18,12 @@ _PREFIX = re.compile(r"[^\W_]+\*")
 def match_expression(text: str) -> str:
     """Write ``text`` for MATCH; empty where it is blank.
 
-    A joined word is its phrase in any column, or the whole token in ``identifiers``; a word with a
-    star at its end is a prefix. Text without a letter or digit is asked for as it is, so that
-    FTS5 and nothing before it says that it matches nothing. What must match is written twice
-    where something else may match, and bm25 counts it twice; so the latter is written twice as
-    well, and the order is that of counting all once.
+    A joined word is its phrase in any column, or the whole token in ``identifiers``; a single word
+    is asked of that column with the others. A word with a star at its end is a prefix. Text
+    without a letter or digit is asked for as it is, so that FTS5 and nothing before it says that it
+    matches nothing. What must match is written twice where something else may match, and bm25
+    counts it twice; so the latter is written twice as well, and the order is that of counting all
+    once.
     """
     typed = normalise(text)
     wanted = clauses(typed)
@@ -57,6 +58,8 @@ def _one(clause: Clause) -> str:
         return quoted(clause.text)
     if _PREFIX.fullmatch(clause.text):
         return prefix(clause.text)
+    if len(clause.words) == 1:
+        return quoted(clause.text)
     tokens = dict.fromkeys(identifiers(clause.text))
     if not tokens:
         return quoted(clause.text)
