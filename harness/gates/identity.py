@@ -23,6 +23,10 @@ class Settings(GateSettings):
     """Further arms that a gate of the step compares the candidate with."""
 
     @property
+    def arms(self) -> tuple[str, ...]:
+        return self.also
+
+    @property
     def bound(self) -> str:
         return "every answer comes from the arm's own index, and no two arms share one"
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from pydantic import Field
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
@@ -19,6 +20,8 @@ class Settings(SampleSettings):
     """No slice may surely lose more than ``margin``; ``min_queries`` holds for each slice."""
 
     slice: None = None
+    slices: tuple[str, ...] = Field(default=(), strict=False)
+    """Those to look at; empty for every slice of the query set."""
     margin: Share
 
     @property
@@ -48,7 +51,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """
     found: list[_Slice] = []
     small: list[str] = []
-    for label in sorted(evidence.slices):
+    for label in sorted(settings.slices or evidence.slices):
         own = settings.model_copy(update={"slice": label})
         compared = compare(evidence, own, versus=None)
         if too_few(name, own, compared.paired.query_ids, evidence):

@@ -21,6 +21,10 @@ class Settings(SampleSettings):
     """Another arm to be compared with instead of the control."""
 
     @property
+    def arms(self) -> tuple[str, ...]:
+        return () if self.versus is None else (self.versus,)
+
+    @property
     def bound(self) -> str:
         over = "the control" if self.versus is None else self.versus
         return f"gains more than {self.margin:g} of {self.where} over {over}"

@@ -97,3 +97,17 @@ class Policy:
     """In the order in which they are taken."""
     chained: bool
     """Whether a step waits for those before it, as in a migration; else each stands alone."""
+
+    @property
+    def arms(self) -> tuple[str, ...]:
+        """Every arm that a step or a gate names, in the order of the policy."""
+        named = (
+            arm
+            for step in self.steps
+            for arm in (
+                step.control,
+                step.candidate,
+                *(a for gate in step.gates for a in gate.settings.arms),
+            )
+        )
+        return tuple(dict.fromkeys(named))

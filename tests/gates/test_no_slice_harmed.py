@@ -83,3 +83,18 @@ def test_a_nan_never_passes() -> None:
     evidence.candidate.scores["nDCG@10"].values[4] = np.nan
     with pytest.raises(EvidenceError, match="q0004"):
         build.judge("no_slice_harmed", evidence, **SETTINGS)
+
+
+def test_only_the_slices_that_are_named_are_looked_at() -> None:
+    evidence = sliced(0.0, -0.1)
+    first = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
+    both = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
+    assert first.verdict is Verdict.PASS
+    assert "kind1" not in first.reason
+    assert both.verdict is Verdict.FAIL
+
+
+def test_a_named_slice_that_nobody_has_is_not_green() -> None:
+    found = build.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "too small: kind9 (0)" in found.reason

@@ -13,7 +13,10 @@ from harness.gates.base.rules import Rules
 from harness.policy import lines
 from harness.policy.load import load_policy
 
-MIGRATION = Path(__file__).resolve().parents[2] / "policy" / "migration.toml"
+POLICIES = Path(__file__).resolve().parents[2] / "policy"
+MIGRATION = POLICIES / "migration.toml"
+MAIL = POLICIES / "mail.toml"
+MIGRATIONS = (MIGRATION, MAIL, POLICIES / "messages.toml")
 GOOD = """\
 [policy]
 name = "toy"
@@ -164,24 +167,45 @@ def test_the_migration_has_its_steps_and_arms() -> None:
     assert not any(step.taken for step in policy.steps)
 
 
-def test_every_step_of_the_migration_checks_identity_and_failures() -> None:
-    for step in load_policy(MIGRATION).steps:
+@pytest.mark.parametrize("path", MIGRATIONS[1:], ids=lambda path: path.stem)
+def test_the_migration_of_message_search_goes_four_steps(path: Path) -> None:
+    policy = load_policy(path)
+    assert [(step.name, step.control, step.candidate) for step in policy.steps] == [
+        ("shadow", "mail-fts5", "mail-tantivy"),
+        ("tantivy", "mail-fts5", "mail-tantivy"),
+        ("hybrid", "mail-tantivy", "mail-hybrid"),
+        ("rerank", "mail-hybrid", "mail-rerank"),
+    ]
+
+
+def test_a_policy_names_every_arm_that_it_looks_at() -> None:
+    assert load_policy(MIGRATION).arms == ("fts5", "tantivy", "hybrid", "hash-hybrid")
+    assert load_policy(MAIL).arms == (
+        "mail-fts5", "mail-tantivy", "mail-hybrid", "mail-hash", "mail-rerank",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)
+def test_every_step_of_a_migration_checks_identity_and_failures(path: Path) -> None:
+    for step in load_policy(path).steps:
         assert {"identity", "failure_rate"} <= {gate.rule.name for gate in step.gates}
 
 
-def test_every_bound_of_the_migration_has_its_reason() -> None:
-    for row in MIGRATION.read_text(encoding="utf-8").splitlines():
+@pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)
+def test_every_bound_of_a_migration_has_its_reason(path: Path) -> None:
+    for row in path.read_text(encoding="utf-8").splitlines():
         key, _, value = row.partition(" = ")
         if value and key not in {
             *("name", "version", "seed", "control", "candidate", "taken"),
-            *("rule", "measure", "slice", "versus", "also", "percent"),
+            *("rule", "measure", "slice", "slices", "versus", "also", "percent"),
         }:
             assert "  # " in value, row
 
 
-def test_no_gate_is_looser_than_the_migration_says() -> None:
-    raw = tomllib.loads(MIGRATION.read_text(encoding="utf-8"))
-    policy = load_policy(MIGRATION)
+@pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)
+def test_no_gate_is_looser_than_a_migration_says(path: Path) -> None:
+    raw = tomllib.loads(path.read_text(encoding="utf-8"))
+    policy = load_policy(path)
     for table, step in zip(raw["step"], policy.steps, strict=True):
         for written_gate, gate in zip(table["gate"], step.gates, strict=True):
             said = {k: v for k, v in written_gate.items() if k not in {"name", "rule"}}

@@ -49,6 +49,11 @@ class GateSettings(BaseModel, ABC):
         return None
 
     @property
+    def arms(self) -> tuple[str, ...]:
+        """Arms that the gate looks at beside control and candidate."""
+        return ()
+
+    @property
     @abstractmethod
     def unit(self) -> str:
         """What is measured."""

@@ -1,0 +1,79 @@
+"""Where there is nothing to find, the candidate may not show more than the control."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from harness.core.evidence import Evidence, Side
+from harness.core.gate import Finding
+from harness.core.run import Status
+from harness.core.scores import Scores
+from harness.gates.base.paired import judge_above
+from harness.gates.base.queries import SampleSettings, scores_of
+from harness.gates.base.rules import Rules, Share
+
+NEGATIVE = "negative_query"
+
+
+class Settings(SampleSettings):
+    """Of the first ``depth`` places, the share left empty may shrink by less than ``max_more``.
+
+    The queries are those that have no value of ``measure`` for want of a relevant document.
+    """
+
+    slice: None = None
+    depth: Annotated[int, Field(ge=1)]
+    max_more: Share
+
+    @property
+    def unit(self) -> str:
+        return f"Empty@{self.depth}"
+
+    @property
+    def bound(self) -> str:
+        return f"fills less than {self.max_more:g} more of the first {self.depth} places"
+
+    @property
+    def limit(self) -> float:
+        return -self.max_more
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """Judge the queries that no document answers, and no others (method, section 2).
+
+    A query that fails is lost, not silent: a PASS must also hold with each counted as -1.
+
+    Raises:
+        EvidenceError: an arm was not scored by ``measure``.
+        MismatchedQueries: the two arms were asked different queries.
+    """
+    empty = settings.model_copy(update={"measure": settings.unit})
+    control, candidate = (
+        replace(side, scores={empty.measure: _left_empty(side, settings)})
+        for side in (evidence.control, evidence.candidate)
+    )
+    silent = replace(evidence, control=control, candidate=candidate)
+    return judge_above(name, empty, silent, rules, limit=settings.limit, versus=None)
+
+
+def _left_empty(side: Side, settings: Settings) -> Scores:
+    """Share of the first places that each answered negative query leaves empty."""
+    negative = frozenset(scores_of(side, settings.measure).undefined.get(NEGATIVE, ()))
+    run = side.run
+    values: dict[str, float] = {}
+    lost: list[str] = []
+    for query_id, status, hits in zip(run.query_ids, run.status, run.lengths, strict=True):
+        if query_id in negative and status == Status.ANSWERED:
+            values[query_id] = 1 - min(int(hits), settings.depth) / settings.depth
+        elif query_id in negative:
+            lost.append(query_id)
+    return Scores(
+        settings.unit,
+        tuple(values),
+        np.array(list(values.values()), dtype=np.float64),
+        {"failed": tuple(lost)} if lost else {},
+    )
