@@ -38,7 +38,7 @@ class Weights:
 
 @dataclass(frozen=True, slots=True)
 class Fts5Engine:
-    """The index beside the messages, kept by triggers.
+    """The index beside the messages, or another table, kept by triggers.
 
     A query that FTS5 refuses is asked again as plain words, and then of LIKE (decision 4);
     ``note`` says so.
@@ -48,6 +48,7 @@ class Fts5Engine:
     weights: Weights
     compiled: Callable[[str], str] = match_expression
     """Writes what was typed for MATCH."""
+    table: str = schema.MESSAGES
 
     @property
     def name(self) -> str:
@@ -55,7 +56,7 @@ class Fts5Engine:
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         if not normalise(text):
-            return contained(self.store, (), filters, ranking, depth)
+            return contained(self.store, (), filters, ranking, depth, self.table)
         try:
             return self._match(self.compiled(text), filters, ranking, depth)
         except sqlite3.Error as exc:
@@ -67,16 +68,18 @@ class Fts5Engine:
                 return replace(found, note=f"{note}; asked for its words")
             except sqlite3.Error as exc:
                 note = f"{note}; and its words ({_refusal(exc)})"
-        found = contained(self.store, extract_like_terms(text), filters, ranking, depth)
+        terms = extract_like_terms(text)
+        found = contained(self.store, terms, filters, ranking, depth, self.table)
         return replace(found, note=f"{note}; asked LIKE")
 
     def _match(self, asked: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         passing = where(filters)
         order = BY_TIME if ranking is RankingMode.RECENCY else "score, m.id"
+        fts = f"{self.table}_fts"
         sql = (
-            "SELECT m.id, bm25(messages_fts, ?, ?, ?) AS score"  # noqa: S608  values are bound
-            " FROM messages_fts CROSS JOIN messages AS m ON m.id = messages_fts.rowid"
-            f" WHERE messages_fts MATCH ? AND {passing.sql} ORDER BY {order} LIMIT ?"
+            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score"  # noqa: S608  values are bound
+            f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
+            f" WHERE {fts} MATCH ? AND {passing.sql} ORDER BY {order} LIMIT ?"
         )
         wanted = within(depth)
         rows = self.store.ask(sql, (*astuple(self.weights), asked, *passing.params, wanted + 1))
@@ -91,9 +94,9 @@ class Fts5Engine:
     def rebuild(self) -> IndexStats:
         start = perf_counter()
         with self.store.writing() as db:
-            schema.drop_index(db)
-            schema.create_index(db)
-        return IndexStats(self.store.total_count(), 1_000 * (perf_counter() - start))
+            schema.drop_index(db, self.table)
+            schema.create_index(db, self.table)
+        return IndexStats(self._kept(), 1_000 * (perf_counter() - start))
 
     def update_incremental(self, changes: Sequence[DocChange]) -> int:
         """Count ``changes``; the triggers applied them when they were made."""
@@ -102,22 +105,25 @@ class Fts5Engine:
     def remove(self) -> None:
         """Drop the index and its triggers: the last step of the migration (ADR-003, D7)."""
         with self.store.writing() as db:
-            schema.drop_index(db)
+            schema.drop_index(db, self.table)
 
     def health(self) -> IndexHealth:
         try:
-            absent = schema.missing(dict(self.store.ask("SELECT name, sql FROM sqlite_master")))
+            made = dict(self.store.ask("SELECT name, sql FROM sqlite_master"))
+            absent = schema.missing(made, self.table)
             if absent:
                 return IndexHealth(ready=False, documents=0, reason=f"no {', '.join(absent)}")
-            indexed = self.store.ask("SELECT count(*) FROM messages_fts_docsize")[0][0]
-            self.store.ask(
-                "SELECT rowid FROM messages_fts WHERE messages_fts MATCH '\"a\"' LIMIT 1"
-            )
+            fts = f"{self.table}_fts"
+            indexed = self.store.ask(f"SELECT count(*) FROM {fts}_docsize")[0][0]  # noqa: S608  our own text
+            self.store.ask(f"SELECT rowid FROM {fts} WHERE {fts} MATCH '\"a\"' LIMIT 1")  # noqa: S608  our own text
         except sqlite3.Error as exc:
             return IndexHealth(ready=False, documents=0, reason=str(exc))
-        kept = self.store.total_count()
-        reason = "" if indexed == kept else f"{indexed} messages indexed of {kept}"
+        kept = self._kept()
+        reason = "" if indexed == kept else f"{indexed} {self.table} indexed of {kept}"
         return IndexHealth(ready=not reason, documents=indexed, reason=reason)
+
+    def _kept(self) -> int:
+        return int(self.store.read(f"SELECT count(*) FROM {self.table}")[0][0])  # noqa: S608  our own text
 
 
 def _refusal(exc: sqlite3.Error) -> str:

@@ -61,6 +61,11 @@ def read(row: tuple[Any, ...]) -> Message:
     )
 
 
+def identified(*texts: str) -> str:
+    """Write the identifiers of what is searched together, as the index keeps them."""
+    return whole(identifiers("\n".join(texts)))
+
+
 def insert(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> None:
     """Write a message of a new id; the triggers index it."""
     _add_agents(db, message)
@@ -80,8 +85,12 @@ def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) 
 
 def _add_agents(db: sqlite3.Connection, message: Message) -> None:
     db.executemany(
-        "INSERT INTO agents (project_id, name) VALUES (?, ?) ON CONFLICT DO NOTHING",
-        ((message.project_id, name) for name in {message.sender_name: 1, **_listed(message)}),
+        "INSERT INTO agents (project_id, name, identifiers) VALUES (?, ?, ?)"
+        " ON CONFLICT DO NOTHING",
+        (
+            (message.project_id, name, identified(name))
+            for name in {message.sender_name: 1, **_listed(message)}
+        ),
     )
 
 
@@ -108,7 +117,7 @@ def _values(message: Message) -> tuple[str | int, ...]:
         message.thread_id,
         message.subject,
         message.body,
-        whole(identifiers(f"{message.subject}\n{message.body}")),
+        identified(message.subject, message.body),
         message.importance.value,
         int(message.ack_required),
         message.created_ts,

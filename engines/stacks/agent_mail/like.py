@@ -1,4 +1,4 @@
-"""Search without an index: LIKE over the message table, the end of every chain.
+"""Search without an index: LIKE over the table, the end of every chain.
 
 It needs no FTS5, so a question is still answered once that is removed (decision 13). LIKE compares
 ASCII letters without case, all others with it.
@@ -14,6 +14,7 @@ from engines.contract.mail.lifecycle import Candidate, Found
 from engines.contract.mail.query import Filters, RankingMode
 from engines.stacks.agent_mail.filters_sql import MOST, where
 from engines.stacks.agent_mail.sanitize import extract_like_terms
+from engines.stacks.agent_mail.schema import MESSAGES
 from engines.stacks.agent_mail.store import MessageStore, Param, search_error
 
 BY_TIME = "m.created_ts DESC, m.id"
@@ -22,34 +23,36 @@ _CONTAINS = r"(m.subject LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')"
 
 @dataclass(frozen=True, slots=True)
 class LikeEngine:
-    """Messages that contain every term, oldest id first; nothing is scored (decision 4)."""
+    """Rows that contain every term, oldest id first; nothing is scored (decision 4)."""
 
     store: MessageStore
+    table: str = MESSAGES
 
     @property
     def name(self) -> str:
         return "like"
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
-        return contained(self.store, extract_like_terms(text), filters, ranking, depth)
+        return contained(self.store, extract_like_terms(text), filters, ranking, depth, self.table)
 
 
-def contained(
+def contained(  # noqa: PLR0917  a question, and of what it is asked
     store: MessageStore,
     terms: Sequence[str],
     filters: Filters,
     ranking: RankingMode,
     depth: int,
+    table: str,
 ) -> Found:
-    """List messages whose subject or body contains each term; without terms, all that pass.
+    """List rows of ``table`` that pass and whose subject or body contains each of ``terms``.
 
     Raises:
-        IndexNotReady: the message table is missing or broken.
+        IndexNotReady: the table is missing or broken.
         EngineError: SQLite failed.
     """
     passing = where(filters)
     sql = (
-        "SELECT m.id FROM messages AS m WHERE "  # noqa: S608  our own text, values are bound
+        f"SELECT m.id FROM {table} AS m WHERE "  # noqa: S608  our own text, values are bound
         + " AND ".join([*[_CONTAINS] * len(terms), passing.sql])
         + f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
     )
@@ -59,7 +62,7 @@ def contained(
     try:
         rows = store.ask(sql, (*params, *passing.params, wanted + 1))
     except sqlite3.Error as exc:
-        raise search_error(exc, "message table") from exc
+        raise search_error(exc, f"table {table}") from exc
     return Found(
         tuple(Candidate(row[0], 0.0) for row in rows[:wanted]),
         exhausted=len(rows) <= wanted,

@@ -1,9 +1,11 @@
-"""The tables of the message store, and the FTS5 index that triggers keep beside them.
+"""The tables of the message store, and the FTS5 indexes that triggers keep beside them.
 
-``messages_fts`` is external content: it holds no text of its own. ``subject`` and ``body`` are
-split at every sign that is no letter or digit, as ``am_normalize`` splits them; one table has one
-tokenizer, so the tokens of ``identifiers`` stay whole by writing the signs that join them as four
-private characters that the tokenizer takes for letters.
+Messages, agents and projects are searched in the same columns: the ``subject`` of an agent is its
+name, that of a project its slug and its name. An index is external content: it holds no text of
+its own. ``subject`` and ``body`` are split at every sign that is no letter or digit, as
+``am_normalize`` splits them; one table has one tokenizer, so the tokens of ``identifiers`` stay
+whole by writing the signs that join them as four private characters that the tokenizer takes for
+letters.
 """
 
 from __future__ import annotations
@@ -11,11 +13,16 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 
-VERSION = 1
+VERSION = 2
 """Kept in the file as ``user_version``; a store of another version is not opened."""
 
 TABLES = (
-    "CREATE TABLE projects (id INTEGER PRIMARY KEY, slug TEXT NOT NULL UNIQUE)",
+    (
+        "CREATE TABLE projects (id INTEGER PRIMARY KEY, slug TEXT NOT NULL UNIQUE,"
+        " name TEXT NOT NULL, description TEXT NOT NULL, identifiers TEXT NOT NULL,"
+        " project_id INTEGER AS (id), subject TEXT AS (slug || char(10) || name),"
+        " body TEXT AS (description))"
+    ),
     "CREATE TABLE products (id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE)",
     (
         "CREATE TABLE product_projects ("
@@ -26,6 +33,10 @@ TABLES = (
     (
         "CREATE TABLE agents (id INTEGER PRIMARY KEY,"
         " project_id INTEGER NOT NULL REFERENCES projects(id), name TEXT NOT NULL,"
+        " program TEXT NOT NULL DEFAULT '', model TEXT NOT NULL DEFAULT '',"
+        " task_description TEXT NOT NULL DEFAULT '', identifiers TEXT NOT NULL,"
+        " subject TEXT AS (name),"
+        " body TEXT AS (program || char(10) || model || char(10) || task_description),"
         " UNIQUE (project_id, name))"
     ),
     "CREATE INDEX agents_by_name ON agents (name)",
@@ -53,31 +64,37 @@ TABLES = (
 _JOINS = {"-": "\ue02d", "_": "\ue05f", ".": "\ue02e", "/": "\ue02f"}
 _WHOLE = str.maketrans(_JOINS)
 
-_FORGET = (
-    "INSERT INTO messages_fts (messages_fts, rowid, subject, body, identifiers)"
-    " VALUES ('delete', old.id, old.subject, old.body, old.identifiers);"
-)
-_LEARN = (
-    "INSERT INTO messages_fts (rowid, subject, body, identifiers)"
-    " VALUES (new.id, new.subject, new.body, new.identifiers);"
-)
-INDEX = {
-    "messages_fts": "CREATE VIRTUAL TABLE messages_fts USING fts5("
-    "subject, body, identifiers, content='messages', content_rowid='id',"
-    " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N*'"
-    f" tokenchars '{''.join(_JOINS.values())}'\")",
-    "messages_fts_insert": "CREATE TRIGGER messages_fts_insert AFTER INSERT ON messages"
-    f" BEGIN {_LEARN} END",
-    "messages_fts_delete": "CREATE TRIGGER messages_fts_delete AFTER DELETE ON messages"
-    f" BEGIN {_FORGET} END",
-    "messages_fts_update": "CREATE TRIGGER messages_fts_update"
-    " AFTER UPDATE OF subject, body, identifiers ON messages"
-    " WHEN (old.subject, old.body, old.identifiers)"
-    " IS NOT (new.subject, new.body, new.identifiers)"
-    f" BEGIN {_FORGET} {_LEARN} END",
-}
-"""What the index is made of, by name. A write that leaves the text alone does not touch it."""
+MESSAGES, AGENTS, PROJECTS = "messages", "agents", "projects"
+"""Tables that are searched; the index of each is called after it."""
 _SHADOWS = ("data", "idx", "docsize", "config", "content")
+
+
+def index_of(table: str) -> Mapping[str, str]:
+    """Say what the index of a table is made of, by name, the index itself first.
+
+    A write that leaves the text alone does not touch it.
+    """
+    fts = f"{table}_fts"
+    forget = (
+        f"INSERT INTO {fts} ({fts}, rowid, subject, body, identifiers)"  # noqa: S608  our own text
+        " VALUES ('delete', old.id, old.subject, old.body, old.identifiers);"
+    )
+    learn = (
+        f"INSERT INTO {fts} (rowid, subject, body, identifiers)"  # noqa: S608  our own text
+        " VALUES (new.id, new.subject, new.body, new.identifiers);"
+    )
+    return {
+        fts: f"CREATE VIRTUAL TABLE {fts} USING fts5("
+        f"subject, body, identifiers, content='{table}', content_rowid='id',"
+        " tokenize=\"unicode61 remove_diacritics 0 categories 'L* N*'"
+        f" tokenchars '{''.join(_JOINS.values())}'\")",
+        f"{fts}_insert": f"CREATE TRIGGER {fts}_insert AFTER INSERT ON {table} BEGIN {learn} END",
+        f"{fts}_delete": f"CREATE TRIGGER {fts}_delete AFTER DELETE ON {table} BEGIN {forget} END",
+        f"{fts}_update": f"CREATE TRIGGER {fts}_update AFTER UPDATE ON {table}"
+        " WHEN (old.subject, old.body, old.identifiers)"
+        " IS NOT (new.subject, new.body, new.identifiers)"
+        f" BEGIN {forget} {learn} END",
+    }
 
 
 def whole(tokens: Iterable[str]) -> str:
@@ -85,29 +102,30 @@ def whole(tokens: Iterable[str]) -> str:
     return " ".join(tokens).translate(_WHOLE)
 
 
-def create_index(db: sqlite3.Connection) -> None:
-    """Make the index of the messages that are there, and the triggers that keep it."""
-    for statement in INDEX.values():
+def create_index(db: sqlite3.Connection, table: str) -> None:
+    """Index the rows of a table that are there, and make the triggers that keep the index."""
+    fts, *_ = made = index_of(table)
+    for statement in made.values():
         db.execute(statement)
-    db.execute("INSERT INTO messages_fts (messages_fts) VALUES ('rebuild')")
-    db.execute("INSERT INTO messages_fts (messages_fts) VALUES ('optimize')")
+    db.execute(f"INSERT INTO {fts} ({fts}) VALUES ('rebuild')")  # noqa: S608  our own text
+    db.execute(f"INSERT INTO {fts} ({fts}) VALUES ('optimize')")  # noqa: S608  our own text
 
 
-def drop_index(db: sqlite3.Connection) -> None:
+def drop_index(db: sqlite3.Connection, table: str) -> None:
     """Remove the index and its triggers, also an index so broken that SQLite cannot drop it."""
-    for name in INDEX:
-        if name != "messages_fts":
-            db.execute(f"DROP TRIGGER IF EXISTS {name}")
+    fts, *triggers = index_of(table)
+    for name in triggers:
+        db.execute(f"DROP TRIGGER IF EXISTS {name}")
     try:
-        db.execute("DROP TABLE IF EXISTS messages_fts")
+        db.execute(f"DROP TABLE IF EXISTS {fts}")
     except sqlite3.DatabaseError:
         db.execute("PRAGMA writable_schema = ON")
-        db.execute("DELETE FROM sqlite_master WHERE name = 'messages_fts'")
+        db.execute("DELETE FROM sqlite_master WHERE name = ?", (fts,))
         db.execute("PRAGMA writable_schema = RESET")
     for shadow in _SHADOWS:
-        db.execute(f"DROP TABLE IF EXISTS messages_fts_{shadow}")
+        db.execute(f"DROP TABLE IF EXISTS {fts}_{shadow}")
 
 
-def missing(made: Mapping[str, str | None]) -> tuple[str, ...]:
-    """Name the parts of the index that are not in ``sqlite_master`` as this version makes them."""
-    return tuple(name for name, statement in INDEX.items() if made.get(name) != statement)
+def missing(made: Mapping[str, str | None], table: str) -> tuple[str, ...]:
+    """Name the parts of an index that are not in ``sqlite_master`` as this version makes them."""
+    return tuple(name for name, statement in index_of(table).items() if made.get(name) != statement)

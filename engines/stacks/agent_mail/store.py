@@ -56,10 +56,17 @@ class MessageStore:
                 raise
             self.db.execute("COMMIT")
 
-    def add_project(self, project_id: int, slug: str) -> None:
+    def add_project(
+        self, project_id: int, slug: str, name: str = "", description: str = ""
+    ) -> None:
         """Add a project; agents and messages belong to one."""
+        told = (slug, name, description)
         with self.writing() as db:
-            db.execute("INSERT INTO projects (id, slug) VALUES (?, ?)", (project_id, slug))
+            db.execute(
+                "INSERT INTO projects (id, slug, name, description, identifiers)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (project_id, *told, letters.identified(*told)),
+            )
 
     def add_product(self, product_id: int, name: str, projects: Iterable[int] = ()) -> None:
         """Add a product and link projects to it."""
@@ -192,7 +199,8 @@ def create(path: Path) -> Iterator[MessageStore]:
         with made.writing():
             for statement in schema.TABLES:
                 db.execute(statement)
-            schema.create_index(db)
+            for table in (schema.MESSAGES, schema.AGENTS, schema.PROJECTS):
+                schema.create_index(db, table)
             db.execute(f"PRAGMA user_version = {schema.VERSION}")
         yield made
 

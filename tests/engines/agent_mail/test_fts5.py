@@ -17,9 +17,9 @@ from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.lifecycle import Candidate, Change, DocChange, Found
 from engines.contract.mail.query import Filters, Importance, RankingMode
 from engines.lexical.typed import normalise
+from engines.stacks.agent_mail import schema
 from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.like import LikeEngine
-from engines.stacks.agent_mail.schema import INDEX, TABLES
 from engines.stacks.agent_mail.store import MessageStore, opened
 from tests.engines.agent_mail.build import (
     NOON,
@@ -328,7 +328,7 @@ def test_removed_the_messages_can_still_be_written_and_like_finds_them(
         ask(engine, "salt")
     found = LikeEngine(engine.store).search("salt", Filters(), RELEVANCE, 9)
     assert ids(found) == [9]
-    left = engine.store.ask("SELECT name FROM sqlite_master WHERE name LIKE '%fts%'")
+    left = engine.store.ask("SELECT name FROM sqlite_master WHERE name LIKE 'messages_fts%'")
     assert left == []
     engine.rebuild()
     assert ids(ask(engine, "salt")) == [9]
@@ -337,7 +337,8 @@ def test_removed_the_messages_can_still_be_written_and_like_finds_them(
 def test_a_rebuild_that_fails_leaves_the_index_as_it_was(
     engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setitem(INDEX, "messages_fts_update", "CREATE NONSENSE")
+    whole = {**schema.index_of(schema.MESSAGES), "messages_fts_update": "CREATE NONSENSE"}
+    monkeypatch.setattr(schema, "index_of", lambda _: whole)
     with pytest.raises(sqlite3.OperationalError):
         engine.rebuild()
     assert ids(ask(engine, "br-2tnl")) == [2, 1]
@@ -352,7 +353,7 @@ def test_closed_it_is_an_error_of_the_engine(path: Path) -> None:
 
 
 def test_every_table_is_made_whatever_the_index() -> None:
-    assert not any("fts" in statement for statement in TABLES)
+    assert not any("fts" in statement for statement in schema.TABLES)
 
 
 def test_a_word_in_most_messages_still_scores_above_nothing(tmp_path: Path) -> None:

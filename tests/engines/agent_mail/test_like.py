@@ -135,7 +135,7 @@ def test_a_term_longer_than_a_pattern_may_be_is_cut(engine: LikeEngine, text: st
 def test_without_the_message_table_it_is_not_ready(engine: LikeEngine) -> None:
     engine.store.ask("PRAGMA foreign_keys = OFF")
     engine.store.ask("DROP TABLE messages")
-    with pytest.raises(IndexNotReady, match="message table: no such table"):
+    with pytest.raises(IndexNotReady, match="table messages: no such table"):
         ids(engine, "salt")
 
 

@@ -19,7 +19,7 @@ from engines.stacks.agent_mail.sanitize import (
     extract_like_terms,
     sanitize_fts_query,
 )
-from engines.stacks.agent_mail.schema import INDEX
+from engines.stacks.agent_mail.schema import MESSAGES, index_of
 
 TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
 
@@ -27,7 +27,8 @@ TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", 
 @pytest.fixture(scope="module")
 def fts() -> Iterator[sqlite3.Connection]:
     with closing(sqlite3.connect(":memory:")) as db:
-        db.execute(INDEX["messages_fts"].replace(", content='messages', content_rowid='id'", ""))
+        made = index_of(MESSAGES)["messages_fts"]
+        db.execute(made.replace(", content='messages', content_rowid='id'", ""))
         yield db
 
 

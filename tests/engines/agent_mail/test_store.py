@@ -229,7 +229,7 @@ def test_a_store_of_another_version_is_not_ready(path: Path) -> None:
     with stored(path, []):
         pass
     with closing(sqlite3.connect(path)) as db:
-        db.execute("PRAGMA user_version = 2")
+        db.execute("PRAGMA user_version = 1")
     not_ready(path)
 
 
