@@ -35,8 +35,14 @@ class SearchResponse:
     explain: QueryExplain
     served_by: str
     """Fingerprint of what really answered."""
+    fell_back: bool = False
+    """Whether a rung answered that is not the first of its chain."""
+    unread: int = 0
+    """Messages that were found, and left out because they cannot be read."""
 
     @property
     def degraded(self) -> bool:
         """Whether something other than what was asked for answered."""
-        return self.explain.mode_downgraded or self.explain.used_like_fallback
+        explain = self.explain
+        other = explain.mode_downgraded or explain.used_like_fallback
+        return other or self.fell_back or self.unread > 0

@@ -34,6 +34,8 @@ class Page:
     note: str
     scope_us: int
     clock: Clock = field(default_factory=Clock)
+    unread: int = 0
+    """Messages that were found and cannot be read; they are left out."""
 
     @classmethod
     def empty(cls) -> Self:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
 from typing import Protocol, TypeVar
 
-from engines.contract.mail.errors import EngineError, FeatureUnavailable, SearchError
+from engines.contract.mail.errors import EngineError, FeatureUnavailable
 from engines.contract.mail.lifecycle import Found, MailEngine
 from engines.contract.mail.query import Filters, RankingMode
 from engines.ranking.rrf import fuse
+from engines.stacks.agent_mail import faults
+from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.plan import Rung
 from engines.stacks.agent_mail.ranked import Clock, Ranked, Scored, checked, in_order, of_lexical
-from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.semantic import Nearest
 
 FUSED_DEPTH = 1_000
 """Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
@@ -38,6 +40,8 @@ class Asked:
     ranking: RankingMode
     rrf_k: int
     rerank_top_k: int
+    until: Deadline | None = None
+    """When the rung that is tried will be left; None waits for it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,10 +49,11 @@ class Rungs:
     """What there is to answer with; what is absent is a feature that is not available."""
 
     lexical: Mapping[Rung, MailEngine]
-    semantic: Semantic | None
+    semantic: Nearest | None
     reranker: Reranker | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
     """When messages were sent, microseconds; for the order by recency."""
+    parts: Parts = field(default_factory=Parts)
 
     def rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
         """Answer by one rung.
@@ -56,21 +61,15 @@ class Rungs:
         Raises:
             FeatureUnavailable: the rung needs what is not there.
             IndexNotReady: its index is missing or broken.
-            EngineError: whatever else went wrong in it.
+            EngineError: whatever else went wrong in it, or it is past its deadline.
         """
-        try:
+        with faults.known():
             found = self._rank(rung, asked, depth)
-        except SearchError:
-            raise
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as exc:  # a panic of a Rust engine is no Exception
-            raise EngineError(f"{rung}: {type(exc).__name__}: {exc}") from exc
-        if asked.ranking is RankingMode.RECENCY:
+            if asked.ranking is not RankingMode.RECENCY:
+                return found
             when = self.sent([hit.message_id for hit in found.hits])
             hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
-        return found
 
     def _rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
         match rung:
@@ -89,21 +88,32 @@ class Rungs:
         engine = self.lexical.get(rung)
         if engine is None:
             raise FeatureUnavailable(f"{rung} is not installed")
-        return engine.search(asked.text, asked.filters, asked.ranking, depth)
+
+        def search() -> Found:
+            return engine.search(asked.text, asked.filters, asked.ranking, depth)
+
+        return self.parts.call(rung, search, asked.until)
 
     def _nearest(self, asked: Asked, depth: int) -> Found:
         if self.semantic is None:
             raise FeatureUnavailable("no model for semantic search")
         if not asked.text:
             raise FeatureUnavailable("semantic search needs a text")
-        found = self.semantic.search(asked.text, asked.filters, depth)
+        semantic = self.semantic
+
+        def search() -> Found:
+            return semantic.search(asked.text, asked.filters, depth)
+
+        found = self.parts.call(Rung.SEMANTIC, search, asked.until)
         checked(found.candidates)
         return found
 
     def _fused(self, asked: Asked) -> Ranked:
-        nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        with faults.of_leg(Rung.SEMANTIC):
+            nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
-        words, lexical_us = _timed(lambda: self._words(Rung.TANTIVY, by_relevance, FUSED_DEPTH))
+        with faults.of_leg(Rung.TANTIVY):
+            words, lexical_us = _timed(lambda: self._words(Rung.TANTIVY, by_relevance, FUSED_DEPTH))
         legs = {
             "lexical": [str(c.message_id) for c in words.candidates],
             "semantic": [str(c.message_id) for c in nearest.candidates],
@@ -128,7 +138,13 @@ class Rungs:
         window = fused.hits[: asked.rerank_top_k]
         ids = [hit.message_id for hit in window]
         reranker = self.reranker
-        scores, rerank_us = _timed(lambda: reranker.scores(asked.text, ids))
+
+        def rerank() -> Sequence[float]:
+            return reranker.scores(asked.text, ids)
+
+        scores, rerank_us = _timed(lambda: self.parts.call(Rung.RERANK, rerank, asked.until))
+        if wrong := [score for score in scores if not 0.0 <= score <= 1.0]:
+            raise EngineError(f"the reranker scored {wrong[0]}, which is not in [0, 1]")
         top = in_order(
             Scored(hit.message_id, score, score) for hit, score in zip(window, scores, strict=True)
         )

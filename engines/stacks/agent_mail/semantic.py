@@ -24,6 +24,14 @@ class VectorIndex(Protocol):
         ...
 
 
+class Nearest(Protocol):
+    """Messages by meaning."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> Found:
+        """Give at most ``depth`` messages that pass ``filters``, nearest first."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class Semantic:
     """A vector index and the embedder that it was made with."""

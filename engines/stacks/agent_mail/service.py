@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
 from time import perf_counter_ns
 
 from engines.contract.mail.errors import InvalidQuery, SearchError
-from engines.contract.mail.events import Emit, Event
+from engines.contract.mail.events import Emit, Event, Payload
 from engines.contract.mail.explain import ExplainTiming, QueryExplain, ShadowComparison
 from engines.contract.mail.lifecycle import Message
 from engines.contract.mail.query import SearchMode, SearchQuery
 from engines.contract.mail.results import SearchResponse
 from engines.lexical.typed import normalise
-from engines.stacks.agent_mail import shadow
+from engines.stacks.agent_mail import faults, shadow
+from engines.stacks.agent_mail.budget import Allowance
 from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pages import Page, fill
 from engines.stacks.agent_mail.plan import MODE_OF, KillSwitch, Plan, Rung, chain, plan
@@ -41,12 +43,15 @@ class MailSearch:
     projects_of: Callable[[int], frozenset[int]]
     switch: KillSwitch | None
     emit: Emit
+    budget_ms: float = 0.0
+    """What a question may take before its chain ends (``budget``); 0 is no budget."""
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
         """Answer a question; every degradation is in ``explain``."""
         start = perf_counter_ns()
         seen_as = scope or unrestricted()
-        planned = plan(query, self.projects_of)
+        reasons: list[str] = []
+        planned = plan(query, lambda product: self._projects(product, reasons))
         asked = Asked(
             normalise(query.text),
             planned.filters,
@@ -54,21 +59,26 @@ class MailSearch:
             query.effective_rrf_k,
             query.effective_rerank_top_k,
         )
-        reasons: list[str] = []
+        first = chain(query.mode, self.switch)[0]
         try:
             rung, page = self._climb_down(query, planned, asked, seen_as, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
-            rung, page = chain(query.mode, self.switch)[0], Page.empty()
+            rung, page = first, Page.empty()
         except SearchError as exc:
-            reasons.append(str(exc))
+            reasons.append(f"{Rung.LIKE}: {exc}; nothing could answer")
             rung, page = Rung.LIKE, Page.empty()
+        else:
+            if rung is not first:
+                reasons.append(f"answered by {rung}")
         compared = self._shadowed(query, asked, seen_as, page)
         actual = MODE_OF[rung]
         downgraded = actual is not self._wanted(query.mode)
-        if downgraded:
+        if downgraded and rung is first:
+            reasons.append(f"SEARCH_ENGINE is {self.switch}")
+        if downgraded or rung is not first:
             reason = "; ".join(reasons)
-            self.emit(
+            self._tell(
                 Event.MODE_DOWNGRADE,
                 {"requested": query.mode, "actual": actual, "reason": reason},
             )
@@ -84,7 +94,28 @@ class MailSearch:
             downgraded=downgraded,
             total_us=total_us,
         )
-        return SearchResponse(page.hits, page.next_cursor, explain, served_by=rung.value)
+        return SearchResponse(
+            page.hits,
+            page.next_cursor,
+            explain,
+            served_by=rung.value,
+            fell_back=rung is not first,
+            unread=page.unread,
+        )
+
+    def _projects(self, product_id: int, reasons: list[str]) -> frozenset[int]:
+        """Projects of a product; none, with the reason, where they cannot be read."""
+        try:
+            with faults.known():
+                return self.projects_of(product_id)
+        except SearchError as exc:
+            reasons.append(f"the projects of product {product_id} are not known: {exc}")
+            return frozenset()
+
+    def _tell(self, event: Event, payload: Payload) -> None:
+        """Log; a log that is full or gone keeps nobody from an answer."""
+        with suppress(Exception):
+            self.emit(event, payload)
 
     def _wanted(self, mode: SearchMode) -> SearchMode:
         """Mode that the first rung of the chain without failures serves."""
@@ -95,13 +126,20 @@ class MailSearch:
     def _climb_down(
         self, query: SearchQuery, planned: Plan, asked: Asked, scope: Scope, reasons: list[str]
     ) -> tuple[Rung, Page]:
-        """Try the rungs of the chain; the last failure is raised."""
+        """Try the rungs of the chain, all but the last within the budget.
+
+        A question that is no question is one for every rung. Of other failures the last is raised.
+        """
         if not asked.text and not planned.facets:
             raise InvalidQuery("nothing was asked: no text and no filter")
         rungs = chain(query.mode, self.switch)
+        allowed = Allowance.of(self.budget_ms)
         for rung in rungs[:-1]:
+            until = allowed.share(last=rung is rungs[-2]) if allowed else None
             try:
-                return rung, self._page(rung, query, asked, scope)
+                return rung, self._page(rung, query, replace(asked, until=until), scope)
+            except InvalidQuery:
+                raise
             except SearchError as exc:
                 reasons.append(f"{rung}: {exc}")
         return rungs[-1], self._page(rungs[-1], query, asked, scope)
@@ -113,21 +151,27 @@ class MailSearch:
             current = CURSOR_OF[rung]
             if cursor is None or cursor.engine not in {None, current}:
                 made_by = cursor.engine if cursor else None
-                self.emit(
+                self._tell(
                     Event.CURSOR_INVALIDATED,
                     {"cursor_engine": made_by, "current_engine": current},
                 )
                 cursor, invalidated = None, True
-        return fill(
-            lambda depth: self.rungs.rank(rung, asked, depth),
-            self.hydrate,
-            scope,
-            limit=query.effective_limit,
-            min_score=query.min_score,
-            cursor=cursor,
-            engine=CURSOR_OF[rung],
-            invalidated=invalidated,
-        )
+        lost: dict[int, str] = {}
+        with faults.known():
+            page = fill(
+                lambda depth: self.rungs.rank(rung, asked, depth),
+                faults.salvaged(self.hydrate, lost),
+                scope,
+                limit=query.effective_limit,
+                min_score=query.min_score,
+                cursor=cursor,
+                engine=CURSOR_OF[rung],
+                invalidated=invalidated,
+            )
+        if not lost:
+            return page
+        note = f"{len(lost)} messages cannot be read ({next(iter(lost.values()))})"
+        return replace(page, unread=len(lost), note="; ".join(filter(None, (page.note, note))))
 
     def _shadowed(
         self, query: SearchQuery, asked: Asked, scope: Scope, served: Page
@@ -136,13 +180,15 @@ class MailSearch:
         if self.switch is not KillSwitch.SHADOW:
             return None
         try:
-            page = self._page(Rung.TANTIVY, query, asked, scope)
+            allowed = Allowance.of(self.budget_ms)
+            until = allowed.share(last=True) if allowed else None
+            page = self._page(Rung.TANTIVY, query, replace(asked, until=until), scope)
         except SearchError as exc:
-            self.emit(Event.SHADOW_COMPARISON, {"error": str(exc)})
+            self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})
             return None
         ids = [[hit.message_id for hit in one.hits] for one in (served, page)]
         found = shadow.compare(Rung.FTS5, ids[0], Rung.TANTIVY, ids[1])
-        self.emit(Event.SHADOW_COMPARISON, asdict(found))
+        self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found
 
 
