@@ -19,6 +19,8 @@ from engines.stacks.agent_mail.semantic import Nearest
 
 FUSED_DEPTH = 1_000
 """Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+NEAREST = FUSED_DEPTH
+"""Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
 Result = TypeVar("Result")
 
@@ -77,8 +79,10 @@ class Rungs:
                 found, took = _timed(lambda: self._words(rung, asked, depth))
                 return of_lexical(found, Clock(lexical_us=took))
             case Rung.SEMANTIC:
-                found, took = _timed(lambda: self._nearest(asked, depth))
-                return _of_vectors(found, Clock(vector_us=took))
+                newest = asked.ranking is RankingMode.RECENCY
+                found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
+                whole = replace(found, exhausted=found.exhausted or newest)
+                return _of_vectors(whole, Clock(vector_us=took))
             case Rung.HYBRID:
                 return self._fused(asked)
             case Rung.RERANK:

@@ -1,0 +1,111 @@
+"""The whole service over real engines: store, FTS5, Tantivy, LIKE, vectors and a reranker."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+
+from engines.contract.mail.lifecycle import MailEngine, Message
+from engines.contract.mail.query import SearchQuery
+from engines.contract.mail.results import SearchResponse
+from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.like import LikeEngine
+from engines.stacks.agent_mail.matching import matching_ids
+from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.rungs import Rungs
+from engines.stacks.agent_mail.scope import Scope
+from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.store import MessageStore, opened
+from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
+from engines.stacks.agent_mail.tantivy_text import Weights as TantivyWeights
+from engines.vector import amvi
+from engines.vector.hashed import HashEmbedder
+from tests.engines.agent_mail.build import stored
+from tests.engines.agent_mail.fakes import Log
+
+EMBEDDER = HashEmbedder(64)
+
+
+@dataclass(frozen=True)
+class ByLength:
+    """Gives each message a score in (0, 1) that no other has: the sigmoid of its id."""
+
+    def scores(self, text: str, message_ids: Sequence[int]) -> Sequence[float]:
+        del text
+        return [float(1 / (1 + np.exp(-(at % 17 - 8)))) for at in message_ids]
+
+
+@dataclass(frozen=True)
+class Whole:
+    """A service, what it stands on, and what it told."""
+
+    service: MailSearch
+    store: MessageStore
+    tantivy: TantivyMailEngine
+    log: Log
+
+    def under(self, switch: KillSwitch | None) -> Whole:
+        """Give the same under another value of SEARCH_ENGINE."""
+        return replace(self, service=replace(self.service, switch=switch))
+
+    def without(self, *rungs: Rung) -> Whole:
+        """Give the same with some rungs taken away."""
+        kept = self.service.rungs
+        lexical: Mapping[Rung, MailEngine] = {
+            rung: engine for rung, engine in kept.lexical.items() if rung not in rungs
+        }
+        semantic = None if {Rung.SEMANTIC, Rung.HYBRID} & set(rungs) else kept.semantic
+        reranker = None if Rung.RERANK in rungs else kept.reranker
+        fewer = Rungs(lexical, semantic, reranker, kept.sent)
+        return replace(self, service=replace(self.service, rungs=fewer))
+
+    def ask(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
+        return self.service.search(query, scope)
+
+    def ids(self, query: SearchQuery, scope: Scope | None = None) -> list[int]:
+        return [hit.message_id for hit in self.ask(query, scope).hits]
+
+
+def build(folder: Path, messages: Sequence[Message]) -> None:
+    """Write the store and all indexes into ``folder``."""
+    with stored(folder / "mail.db", messages) as store:
+        _tantivy(folder, store, Log()).rebuild()
+    ids = np.array([m.message_id for m in messages], dtype=np.int64)
+    texts = [f"{m.subject} {m.body}" for m in messages]
+    vectors = EMBEDDER.embed(texts).astype(np.float16)
+    amvi.write(folder / "vectors.amvi", EMBEDDER.identity, ids, vectors)
+
+
+@contextmanager
+def whole(folder: Path) -> Iterator[Whole]:
+    """Open what ``build`` wrote, as after a restart."""
+    log = Log()
+    with opened(folder / "mail.db", write=True) as store:
+        tantivy = _tantivy(folder, store, log)
+        vectors = amvi.AmviIndex.open(
+            folder / "vectors.amvi", EMBEDDER.identity, EMBEDDER.dimension
+        )
+        lexical: dict[Rung, MailEngine] = {
+            Rung.TANTIVY: tantivy,
+            Rung.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
+            Rung.LIKE: LikeEngine(store),
+        }
+        semantic = Semantic(EMBEDDER, vectors, lambda wanted: matching_ids(store, wanted))
+        service = MailSearch(
+            Rungs(lexical, semantic, ByLength(), store.sent),
+            store.hydrate,
+            store.projects_of_product,
+            None,
+            log.emit,
+        )
+        yield Whole(service, store, tantivy, log)
+
+
+def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:
+    weights = TantivyWeights(subject=2.0, body=1.0, identifiers=4.0)
+    return TantivyMailEngine(folder / "tantivy", store, log.emit, weights)
