@@ -12,13 +12,15 @@ Payload = Mapping[str, Scalar]
 
 
 class Event(StrEnum):
-    """The names of section 8."""
+    """The names of section 8, and one of our own: ``search.engine.fallback``."""
 
     REBUILD_START = "index.rebuild.start"
     REBUILD_COMPLETE = "index.rebuild.complete"
     INCREMENTAL_BATCH = "index.incremental.batch"
     SCHEMA_MISMATCH = "index.schema.mismatch"
     MODE_DOWNGRADE = "search.mode.downgrade"
+    ENGINE_FALLBACK = "search.engine.fallback"
+    """The mode is served, by another engine than the first: ``{wanted, engine, reason}``."""
     SHADOW_COMPARISON = "search.shadow.comparison"
     CURSOR_INVALIDATED = "search.cursor.invalidated"
 

@@ -13,7 +13,7 @@ from harness.core.errors import ModelNotReady
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Stands where a part would: for ``Nearest`` and for a reranker."""
+    """Stands for vectors and their model that were asked for and could not be opened."""
 
     kind: type[SearchError]
     why: str
@@ -25,8 +25,6 @@ class Absent:
             SearchError: always, of its ``kind``.
         """
         raise self.kind(self.why)
-
-    scores = search
 
 
 def or_absent(opening: Callable[[], Nearest | None]) -> Nearest | None:

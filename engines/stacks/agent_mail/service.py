@@ -76,11 +76,16 @@ class MailSearch:
         downgraded = actual is not self._wanted(query.mode)
         if downgraded and rung is first:
             reasons.append(f"SEARCH_ENGINE is {self.switch}")
-        if downgraded or rung is not first:
-            reason = "; ".join(reasons)
+        reason = "; ".join(reasons)
+        if downgraded:
             self._tell(
                 Event.MODE_DOWNGRADE,
                 {"requested": query.mode, "actual": actual, "reason": reason},
+            )
+        elif rung is not first:
+            self._tell(
+                Event.ENGINE_FALLBACK,
+                {"wanted": first, "engine": rung, "reason": reason},
             )
         total_us = (perf_counter_ns() - start) // 1_000
         explain = _explain(

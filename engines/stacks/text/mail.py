@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
@@ -22,9 +22,11 @@ from engines.contract.mail.results import SearchResponse
 from engines.contract.settings import StackSettings
 from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail import fts5, store, tantivy_text
+from engines.stacks.agent_mail.absent import or_absent
+from engines.stacks.agent_mail.hurried import HurriedStore
 from engines.stacks.agent_mail.like import LikeEngine
 from engines.stacks.agent_mail.matching import matching_ids
-from engines.stacks.agent_mail.plan import KillSwitch, Rung, chain
+from engines.stacks.agent_mail.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.rungs import Rungs
 from engines.stacks.agent_mail.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
@@ -35,7 +37,7 @@ from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 
@@ -54,6 +56,8 @@ class Settings(StackSettings):
     embedder: str
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
+    budget_ms: float = Field(default=0.0, ge=0.0)
+    """What a question may take before the end of its chain answers; 0 is no budget."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,36 +108,54 @@ class Mail:
             index,
             made,
             engine="agent-mail",
-            version=self.version,
+            version=self._opens(made),
             settings=self.settings.model_dump(),
         )
-        try:
-            doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
-            with store.opened(index / STORE) as opened:
+        with ExitStack() as until_closed:
+            try:
+                doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+                opened = until_closed.enter_context(store.opened(index / STORE))
                 manifest.check_count(index, made, opened.total_count())
                 manifest.check_count(index, made, len(doc_ids))
-                yield MailSearcher(self._service(index, opened), doc_ids, made, self.settings)
-        except (mail_errors.SearchError, OSError, ValueError) as exc:
-            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+                service = self._service(index, opened)
+            except (mail_errors.SearchError, OSError, ValueError) as exc:
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+            yield MailSearcher(service, doc_ids, made, self.settings)
+
+    def _opens(self, made: Manifest) -> str:
+        """Give the version that this stack reads.
+
+        Without its model it cannot say how it embeds, and compares no vector; so it takes the
+        index's word.
+        """
+        try:
+            return self.version
+        except ModelNotReady:
+            return made.version
 
     def _service(self, index: Path, opened: store.MessageStore) -> MailSearch:
         """Put the service together over one index; a part that is broken is one that is absent."""
+        hurried = HurriedStore.of(opened)
         lexical: dict[Rung, mail.MailEngine] = {
-            Rung.FTS5: fts5.Fts5Engine(opened, self._weights()),
+            Rung.FTS5: fts5.Fts5Engine(hurried, self._weights()),
             Rung.TANTIVY: self._tantivy(index, opened),
             Rung.LIKE: LikeEngine(opened),
         }
-        embedder = self.embedder()
-        semantic = None
-        if embedder is not None:
+
+        def semantic() -> Semantic | None:
+            embedder = self.embedder()
+            if embedder is None:
+                return None
             vectors = amvi.AmviIndex.open(index / VECTORS, embedder.identity, embedder.dimension)
-            semantic = Semantic(embedder, vectors, lambda wanted: matching_ids(opened, wanted))
+            return Semantic(embedder, vectors, lambda wanted: matching_ids(hurried, wanted))
+
         return MailSearch(
-            Rungs(lexical, semantic, None, opened.sent),
+            Rungs(lexical, or_absent(semantic), None, opened.sent),
             opened.hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
             events.to_log,
+            self.settings.budget_ms,
         )
 
     def _weights(self) -> fts5.Weights:
@@ -177,10 +199,10 @@ class MailSearcher:
 
     def _who(self, found: SearchResponse) -> str:
         """Give the arm's fingerprint only where the first rung of its chain answered."""
-        meant = chain(SearchMode(self.settings.mode), KillSwitch.read(self.settings.search_engine))
-        if found.served_by == meant[0] and not found.degraded:
+        if not found.degraded:
             return self.manifest.fingerprint
-        return of_json([self.manifest.fingerprint, found.served_by, found.explain.method])
+        by = [found.served_by, found.explain.method, found.unread]
+        return of_json([self.manifest.fingerprint, *by])
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -154,13 +154,27 @@ def test_a_broken_tantivy_is_served_by_fts5_and_not_signed_by_the_arm(
         assert "tantivy" in answer.note
 
 
-def test_a_broken_vector_file_is_not_opened(tmp_path: Path, index: Path) -> None:
-    path = index / mail.VECTORS
+def test_a_broken_vector_file_is_an_absent_part_and_the_arm_does_not_sign(tmp_path: Path) -> None:
+    folder = tmp_path / "index"
+    folder.mkdir()
+    engine = stack(tmp_path, mode="hybrid")
+    engine.build(DOCUMENTS, folder)
+    path = folder / mail.VECTORS
     raw = bytearray(path.read_bytes())
     raw[-1] ^= 1
     overwrite(path, raw)
-    with pytest.raises(IndexNotReady, match="vectors"), stack(tmp_path).open(index):
-        pass
+    with engine.open(folder) as searcher:
+        answer = searcher.search("review", 5)
+        assert len(answer.hits) == 3
+        assert answer.served_by != searcher.manifest.fingerprint
+        assert "vectors.amvi: its CRC-32 is" in answer.note
+
+
+def test_an_error_of_the_caller_is_not_taken_for_a_broken_index(
+    tmp_path: Path, index: Path
+) -> None:
+    with pytest.raises(ValueError, match="mine"), stack(tmp_path).open(index):
+        raise ValueError("mine")
 
 
 def test_the_mail_arms_differ_in_what_answers_first() -> None:
