@@ -20,6 +20,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
 from harness.stages.progress import progress
 from harness.stages.proof import check_corpus, check_same, note_run, read_manifest
+from harness.stages.served import check_served
 
 AGAIN_SEED_STEP = 1
 """The second replay asks in another order."""
@@ -35,7 +36,8 @@ def replay(
 
     Raises:
         InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
-            other documents or with other settings; or it answered no query at all.
+            other documents or with other settings; or it answered no query at all, or another
+            engine answered one for it.
     """
     arm = arms.load(arm_name, cache)
     wanted = read_manifest(layout, arm.name)
@@ -65,7 +67,7 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed:
         progress(f"asking {arm.name}", len(queries)) as advance,
     ):
         check_same(layout, arm.name, wanted, searcher.manifest)
-        return drive(
+        run = drive(
             arm.name,
             searcher,
             queries,
@@ -76,3 +78,5 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed:
             code_sha256=of_files(source),
             advance=advance,
         )
+        check_served(run, searcher, queries)
+        return run
