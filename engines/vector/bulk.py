@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import TypeVar
 from zipfile import BadZipFile
 
 import numpy as np
@@ -23,7 +24,13 @@ BATCH_CHARACTERS = 2_000
 PART = 256
 """Texts a part file holds; a killed process loses at most the parts in work."""
 
+VECTORS = "vectors"
+"""Folder of the cache that holds one vector a text."""
+
 Half = NDArray[np.float16]
+Part = Sequence[tuple[bytes, str]]
+"""Texts with their keys, shortest first."""
+Made = TypeVar("Made")
 
 
 def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
@@ -32,44 +39,57 @@ def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
     Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
     as soon as each is full, so that only texts never seen before cost anything.
     """
-    folder = cache / "vectors" / hashlib.sha256(embedder.identity.encode()).hexdigest()[:16]
-    keys = [hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest() for text in texts]
+    folder = folder_of(cache, VECTORS, embedder)
+    keys = [key_of(text) for text in texts]
     known = _known(folder)
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-    by_length = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
-    parts = [by_length[at : at + PART] for at in range(0, len(by_length), PART)]
-    for part in _embedded(parts, embedder, folder):
+
+    def one(part: Part) -> dict[bytes, Half]:
+        vectors = np.concatenate([embedder.embed(batch) for batch in batches(part)])
+        half = vectors.astype(np.float16)
+        keep(folder, part, vectors=half)
+        return dict(zip([key for key, _ in part], half, strict=True))
+
+    for part in each_part(missing, one):
         known.update(part)
     if not texts:
         return np.zeros((0, embedder.dimension), dtype=np.float16)
     return np.stack([known[key] for key in keys])
 
 
-def _embedded(
-    parts: Sequence[Sequence[tuple[bytes, str]]], embedder: Embedder, folder: Path
-) -> Iterator[dict[bytes, Half]]:
-    """Embed the parts, one a processor at a time, and write each down when it is ready."""
+def key_of(text: str) -> bytes:
+    """SHA-256 of a text, by which what is known of it is kept."""
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).digest()
 
-    def one(part: Sequence[tuple[bytes, str]]) -> dict[bytes, Half]:
-        vectors = np.concatenate([embedder.embed(batch) for batch in _batches(part)])
-        half = vectors.astype(np.float16)
-        keys = np.frombuffer(b"".join(key for key, _ in part), dtype=np.uint8).reshape(-1, 32)
-        name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
-        with replacing(folder / f"{name}.npz") as beside, beside.open("wb") as file:
-            np.savez(file, keys=keys, vectors=half)
-        return dict(zip([key for key, _ in part], half, strict=True))
 
+def folder_of(cache: Path, kind: str, embedder: Embedder) -> Path:
+    """Name the folder of part files; embedders of two identities share none."""
+    return cache / kind / hashlib.sha256(embedder.identity.encode()).hexdigest()[:16]
+
+
+def each_part(missing: Mapping[bytes, str], one: Callable[[Part], Made]) -> Iterator[Made]:
+    """Let ``one`` work on texts part by part, a part a processor at a time, long texts first."""
+    by_length = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
+    parts = [by_length[at : at + PART] for at in range(0, len(by_length), PART)]
     columns = (TextColumn("embedding"), MofNCompleteColumn(), TimeRemainingColumn())
     console = Console(stderr=True)
     progress = Progress(*columns, console=console, disable=not console.is_terminal)
     with progress, ThreadPoolExecutor(os.cpu_count()) as pool:
-        task = progress.add_task("", total=sum(len(part) for part in parts))
-        for done in pool.map(one, parts[::-1]):
-            progress.advance(task, len(done))
+        task = progress.add_task("", total=len(missing))
+        for part, done in zip(parts[::-1], pool.map(one, parts[::-1]), strict=True):
+            progress.advance(task, len(part))
             yield done
 
 
-def _batches(part: Sequence[tuple[bytes, str]]) -> Iterator[list[str]]:
+def keep(folder: Path, part: Part, vectors: Half, **more: NDArray[np.int64]) -> None:
+    """Write what was made of a part beside its keys."""
+    keys = np.frombuffer(b"".join(key for key, _ in part), dtype=np.uint8).reshape(-1, 32)
+    name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
+    with replacing(folder / f"{name}.npz") as beside, beside.open("wb") as file:
+        np.savez(file, allow_pickle=False, keys=keys, vectors=vectors, **more)
+
+
+def batches(part: Part) -> Iterator[list[str]]:
     """Cut texts, sorted by length, into batches that stay small."""
     batch: list[str] = []
     for _, text in part:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +24,24 @@ class Embedder(Protocol):
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         """Embed a batch; shape (texts, dimension). A text without any token gives zeros."""
+        ...
+
+
+class Reading(NamedTuple):
+    """What one pass of a model gives for a batch of texts."""
+
+    pooled: NDArray[np.float32]
+    """Shape (texts, dimension): what ``embed`` gives, bit for bit."""
+    tokens: tuple[NDArray[np.float32], ...]
+    """For each text its tokens' unit vectors, shape (tokens, dimension), in reading order; the
+    two that frame a text are among them."""
+
+
+class TokenEmbedder(Embedder, Protocol):
+    """An embedder that can also show the vector of each token."""
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        """Embed a batch and keep the tokens."""
         ...
 
 

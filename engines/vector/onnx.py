@@ -12,7 +12,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
-from engines.vector.embedder import unit
+from engines.vector.embedder import Reading, unit
 from engines.vector.models import Model
 
 CHARACTERS_A_TOKEN = 100
@@ -57,6 +57,16 @@ class OnnxEmbedder:
         return f"{self.model.name} {files}, {self.max_tokens} tokens, onnxruntime {runtime}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        return _mean(*self._states(texts))
+
+    def read(self, texts: Sequence[str]) -> Reading:
+        states, mask = self._states(texts)
+        lengths = mask.sum(axis=1)
+        tokens = [unit(row[:length]) for row, length in zip(states, lengths, strict=True)]
+        return Reading(_mean(states, mask), tuple(tokens))
+
+    def _states(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
+        """Give the last hidden states, shape (texts, tokens, dimension), and which are real."""
         most = self.max_tokens * CHARACTERS_A_TOKEN
         encoded = self.tokenizer.encode_batch([text[:most] for text in texts])
         longest = max(len(one.ids) for one in encoded)
@@ -66,7 +76,10 @@ class OnnxEmbedder:
             ids[row, : len(one.ids)] = one.ids
             mask[row, : len(one.ids)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
-        states = self.session.run(None, feed)[0]
-        weight = mask[:, :, None].astype(np.float32)
-        mean: NDArray[np.float32] = (states * weight).sum(axis=1) / weight.sum(axis=1)
-        return unit(mean)
+        return self.session.run(None, feed)[0], mask
+
+
+def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:
+    weight = mask[:, :, None].astype(np.float32)
+    mean: NDArray[np.float32] = (states * weight).sum(axis=1) / weight.sum(axis=1)
+    return unit(mean)

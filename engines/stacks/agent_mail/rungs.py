@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from time import perf_counter_ns
-from typing import Protocol, TypeVar
+from typing import TypeVar
 
-from engines.contract.mail.errors import EngineError, FeatureUnavailable
+from engines.contract.mail.errors import FeatureUnavailable
 from engines.contract.mail.lifecycle import Found, MailEngine
 from engines.contract.mail.query import Filters, RankingMode
 from engines.ranking.rrf import fuse
+from engines.rerank.window import Reranked, Reranker, joined
 from engines.stacks.agent_mail import faults
 from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.plan import Rung
@@ -23,14 +24,6 @@ NEAREST = FUSED_DEPTH
 """Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
 Result = TypeVar("Result")
-
-
-class Reranker(Protocol):
-    """Reads query and message together; slower and better than comparing vectors."""
-
-    def scores(self, text: str, message_ids: Sequence[int]) -> Sequence[float]:
-        """Score each message in (0, 1): the sigmoid of the model's logit (decision 17)."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -139,24 +132,20 @@ class Rungs:
         if self.reranker is None:
             raise FeatureUnavailable("no model for reranking")
         fused = self._fused(asked)
-        window = fused.hits[: asked.rerank_top_k]
-        ids = [hit.message_id for hit in window]
+        window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
+        ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
         reranker = self.reranker
 
-        def rerank() -> Sequence[float]:
-            return reranker.scores(asked.text, ids)
+        def rerank() -> Sequence[Reranked]:
+            return reranker.rerank(asked.text, ids, scores)
 
-        scores, rerank_us = _timed(lambda: self.parts.call(Rung.RERANK, rerank, asked.until))
-        if wrong := [score for score in scores if not 0.0 <= score <= 1.0]:
-            raise EngineError(f"the reranker scored {wrong[0]}, which is not in [0, 1]")
-        top = in_order(
-            Scored(hit.message_id, score, score) for hit, score in zip(window, scores, strict=True)
-        )
-        floor = top[-1].score if top else 1.0
-        below = (replace(hit, score=hit.score * floor) for hit in fused.hits[asked.rerank_top_k :])
+        judged, rerank_us = _timed(lambda: self.parts.call(Rung.RERANK, rerank, asked.until))
+        anew = joined(judged, [hit.score for hit in rest])
+        top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
+        below = (replace(hit, score=score) for hit, score in zip(rest, anew.below, strict=True))
         return replace(
             fused,
-            hits=(*top, *in_order(below)),
+            hits=(*in_order(top), *in_order(below)),
             method="hybrid_rerank",
             clock=replace(fused.clock, rerank_us=rerank_us),
         )

@@ -8,9 +8,10 @@ from dataclasses import dataclass, field
 from engines.contract.mail.events import Event, Payload
 from engines.contract.mail.lifecycle import Candidate, Found, MailEngine, Message
 from engines.contract.mail.query import Filters, Importance, RankingMode
+from engines.rerank.window import Reranker
 from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.rungs import Reranker, Rungs
-from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.rungs import Rungs
+from engines.stacks.agent_mail.semantic import Nearest
 from engines.stacks.agent_mail.service import MailSearch
 
 
@@ -81,11 +82,12 @@ def service(
     messages: Sequence[Message],
     *,
     lexical: Mapping[Rung, MailEngine] | None = None,
-    semantic: Semantic | None = None,
+    semantic: Nearest | None = None,
     reranker: Reranker | None = None,
     switch: KillSwitch | None = None,
     log: Log | None = None,
     deleted: frozenset[int] = frozenset(),
+    budget_ms: float = 0.0,
 ) -> MailSearch:
     """Make a service over ``messages``; ``deleted`` ones are still in the indexes."""
     known = {m.message_id: m for m in messages if m.message_id not in deleted}
@@ -103,4 +105,5 @@ def service(
         projects_of=lambda product: frozenset({product * 10, product * 10 + 1}),
         switch=switch,
         emit=(log or Log()).emit,
+        budget_ms=budget_ms,
     )

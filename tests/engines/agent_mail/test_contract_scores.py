@@ -133,8 +133,8 @@ def test_a_reranked_score_is_the_rerankers_and_the_rest_stays_below(mail: Whole)
     query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, limit=ALL, rerank_top_k=20)
     shown = hits(mail, query)
     window = [hit.message_id for hit in hybrid[:20]]
-    given = dict(zip(window, ByLength().scores(TEXT, window), strict=True))
-    assert {hit.message_id: hit.score for hit in shown[:20]} == given
+    given = dict(zip(window, ByLength().rerank(TEXT, window, []), strict=True))
+    assert {hit.message_id: (hit.score, hit.raw_score) for hit in shown[:20]} == given
     assert [hit.message_id for hit in shown[20:]] == [hit.message_id for hit in hybrid[20:]]
     assert all(hit.score <= shown[19].score for hit in shown[20:])
 

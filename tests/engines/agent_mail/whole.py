@@ -12,6 +12,7 @@ import numpy as np
 from engines.contract.mail.lifecycle import MailEngine, Message
 from engines.contract.mail.query import SearchQuery
 from engines.contract.mail.results import SearchResponse
+from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.like import LikeEngine
 from engines.stacks.agent_mail.matching import matching_ids
@@ -35,9 +36,12 @@ EMBEDDER = HashEmbedder(64)
 class ByLength:
     """Gives each message a score in (0, 1) that no other has: the sigmoid of its id."""
 
-    def scores(self, text: str, message_ids: Sequence[int]) -> Sequence[float]:
-        del text
-        return [float(1 / (1 + np.exp(-(at % 17 - 8)))) for at in message_ids]
+    identity = "by length"
+
+    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+        del text, fused
+        logits = [float(at % 17 - 8) for at in ids]
+        return [Reranked(float(1 / (1 + np.exp(-logit))), logit) for logit in logits]
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,1 @@
+"""Rerankers: slower readings of the few best candidates."""

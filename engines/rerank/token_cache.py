@@ -1,0 +1,95 @@
+"""Texts to a file of token vectors: kept by content and resumable, like ``engines.vector.bulk``.
+
+A token takes dimension x 2 bytes, 768 with all-MiniLM-L6-v2, and it takes them twice: in the
+cache and in the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+from zipfile import BadZipFile
+
+import numpy as np
+
+from engines.rerank import token_store
+from engines.rerank.token_store import Contents, Half, Ids
+from engines.vector import bulk
+from engines.vector.embedder import TokenEmbedder
+
+TOKENS = "tokens"
+"""Folder of the cache."""
+
+
+class Kept(NamedTuple):
+    """One part file."""
+
+    keys: list[bytes]
+    ends: Ids
+    """Where the vectors of each text end; those of the next one begin there."""
+    vectors: Half
+
+
+def write_tokens(
+    path: Path, ids: Sequence[int], texts: Sequence[str], embedder: TokenEmbedder, cache: Path
+) -> None:
+    """Write the token vectors of ``texts`` into ``path``; ``ids`` ascend.
+
+    Only texts never seen before are read by the model, and the one pass keeps both their tokens and
+    their pooled vectors, so that ``engines.vector.bulk.embed_all`` finds those made. One part
+    file at a time is in memory.
+    """
+    folder = bulk.folder_of(cache, TOKENS, embedder)
+    rows: dict[bytes, list[int]] = {}
+    for row, text in enumerate(texts):
+        rows.setdefault(bulk.key_of(text), []).append(row)
+    held = {key for kept in _parts(folder, rows) for key in kept.keys}
+    missing = {key: texts[at[0]] for key, at in rows.items() if key not in held}
+    _embed(missing, embedder, cache)
+    lengths = np.zeros(len(texts), dtype=np.int64)
+    for kept in _parts(folder, rows):
+        for key, length in zip(kept.keys, np.diff(kept.ends, prepend=0), strict=True):
+            lengths[rows.get(key, [])] = length
+
+    def fill(slab: Half, offsets: Ids) -> None:
+        for kept in _parts(folder, rows):
+            for key, vectors in zip(kept.keys, np.split(kept.vectors, kept.ends[:-1]), strict=True):
+                for row in rows.get(key, []):
+                    slab[offsets[row] : offsets[row + 1]] = vectors
+
+    numbers = np.array(ids, dtype=np.int64)
+    contents = Contents(numbers, lengths, fill)
+    token_store.write(path, embedder.identity, embedder.dimension, contents)
+
+
+def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> None:
+    """Read texts, and keep tokens and pooled vectors of each part as soon as it is done."""
+
+    def one(part: bulk.Part) -> None:
+        readings = [embedder.read(batch) for batch in bulk.batches(part)]
+        tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
+        pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)
+        lengths = np.array([len(text) for text in tokens], dtype=np.int64)
+        bulk.keep(bulk.folder_of(cache, bulk.VECTORS, embedder), part, vectors=pooled)
+        folder = bulk.folder_of(cache, TOKENS, embedder)
+        bulk.keep(folder, part, lengths=lengths, vectors=np.concatenate(tokens))
+
+    for _ in bulk.each_part(missing, one):
+        pass
+
+
+def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:
+    """Read the part files that hold wanted texts; what a broken one held is not there."""
+    for path in sorted(folder.glob("*.npz")):
+        try:
+            with path.open("rb") as file, np.load(file) as part:
+                keys = [key.tobytes() for key in part["keys"]]
+                if not any(key in wanted for key in keys):
+                    continue
+                ends = np.cumsum(part["lengths"])
+                vectors = part["vectors"]
+        except (OSError, EOFError, ValueError, KeyError, BadZipFile):
+            continue
+        if len(ends) == len(keys) and ends[-1] == len(vectors):
+            yield Kept(keys, ends, vectors)
