@@ -39,6 +39,11 @@ class Deadline(NamedTuple):
         """Seconds until then, negative afterwards."""
         return (self.at_ns - perf_counter_ns()) / 1e9
 
+    @property
+    def passed(self) -> EngineError:
+        """What is said of work that did not keep it."""
+        return EngineError(f"past its budget of {self.share_ms:.3g} ms")
+
     def is_past(self) -> bool:
         """Tell whether it is over."""
         return self.left_s <= 0
@@ -134,7 +139,7 @@ class _Part:
                 if not job.done.acquire(blocking=False):
                     job.left = True
                     self.late += 1
-                    raise EngineError(f"past its budget of {until.share_ms:.3g} ms")
+                    raise until.passed
         if job.error is None:
             return job.value
         try:

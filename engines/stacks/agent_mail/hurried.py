@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from engines.contract.mail.errors import EngineError
 from engines.stacks.agent_mail.budget import CURRENT
 from engines.stacks.agent_mail.store import MessageStore, Param
 
@@ -32,17 +32,21 @@ class HurriedStore(MessageStore):
         """Read rows, until the deadline of the work that asks.
 
         Raises:
-            sqlite3.Error: SQLite refuses, or was interrupted.
-            EngineError: the deadline came before another statement had ended.
+            sqlite3.Error: SQLite refuses.
+            EngineError: the deadline came first, while it read or while another statement did.
         """
         until = CURRENT.get()
         if until is None:
             return MessageStore.ask(self, sql, params)
         if not self._lock.acquire(timeout=max(0.0, until.left_s)):
-            raise EngineError("the message store is busy with another question")
+            raise until.passed
         try:
             self.db.set_progress_handler(until.is_past, STEPS)
             return self.db.execute(sql, params).fetchall()
+        except sqlite3.OperationalError as exc:
+            if exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+                raise until.passed from exc
+            raise
         finally:
             self.db.set_progress_handler(None, 0)
             self._lock.release()
