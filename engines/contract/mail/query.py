@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -113,6 +114,12 @@ class SearchQuery:
         """Hits on a page: 50 where none is named, held within 1..1000."""
         asked = LIMIT_DEFAULT if self.limit is None else self.limit
         return min(max(asked, 1), LIMIT_MOST)
+
+    @property
+    def effective_min_score(self) -> float | None:
+        """Threshold of scores; None where none is named, and where it is no number."""
+        asked = self.min_score
+        return None if asked is None or math.isnan(asked) else asked
 
     @property
     def effective_rerank_top_k(self) -> int:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from engines.contract.mail.directory import Agent, Entity
 from engines.contract.mail.explain import QueryExplain
-from engines.contract.mail.query import Importance
+from engines.contract.mail.query import DocKind, Importance
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,16 +28,39 @@ class SearchHit:
 
 
 @dataclass(frozen=True, slots=True)
+class EntityHit:
+    """An agent or a project shown, with scores as in ``SearchHit``; scope hides none of them."""
+
+    entity: Entity
+    score: float
+    raw_score: float
+
+    @property
+    def doc_kind(self) -> DocKind:
+        """What it is."""
+        return DocKind.AGENT if isinstance(self.entity, Agent) else DocKind.PROJECT
+
+    @property
+    def doc_id(self) -> int:
+        """Id within its kind; equal scores are ordered by it."""
+        entity = self.entity
+        return entity.agent_id if isinstance(entity, Agent) else entity.project_id
+
+
+@dataclass(frozen=True, slots=True)
 class SearchResponse:
     """One page. ``explain`` is always made; a surface shows it where it was asked for."""
 
     hits: tuple[SearchHit, ...]
+    """Messages, where messages were asked for."""
     next_cursor: str | None
     explain: QueryExplain
     served_by: str
     """Fingerprint of what really answered."""
     fell_back: bool = False
     """Whether a rung answered that is not the first of its chain."""
+    entities: tuple[EntityHit, ...] = ()
+    """Agents or projects, where those were asked for."""
     unread: int = 0
     """Messages that were found, and left out because they cannot be read."""
 

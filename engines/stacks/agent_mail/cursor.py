@@ -13,13 +13,18 @@ LARGEST_ID = 2**63 - 1
 
 
 class CursorEngine(StrEnum):
-    """Who made a page; another engine's page cannot be continued."""
+    """Who made a page, and of what kind of document; another's page cannot be continued."""
 
+    LIKE = "like"
     FTS5 = "fts5"
     TANTIVY = "tantivy"
     SEMANTIC = "semantic"
     HYBRID = "hybrid"
     HYBRID_RERANK = "rerank"
+    AGENTS = "agents"
+    AGENTS_LIKE = "agentslike"
+    PROJECTS = "projects"
+    PROJECTS_LIKE = "projectslike"
 
 
 @dataclass(frozen=True, slots=True)

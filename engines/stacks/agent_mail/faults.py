@@ -5,12 +5,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from typing import TypeVar
 
 from engines.contract.mail.errors import EngineError, FeatureUnavailable, SearchError
-from engines.contract.mail.lifecycle import Message
 from harness.core.errors import ModelNotReady
 
-Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
+Doc = TypeVar("Doc")
 _WAITED = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
 """SQLite waited for another process, and would wait again for each message."""
 
@@ -43,14 +43,16 @@ def of_leg(name: str) -> Iterator[None]:
         raise type(exc)(f"{name}: {exc}") from exc
 
 
-def salvaged(hydrate: Hydrate, lost: dict[int, str]) -> Hydrate:
-    """Read messages one by one where some cannot be read together; ``lost`` learns which and why.
+def salvaged(
+    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]], lost: dict[int, str]
+) -> Callable[[Sequence[int]], Mapping[int, Doc]]:
+    """Read documents one by one where some cannot be read together; ``lost`` learns which and why.
 
     The result raises what ``hydrate`` raised where none of several can be read, or where the table
     is locked.
     """
 
-    def read(message_ids: Sequence[int]) -> Mapping[int, Message]:
+    def read(message_ids: Sequence[int]) -> Mapping[int, Doc]:
         try:
             with known():
                 return hydrate(message_ids)
@@ -58,7 +60,7 @@ def salvaged(hydrate: Hydrate, lost: dict[int, str]) -> Hydrate:
             code = getattr(exc.__cause__, "sqlite_errorcode", None)
             if code is not None and code & 0xFF in _WAITED:
                 raise
-            found: dict[int, Message] = {}
+            found: dict[int, Doc] = {}
             unread: dict[int, str] = {}
             for one in message_ids:
                 try:

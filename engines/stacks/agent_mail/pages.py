@@ -7,11 +7,10 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import NamedTuple, Self
 
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.results import SearchHit
+from engines.contract.mail.results import EntityHit, SearchHit
 from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.kinds import AnyHit, Doc
 from engines.stacks.agent_mail.ranked import Clock, Ranked, Scored
-from engines.stacks.agent_mail.scope import REDACTED, Scope, Visibility
 
 FIRST_DEPTH = 2
 """Candidates fetched first, in pages; scope and deleted messages may ask for more."""
@@ -22,7 +21,7 @@ GROWTH = 4
 class Page:
     """Hits shown, the token of the next page, and what was left out on the way."""
 
-    hits: tuple[SearchHit, ...]
+    hits: tuple[AnyHit, ...]
     next_cursor: str | None
     denied: int
     redacted: int
@@ -36,6 +35,16 @@ class Page:
     clock: Clock = field(default_factory=Clock)
     unread: int = 0
     """Messages that were found and cannot be read; they are left out."""
+
+    @property
+    def messages(self) -> tuple[SearchHit, ...]:
+        """Hits that are messages."""
+        return tuple(hit for hit in self.hits if isinstance(hit, SearchHit))
+
+    @property
+    def entities(self) -> tuple[EntityHit, ...]:
+        """Hits that are agents or projects."""
+        return tuple(hit for hit in self.hits if isinstance(hit, EntityHit))
 
     @classmethod
     def empty(cls) -> Self:
@@ -57,8 +66,8 @@ class Page:
 
 def fill(
     rank: Callable[[int], Ranked],
-    hydrate: Callable[[Sequence[int]], Mapping[int, Message]],
-    scope: Scope,
+    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
+    show: Callable[[Scored, Doc], AnyHit | None],
     *,
     limit: int,
     min_score: float | None,
@@ -69,20 +78,24 @@ def fill(
     """Read candidates until the page is full or they end.
 
     Scope is applied to what was retrieved, so denied messages never shorten a page that has more
-    to show. The next cursor names the last candidate that was *examined*, shown or not.
+    to show. The next cursor names the last candidate that was *examined*, shown or not. A page
+    begins after the document that its cursor names, wherever that stands now, for what was written
+    or deleted since may have changed all scores; where it is gone, after its score.
     """
     depth = FIRST_DEPTH * limit
     while True:
         ranked = rank(depth)
-        left = [hit for hit in ranked.hits if _is_wanted(hit, min_score, cursor)]
-        seen = _look(left, hydrate, scope, limit)
-        if len(seen.shown) == limit or ranked.exhausted:
-            break
+        after = _after(ranked, cursor, hydrate)
+        if after is not None:
+            left = [hit for hit in after if min_score is None or hit.score >= min_score]
+            seen = _look(left, hydrate, show, limit)
+            if len(seen.shown) == limit or ranked.exhausted:
+                break
         depth *= GROWTH
     full = len(seen.shown) == limit and seen.last is not None
     return Page(
         hits=seen.shown,
-        next_cursor=SearchCursor(seen.last.key, seen.last.message_id, engine).encode()
+        next_cursor=SearchCursor(float(seen.last.key), seen.last.message_id, engine).encode()
         if full and seen.last
         else None,
         denied=seen.denied,
@@ -98,8 +111,25 @@ def fill(
     )
 
 
+def _after(
+    ranked: Ranked,
+    cursor: SearchCursor | None,
+    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
+) -> Sequence[Scored] | None:
+    """Give the candidates behind a cursor; None where more must be read to know which these are."""
+    if cursor is None:
+        return ranked.hits
+    for at, hit in enumerate(ranked.hits):
+        if hit.message_id == cursor.message_id:
+            return ranked.hits[at + 1 :]
+    if not ranked.exhausted and hydrate([cursor.message_id]):
+        return None
+    last = (-cursor.score, cursor.message_id)
+    return [hit for hit in ranked.hits if (-hit.key, hit.message_id) > last]
+
+
 class _Seen(NamedTuple):
-    shown: tuple[SearchHit, ...]
+    shown: tuple[AnyHit, ...]
     last: Scored | None
     denied: int
     redacted: int
@@ -108,55 +138,27 @@ class _Seen(NamedTuple):
 
 def _look(
     left: Sequence[Scored],
-    hydrate: Callable[[Sequence[int]], Mapping[int, Message]],
-    scope: Scope,
+    hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
+    show: Callable[[Scored, Doc], AnyHit | None],
     limit: int,
 ) -> _Seen:
     """Examine candidates in order until ``limit`` may be shown; deleted ones are passed over."""
-    messages = hydrate([hit.message_id for hit in left])
+    known = hydrate([hit.message_id for hit in left])
     start = perf_counter_ns()
-    shown: list[SearchHit] = []
+    shown: list[AnyHit] = []
     last: Scored | None = None
-    denied = redacted = 0
+    denied = 0
     for hit in left:
         if len(shown) == limit:
             break
         last = hit
-        message = messages.get(hit.message_id)
-        if message is None:
+        if hit.message_id not in known:
             continue
-        verdict = scope.verdict(message)
-        if verdict is Visibility.DENY:
+        made = show(hit, known[hit.message_id])
+        if made is None:
             denied += 1
-            continue
-        redacted += verdict is Visibility.REDACT
-        shown.append(_hit(hit, message, hidden=verdict is Visibility.REDACT))
+        else:
+            shown.append(made)
+    redacted = sum(isinstance(hit, SearchHit) and hit.redacted for hit in shown)
     scope_us = (perf_counter_ns() - start) // 1_000
     return _Seen(tuple(shown), last, denied, redacted, scope_us)
-
-
-def _hit(hit: Scored, message: Message, *, hidden: bool) -> SearchHit:
-    """Show a message; redaction hides its subject and its body (decision 10)."""
-    return SearchHit(
-        message_id=message.message_id,
-        project_id=message.project_id,
-        subject=REDACTED if hidden else message.subject,
-        body=REDACTED if hidden else message.body,
-        sender_name=message.sender_name,
-        thread_id=message.thread_id,
-        importance=message.importance,
-        ack_required=message.ack_required,
-        created_ts=message.created_ts,
-        score=hit.score,
-        raw_score=hit.raw_score,
-        redacted=hidden,
-    )
-
-
-def _is_wanted(hit: Scored, min_score: float | None, cursor: SearchCursor | None) -> bool:
-    """Tell whether a hit reaches the threshold and comes after the cursor."""
-    if min_score is not None and hit.score < min_score:
-        return False
-    if cursor is None:
-        return True
-    return (-hit.key, hit.message_id) > (-cursor.score, cursor.message_id)

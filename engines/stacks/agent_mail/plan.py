@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engines.contract.mail.query import DocKind, Filters, SearchMode, SearchQuery, TimeRange
+from engines.contract.mail.query import (
+    DocKind,
+    Filters,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+    TimeRange,
+)
 from harness.core.errors import UnknownName
 
 
@@ -61,17 +68,37 @@ MODE_OF = {
 }
 
 
-def chain(mode: SearchMode, switch: KillSwitch | None) -> tuple[Rung, ...]:
+def chain(
+    mode: SearchMode, switch: KillSwitch | None, kind: DocKind = DocKind.MESSAGE
+) -> tuple[Rung, ...]:
     """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
 
     ``fts5`` and ``shadow`` serve FTS5 whatever was asked for; ``hybrid`` lifts a lexical question
-    to the hybrid pipeline; ``tantivy`` and no value leave the mode's own chain.
+    to the hybrid pipeline; ``tantivy`` and no value leave the mode's own chain. Tantivy and vectors
+    hold only messages, so for agents and projects there is FTS5 whatever was asked for.
     """
-    if switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
+    if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
         return WITHOUT_TANTIVY
-    if switch is KillSwitch.HYBRID and mode is SearchMode.LEXICAL:
-        return CHAINS[SearchMode.HYBRID]
-    return CHAINS[mode]
+    return CHAINS[wanted(mode, switch, kind)]
+
+
+def wanted(mode: SearchMode, switch: KillSwitch | None, kind: DocKind) -> SearchMode:
+    """Mode that a question is served in when nothing is missing."""
+    lifted = switch is KillSwitch.HYBRID and kind is DocKind.MESSAGE
+    return SearchMode.HYBRID if lifted and mode is SearchMode.LEXICAL else mode
+
+
+def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
+    """Say what of a question no rung of its chain can do, and why."""
+    if query.doc_kind is not DocKind.MESSAGE:
+        if query.mode is not SearchMode.LEXICAL:
+            yield f"{query.mode}: only messages have vectors"
+        if switch is KillSwitch.TANTIVY:
+            yield f"{Rung.TANTIVY}: holds only messages"
+        if query.ranking is RankingMode.RECENCY:
+            yield "recency: only messages are sent at a time, so the order is by relevance"
+    elif switch in {KillSwitch.FTS5, KillSwitch.SHADOW} and query.mode is not SearchMode.LEXICAL:
+        yield f"SEARCH_ENGINE is {switch}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,6 +144,6 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Pl
         "time_range": not filters.time_range.is_open,
         "sender_name": filters.sender_name is not None,
         "recipient_name": filters.recipient_name is not None,
-        "min_score": query.min_score is not None,
+        "min_score": query.effective_min_score is not None,
     }
     return Plan(filters, tuple(name for name, on in applied.items() if on))

@@ -21,9 +21,9 @@ class Scored:
     """When it was sent, where the order is by that; microseconds."""
 
     @property
-    def key(self) -> float:
+    def key(self) -> float | int:
         """What order and cursors go by, higher first: the time sent, or else the score."""
-        return self.score if self.sent is None else float(self.sent)
+        return self.score if self.sent is None else self.sent
 
 
 @dataclass(frozen=True, slots=True)
