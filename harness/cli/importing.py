@@ -15,6 +15,12 @@ if TYPE_CHECKING:
 
 Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
 Split = Annotated[str, typer.Option(help="Which judgements.")]
+Fields = Annotated[
+    str, typer.Option(help="What is searched of a document: title,text or one of them.")
+]
+Forms = Annotated[
+    bool, typer.Option("--forms", help="Slice queries by form: identifier, keyword, language.")
+]
 Title = Annotated[str, typer.Option(help="One line for the card.")]
 Source = Annotated[str, typer.Option(help="Where it is from; for the card.")]
 Licence = Annotated[str, typer.Option(help="Its terms; for the card.")]
@@ -40,6 +46,8 @@ def beir(
     *,
     name: Name,
     split: Split = "test",
+    fields: Fields = "title,text",
+    forms: Forms = False,
     title: Title = NOT_STATED,
     source: Source = NOT_STATED,
     licence: Licence = NOT_STATED,
@@ -50,7 +58,11 @@ def beir(
 
     Counts are checked, duplicate ids are errors, judgements of unknown documents or queries are
     reported by id, and never dropped in silence.
+
+    Example, where the titles would give the answers away:
+    harness import beir FOLDER --name mine --fields text --forms
     """
+    from harness.corpus.beir import fields as named
     from harness.stages.import_report import About
     from harness.stages.importing import import_beir
 
@@ -62,6 +74,8 @@ def beir(
             root / "datasets",
             root / "qrels",
             split=split,
+            fields=named(fields),
+            forms=forms,
             about=About(title, source, licence),
             allow_dangling=allow_dangling,
             force=force,

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.app import err, out
+from harness.cli.importing import Fields, Forms
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -39,8 +40,15 @@ def run(
         typer.Option(help="NAME=FILE: a TREC run of another engine, as an arm. May come again."),
     ] = None,
     policy: Annotated[
-        Path | None, typer.Option(help="Gates to judge by: one step. [policy/pairwise.toml]")
+        Path | None,
+        typer.Option(
+            help="Gates to judge by. Without --control, its steps are judged in their order, and"
+            " name the arms; with it, one step for every candidate. [policy/pairwise.toml]"
+        ),
     ] = None,
+    until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
+    fields: Fields = "title,text",
+    forms: Forms = False,
     timed: Annotated[
         bool, typer.Option("--race", help="Time the arms against each other.")
     ] = False,
@@ -56,6 +64,8 @@ def run(
     goes on where it was.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
+
+    A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
     from harness.cli.verdicts import leaderboard, show
     from harness.policy.decide import exit_code as code_of
@@ -67,12 +77,14 @@ def run(
     work = to / "work"
     name = Path(dataset).resolve().name
     layout = Layout(work / "build" / name, work / "perf", work / "cache")
-    licence, source = _data(project, dataset, split, layout)
+    licence, source = _data(project, dataset, layout, split, fields, forms=forms)
     wanted = Wanted(
         arms=tuple(name.strip() for name in arms.split(",") if name.strip()),
         runs=_named(trec_run or []),
         control=control,
         policy_file=policy or project.root / "policy" / "pairwise.toml",
+        by_steps=policy is not None and not control,
+        until=until,
         timed=timed,
         licence=licence,
         source=source,
@@ -106,18 +118,28 @@ def _named(runs: list[str]) -> dict[str, Path]:
     return found
 
 
-def _data(project: Project, dataset: str, split: str, layout: Layout) -> tuple[str, str]:
+def _data(
+    project: Project, dataset: str, layout: Layout, split: str, fields: str, *, forms: bool
+) -> tuple[str, str]:
     """Prepare the data in ``layout``, and give its licence and source."""
-    from harness.corpus import card
+    from harness.core.errors import DatasetError
+    from harness.core.records import FIELDS
+    from harness.corpus import beir, card
     from harness.stages.importing import load_folder
     from harness.stages.prepare import prepare
 
-    folder = Path(dataset)
+    folder, named = Path(dataset), beir.fields(fields)
     if folder.is_dir():
-        for line in load_folder(folder, split, layout.data).warnings:
+        found = load_folder(folder, split, layout.data, fields=named, forms=forms)
+        for line in found.warnings:
             err.print(f"note: {line}", markup=False)
         return NOT_STATED, f"the folder {folder.resolve().name}"
     project.layout(dataset)
+    if forms or named != FIELDS:
+        raise DatasetError(
+            f"{dataset}: --fields and --forms are for folders; import the data with them"
+            " (harness import beir), and run it by its name"
+        )
     root = project.root
     prepare(root / "datasets" / dataset, root / "qrels" / dataset, layout.data)
     about = card.read(root / "datasets" / dataset)

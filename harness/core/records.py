@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 Scalar = str | int | float | bool | None
+FIELDS = ("title", "text")
+"""Parts of a document that are searched."""
 
 
 @dataclass(frozen=True, slots=True)

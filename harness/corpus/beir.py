@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, UnknownName
 from harness.core.qrels import Qrels
-from harness.core.records import Document, Judgement, Query
+from harness.core.records import FIELDS, Document, Judgement, Query
 from harness.corpus import jsonl, trec
 from harness.corpus.lines import SPACES, checked_id, either, numbered
 
@@ -21,10 +21,14 @@ class Beir:
 
     folder: Path
     split: str
+    fields: tuple[str, ...] = FIELDS
+    """Parts of a document that are searched; the others are taken out."""
 
     def documents(self) -> Iterator[Document]:
         """Yield the corpus (``harness.corpus.jsonl.documents``)."""
-        return jsonl.documents(either(self.folder, "corpus.jsonl"))
+        title, text = (name in self.fields for name in FIELDS)
+        for found in jsonl.documents(either(self.folder, "corpus.jsonl")):
+            yield replace(found, title=found.title * title, text=found.text * text)
 
     def queries(self) -> tuple[Query, ...]:
         """Read the queries of all splits; a BEIR folder keeps them in one file."""
@@ -43,6 +47,19 @@ class Beir:
             cure = f"Choose one of: {', '.join(there)}." if there else "Check the folder."
             raise BadFile(path, f"there is no split {self.split!r}", cure)
         return qrels(path)
+
+
+def fields(given: str) -> tuple[str, ...]:
+    """Read names of fields with commas between; they come back in the order of ``FIELDS``.
+
+    Raises:
+        UnknownName: one is not among ``FIELDS``, or there is none.
+    """
+    named = [name.strip() for name in given.split(",")]
+    for name in named:
+        if name not in FIELDS:
+            raise UnknownName("field of a document", name, FIELDS)
+    return tuple(name for name in FIELDS if name in named)
 
 
 def qrels(path: Path) -> Qrels:

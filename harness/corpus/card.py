@@ -89,6 +89,8 @@ class Card(Keys):
     sha256: Digests
     slices: dict[str, Some]
     """Queries of each slice; a query may be in several or in none."""
+    fields: list[Annotated[str, Field(pattern="^(title|text)$")]] | None = Field(None, min_length=1)
+    """Parts of a document that the import kept; absent where it kept all."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
 

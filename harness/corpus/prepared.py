@@ -13,7 +13,7 @@ from harness.core import digest
 from harness.core.errors import BadFile
 from harness.core.files import replacing_folder, write_json
 from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import FIELDS, Document, Query
 from harness.corpus import card, jsonl, trec
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
@@ -35,6 +35,8 @@ class DataManifest:
     qrels_sha256: str
     slices: dict[str, int]
     """Queries of each slice."""
+    fields: tuple[str, ...] = FIELDS
+    """Parts of a document that were kept to be searched."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,8 +85,13 @@ def write(  # noqa: PLR0917  all of it is the data
     documents: Iterable[Document],
     queries: Iterable[Query],
     qrels: Qrels,
+    *,
+    fields: tuple[str, ...] = FIELDS,
 ) -> DataManifest:
-    """Write prepared data; the folder appears whole, and the same data gives the same bytes."""
+    """Write prepared data; the folder appears whole, and the same data gives the same bytes.
+
+    ``fields`` are the parts of a document that ``documents`` still have.
+    """
     asked = tuple(queries)
     corpus = digest.DocumentsDigest()
     with replacing_folder(folder) as beside:
@@ -101,6 +108,7 @@ def write(  # noqa: PLR0917  all of it is the data
             queries_sha256=digest.of_queries(asked),
             qrels_sha256=card.of_qrels(qrels),
             slices=card.slices(asked),
+            fields=fields,
         )
         write_json(beside / MANIFEST, asdict(manifest))
     return manifest

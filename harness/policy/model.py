@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core.errors import UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.gates.base.registry import Rule
@@ -111,3 +112,14 @@ class Policy:
             )
         )
         return tuple(dict.fromkeys(named))
+
+    def until(self, name: str) -> Policy:
+        """Leave out the steps after ``name``.
+
+        Raises:
+            UnknownName: there is no such step.
+        """
+        known = [step.name for step in self.steps]
+        if name not in known:
+            raise UnknownName("step", name, known)
+        return replace(self, steps=self.steps[: known.index(name) + 1])

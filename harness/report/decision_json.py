@@ -136,6 +136,7 @@ def _provenance(report: ReportInput) -> Json:
         "source": of.source,
         "sha256": digests,
         "counts": counts,
+        "fields": list(of.fields),
         "arms": arms,
         "packages": dict(of.packages),
         "python": of.python,

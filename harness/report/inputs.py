@@ -43,6 +43,8 @@ class Provenance:
     queries_sha256: str
     qrels_sha256: str
     documents: int
+    fields: tuple[str, ...]
+    """Parts of a document that were searched."""
     queries: int
     judgements: int
     manifests: Mapping[str, Manifest]

@@ -182,6 +182,7 @@ def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
         ("source", of.source),
         ("licence", of.licence),
         ("documents", f"{of.documents:,} (sha256 {of.corpus_sha256})"),
+        ("searched in", " and ".join(of.fields)),
         ("queries", f"{of.queries:,}: {judged}, {negative} (sha256 {of.queries_sha256})"),
         ("judgements", f"{of.judgements:,} (sha256 {of.qrels_sha256})"),
         (

@@ -10,9 +10,10 @@ from harness.core.digest import of_queries
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, prepared, topics, trec
 from harness.corpus.card import Card, Digests
+from harness.corpus.form import with_forms
 from harness.stages.import_report import (
     NOT_STATED,
     NOTHING_STATED,
@@ -32,21 +33,24 @@ def import_beir(
     qrels: Path,
     *,
     split: str,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
     about: About = NOTHING_STATED,
     allow_dangling: bool = False,
     force: bool = False,
 ) -> ImportReport:
     """Register one split of a BEIR folder as ``datasets/<name>`` and ``qrels/<name>``.
 
-    Only queries that the split judges are taken, as BEIR does.
+    Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
+    are; with ``forms`` each query is put into the slice of its form.
 
     Raises:
         BadFile: a file is missing or malformed, or an id comes twice.
         DatasetError: the name is taken and ``force`` is not given, or judgements name unknown
             documents or queries and ``allow_dangling`` is not given.
     """
-    read = beir.Beir(path, split)
-    given = _Given(read.documents, read.queries(), read.qrels())
+    read = beir.Beir(path, split, fields)
+    given = _Given(read.documents, _queries(read, forms=forms), read.qrels(), fields)
     to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
     return _register(given, to)
 
@@ -104,21 +108,27 @@ def import_jsonl(
     return _register(given, to)
 
 
-def load_folder(path: Path, split: str, out: Path) -> ImportReport:
+def load_folder(
+    path: Path,
+    split: str,
+    out: Path,
+    *,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
+) -> ImportReport:
     """Write one split of a BEIR folder as prepared data into ``out``, registering nothing.
 
     Only queries that the split judges are taken; judgements of unknown documents and
-    queries are kept, and reported.
+    queries are kept, and reported. ``fields`` and ``forms`` as in ``import_beir``.
 
     Raises:
         BadFile: a file is missing or malformed, or an id comes twice.
     """
-    read = beir.Beir(path, split)
-    name, queries, judged = path.resolve().name, read.queries(), read.qrels()
+    read = beir.Beir(path, split, fields)
+    name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
     corpus = PassingCorpus()
-    prepared.write(
-        out, name, split, corpus.watch(read.documents()), _asked(queries, judged), judged
-    )
+    documents = corpus.watch(read.documents())
+    prepared.write(out, name, split, documents, _asked(queries, judged), judged, fields=fields)
     return report(name, split, queries, judged, corpus)
 
 
@@ -127,6 +137,7 @@ class _Given:
     documents: Callable[[], Iterator[Document]]
     queries: tuple[Query, ...]
     qrels: Qrels
+    fields: tuple[str, ...] = FIELDS
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +149,10 @@ class _Target:
     about: About
     allow_dangling: bool
     force: bool
+
+
+def _queries(read: beir.Beir, *, forms: bool) -> tuple[Query, ...]:
+    return tuple(with_forms(read.queries())) if forms else read.queries()
 
 
 def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
@@ -189,4 +204,5 @@ def _card(
         warnings=[*about.warnings, *found.warnings],
         sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
         slices=card.slices(asked),
+        fields=None if given.fields == FIELDS else [*given.fields],
     )

@@ -15,6 +15,7 @@ from harness.corpus import trec
 from harness.corpus.prepared import QUERIES
 from harness.corpus.runs import read_run
 from harness.policy.load import load_policy
+from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
 from harness.report.write import write_reports
 from harness.stages.assemble import Subject, assemble, evidence_of
@@ -46,13 +47,17 @@ class Wanted:
     """What was asked for on the command line."""
 
     arms: tuple[str, ...]
-    """Names, or paths to TOML files."""
+    """Names, or paths to TOML files. Those that ``policy_file`` names come beside them, where it
+    is judged step by step."""
     runs: Mapping[str, Path]
     """TREC runs of other engines, by the name of the arm that they stand for."""
     control: str
-    """Name of an arm among them; empty where nothing is to be decided."""
+    """Name of an arm among them, against which the one step of the policy judges every other."""
     policy_file: Path
-    """Whose one step judges every other arm against the control."""
+    by_steps: bool
+    """Without a control: whether the policy's own steps are judged in their order, or nothing."""
+    until: str
+    """The last step to be judged; empty for all of them."""
     timed: bool
     """Whether to race the arms too."""
     licence: str
@@ -73,24 +78,22 @@ def oneshot(
     """Run the stages on prepared data in ``layout`` and write what came out into ``out``.
 
     Raises:
-        UnknownName: the control is not among the arms.
-        HarnessError: no arm is named, or two have one name.
+        UnknownName: the control is not among the arms, the policy names an arm or ``until`` a step
+            that does not exist.
+        HarnessError: no arm is named, two have one name, or there is both a control and a policy
+            that is to be judged step by step.
     """
-    replayed = tuple(registry.load(arm, cache).name for arm in wanted.arms)
-    names = (*replayed, *wanted.runs)
-    twice = sorted({name for name in names if names.count(name) > 1})
-    if twice or not names:
-        problem = f"two arms are named {twice[0]}" if twice else "no arm is named"
-        raise HarnessError(f"{problem}; give --arms and --trec-run names that differ")
+    template = load_policy(wanted.policy_file)
+    template = template.until(wanted.until) if wanted.until else template
+    given = _given(wanted, template, cache)
+    names = (*given, *wanted.runs)
     if wanted.control and wanted.control not in names:
         raise UnknownName("arm to be the control", wanted.control, names)
-    template = load_policy(wanted.policy_file)
-    others = tuple(name for name in names if name != wanted.control)
-    policy = for_candidates(template, wanted.control, others) if wanted.control else None
+    policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
-    for arm in wanted.arms:
+    for arm in given.values():
         tell(f"indexing {arm}")
         index(layout, arm, cache)
         tell(f"replaying {arm}")
@@ -103,7 +106,9 @@ def oneshot(
     compare(layout, list(pairs.values()), params.compare, params.score)
     if wanted.timed:
         tell("racing")
-        race(layout, wanted.arms, cache, params.race, params.replay.time_limit_s)
+        racing = {arm for pair in pairs.values() for arm in pair} or set(given)
+        raced = [arm for name, arm in given.items() if name in racing]
+        race(layout, raced, cache, params.race, params.replay.time_limit_s)
     subject = Subject(
         pairs=pairs,
         arms=names,
@@ -129,6 +134,31 @@ def oneshot(
     for name in names:
         shutil.rmtree(layout.parts(name), ignore_errors=True)
     return decisions
+
+
+def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
+    """Name or path of each arm that is replayed, by the arm's own name."""
+    loaded = [(registry.load(arm, cache).name, arm) for arm in wanted.arms]
+    names = [*(name for name, _ in loaded), *wanted.runs]
+    if wanted.by_steps:
+        loaded += [
+            (arm, registry.load(arm, cache).name) for arm in template.arms if arm not in names
+        ]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice or not (loaded or wanted.runs):
+        problem = f"two arms are named {twice[0]}" if twice else "no arm is named"
+        raise HarnessError(f"{problem}; give --arms and --trec-run names that differ")
+    return dict(loaded)
+
+
+def _judged_by(wanted: Wanted, template: Policy, names: Sequence[str]) -> Policy | None:
+    """Policy that decides; None where nothing is decided."""
+    if wanted.control and wanted.by_steps:
+        raise HarnessError("the steps of a policy name their own control; leave --control out")
+    if wanted.control:
+        others = [name for name in names if name != wanted.control]
+        return for_candidates(template, wanted.control, others)
+    return template if wanted.by_steps else None
 
 
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:

@@ -10,7 +10,7 @@ from harness.core.digest import DocumentsDigest
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
-from harness.core.records import Document, Query
+from harness.core.records import FIELDS, Document, Query
 from harness.corpus import agent_mail, card, jsonl, prepared, python_docs, trec
 from harness.corpus.card import Card
 from harness.corpus.lines import either
@@ -33,7 +33,15 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
     corpus = DocumentsDigest()
     with replacing_folder(out) as beside:
         documents = corpus.watch(found.documents)
-        prepared.write(beside, about.name, about.split, documents, found.queries, found.qrels)
+        prepared.write(
+            beside,
+            about.name,
+            about.split,
+            documents,
+            found.queries,
+            found.qrels,
+            fields=tuple(about.fields or FIELDS),
+        )
         counted = card.counted(about, corpus, found.queries, found.qrels)
         if update:
             trec.write_qrels(judged, found.qrels)

@@ -50,6 +50,7 @@ def provenance(
         queries_sha256=about.queries_sha256,
         qrels_sha256=about.qrels_sha256,
         documents=about.documents,
+        fields=about.fields,
         queries=about.queries,
         judgements=about.judgements,
         manifests={arm: side.manifest for arm, side in arms.items()},

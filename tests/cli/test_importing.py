@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.corpus import beir, card, trec
+from harness.corpus import beir, card, prepared, trec
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 
@@ -41,6 +41,19 @@ def test_a_collection_is_imported_and_prepared(
     assert (own.licence, own.source) == ("CC0-1.0", "a test")
     assert own.sha256.corpus == first.sha256.corpus
     assert own.sha256.qrels == first.sha256.qrels
+
+
+def test_an_import_of_the_text_alone_says_so(project: Toy, harness: Harness) -> None:
+    words = ("import", "beir", "beir", "--name", "bare", "--fields", "text", "--forms")
+    assert harness(*words).code == 0
+    about = card.read(project.root / "datasets" / "bare")
+    assert about.fields == ["text"]
+    assert about.slices["form-natural-language"] > 30
+    assert harness("prepare", "--dataset", "bare").code == 0
+    data = prepared.Prepared.open(project.root / "build" / "bare" / "data")
+    assert data.manifest.fields == ("text",)
+    assert {document.title for document in data.documents()} == {""}
+    assert card.read(project.root / "datasets" / "toy").fields is None
 
 
 def test_a_name_that_is_taken_is_kept(project: Toy, harness: Harness) -> None:

@@ -57,6 +57,51 @@ def test_without_a_control_there_is_a_leaderboard(project: Toy, harness: Harness
     assert not (project.root / "out" / "decision.json").exists()
 
 
+def test_a_policy_of_steps_needs_neither_control_nor_arms(project: Toy, harness: Harness) -> None:
+    (project.root / "mine.toml").write_text(HEAD + STEP + GATES)
+    chosen = ("--dataset", "toy", "--policy", "mine.toml", "--out", "out")
+    said = harness("run", *chosen, "--until", "tantivy", "--exit-code")
+    assert said.code == 0
+    assert "\ntoy\n  tantivy    PROMOTE  fts5 -> tantivy\n" in said.out
+    assert (project.root / "out" / "runs" / "tantivy.trec").is_file()
+
+
+def test_both_a_control_and_a_policy_of_steps_are_one_too_many(
+    project: Toy, harness: Harness
+) -> None:
+    two = (project.root / "policy" / "toy.toml").read_text()
+    (project.root / "two.toml").write_text(two + STEP.replace('"tantivy"', '"again"', 1) + GATES)
+    said = harness(*RUN, "--dataset", "toy", "--control", "fts5", "--policy", "two.toml")
+    assert "has 2 steps, which name their own arms: leave --control out" in said.error
+
+
+def test_a_page_says_what_was_searched(project: Toy, harness: Harness) -> None:
+    chosen = ("--dataset", "beir", "--fields", "text", "--forms", "--control", "fts5")
+    assert harness(*RUN, *chosen).code == 0
+    (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
+    assert about["provenance"]["fields"] == ["text"]
+    assert {"form-natural-language", "identifier"} < set(about["quality"]["slices"])
+    assert (
+        "<dt>searched in</dt><dd><bdi>text</bdi></dd>"
+        in (project.root / "out" / "index.html").read_text()
+    )
+    corpus = project.root / "out" / "work" / "build" / "beir" / "data" / "corpus.jsonl"
+    assert {json.loads(line)["title"] for line in corpus.read_text().splitlines()} == {""}
+
+
+@pytest.mark.parametrize("words", [("--fields", "text"), ("--forms",)])
+def test_a_registered_set_is_taken_as_its_card_says(
+    harness: Harness, words: tuple[str, ...]
+) -> None:
+    said = harness(*RUN, "--dataset", "toy", *words)
+    assert "toy: --fields and --forms are for folders" in said.error
+
+
+def test_an_unknown_field_is_named(harness: Harness) -> None:
+    said = harness(*RUN, "--dataset", "beir", "--fields", "body")
+    assert "no field of a document named 'body'; there is title, text" in said.error
+
+
 @pytest.mark.parametrize("name", ["cache", "perf"])
 def test_a_data_set_may_have_any_name(project: Toy, harness: Harness, name: str) -> None:
     folder = project.root / "mine" / name

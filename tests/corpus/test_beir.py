@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, UnknownName
 from harness.corpus import beir
 from tests.corpus.conftest import Written
 
@@ -49,6 +49,30 @@ def test_packed_cranfield_keeps_its_metadata_and_two_empty_documents(adi: Path) 
     assert len(documents) == 1400
     assert {i for i, d in documents.items() if not d.text} == {"471", "995"}
     assert sum(1 for _ in read.qrels().rows()) == 1837
+
+
+@pytest.mark.parametrize(
+    ("given", "kept"),
+    [("text", ("text",)), (" text,title", ("title", "text")), ("title,title", ("title",))],
+)
+def test_fields_are_read_in_one_order(given: str, kept: tuple[str, ...]) -> None:
+    assert beir.fields(given) == kept
+
+
+@pytest.mark.parametrize("given", ["", "text,", "body"])
+def test_a_field_that_does_not_exist_is_named(given: str) -> None:
+    with pytest.raises(UnknownName, match="no field of a document named"):
+        beir.fields(given)
+
+
+def test_only_the_fields_asked_for_are_there(adi: Path) -> None:
+    both, text, title = (
+        list(beir.Beir(adi, "test", fields).documents())
+        for fields in (("title", "text"), ("text",), ("title",))
+    )
+    assert [(d.title, d.text) for d in text] == [("", d.text) for d in both]
+    assert [(d.title, d.text) for d in title] == [(d.title, "") for d in both]
+    assert all(d.title and d.text for d in both)
 
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:

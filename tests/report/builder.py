@@ -200,6 +200,7 @@ def provenance(dataset: str, arms: tuple[str, ...]) -> Provenance:
         queries_sha256=SHA[::-1],
         qrels_sha256=SHA[2:] + SHA[:2],
         documents=200,
+        fields=("title", "text"),
         queries=QUERIES,
         judgements=1171,
         manifests={arm: manifest(arm) for arm in arms},

@@ -17,7 +17,13 @@ from harness.corpus.runs import read_run
 from harness.stages.importing import load_folder
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RESULTS, Wanted, oneshot
-from tests.toy import Toy
+from tests.toy import GATES, HEAD, STEP, Toy
+
+STRAIGHT = """
+[[step.gate]]
+name = "Who answers"
+rule = "identity"
+"""
 
 
 class Shot:
@@ -33,6 +39,8 @@ class Shot:
             runs={},
             control="fts5",
             policy_file=project.root / "policy" / "pairwise.toml",
+            by_steps=False,
+            until="",
             timed=False,
             licence="CC0-1.0",
             source="made by a test",
@@ -133,6 +141,7 @@ def test_a_run_that_fails_leaves_no_earlier_decision(
         ({"arms": ("fts5", "tantivy", "tantivy")}, HarnessError, "two arms are named tantivy"),
         ({"arms": ("fts5",)}, EvidenceError, "no arm is compared with fts5; name one more"),
         ({"arms": ("fts5", "nope")}, UnknownName, "no arm named 'nope'"),
+        ({"control": "fts5", "by_steps": True}, HarnessError, "leave --control out"),
     ],
 )
 def test_what_cannot_be_run_is_said_before_anything_is_touched(
@@ -151,8 +160,68 @@ def test_a_policy_of_several_steps_is_refused(shot: Shot, project: Toy) -> None:
     text = (project.root / "policy" / "pairwise.toml").read_text()
     two = project.root / "two.toml"
     two.write_text(text + text[text.index("[[step]]") :].replace('"tantivy"', '"other"'))
-    with pytest.raises(EvidenceError, match="has 2 steps; to compare with one control"):
+    with pytest.raises(EvidenceError, match=r"has 2 steps, .*leave --control out; or, to compare"):
         shot.fire(policy_file=two)
+
+
+def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
+    shot: Shot, project: Toy
+) -> None:
+    decisions = shot.fire(arms=(), control="", by_steps=True, policy_file=steps(project))
+    assert [(found.step, found.control, found.candidate) for found in decisions] == [
+        ("first", "fts5", "tantivy"),
+        ("second", "tantivy", "fts5-porter"),
+    ]
+    assert [found.outcome for found in decisions] == [Outcome.HOLD] * 2
+    assert decisions[1].waits_for == "first"
+    written = json.loads((shot.out / "decision.json").read_text())["datasets"][0]
+    assert written["policy"]["name"] == "toy migration"
+    assert set(json.loads((shot.out / "scores.json").read_text())) == {
+        "fts5", "tantivy", "hash-hybrid", "fts5-porter",
+    }  # fmt: skip
+
+
+def test_steps_after_the_last_one_asked_for_need_no_arm(shot: Shot, project: Toy) -> None:
+    chosen = {"arms": (), "control": "", "by_steps": True, "policy_file": steps(project)}
+    (found,) = shot.fire(**chosen, until="first")
+    assert found.step == "first"
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == {"fts5", "tantivy", "hash-hybrid"}
+    with pytest.raises(UnknownName, match="no step named 'third'; there is first, second"):
+        shot.fire(**chosen, until="third")
+
+
+def test_an_arm_of_one_s_own_stands_for_the_one_that_the_policy_names(
+    shot: Shot, project: Toy
+) -> None:
+    own = project.root / "tantivy.toml"
+    own.write_text(arms.path_of("tantivy").read_text().replace("2.0", "7.0"))
+    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
+    shot.fire(**chosen, arms=(str(own), "fts5-porter"))
+    assert f"replaying {own}" in shot.told
+    assert "replaying tantivy" not in shot.told
+    scores = json.loads((shot.out / "scores.json").read_text())
+    assert set(scores) == {"fts5", "tantivy", "hash-hybrid", "fts5-porter"}
+
+
+def test_only_arms_of_steps_race_in_a_migration(shot: Shot, project: Toy) -> None:
+    chosen = {"control": "", "by_steps": True, "policy_file": steps(project), "until": "first"}
+    shot.fire(**chosen, arms=(), timed=True)
+    latency = json.loads((shot.out / "decision.json").read_text())["datasets"][0]["latency"]
+    assert set(latency["percentiles"]) == {"fts5", "tantivy"}
+
+
+def steps(project: Toy) -> Path:
+    """Two steps: the first fails, the second passes and waits; a gate names a fourth arm."""
+    strict = GATES.replace("floor = 0.6", "floor = 0.999")
+    also = strict.replace('rule = "identity"', 'rule = "identity"\nalso = ["hash-hybrid"]')
+    second = STEP.replace('candidate = "tantivy"', 'candidate = "fts5-porter"')
+    second = second.replace('control = "fts5"', 'control = "tantivy"')
+    text = HEAD + STEP.replace('name = "tantivy"', 'name = "first"') + also
+    text += second.replace('name = "tantivy"', 'name = "second"') + STRAIGHT
+    path = project.root / "steps.toml"
+    path.write_text(text, encoding="utf-8")
+    return path
 
 
 def test_a_run_of_another_engine_is_judged_like_an_arm(shot: Shot, tmp_path: Path) -> None:
