@@ -13,7 +13,7 @@ import pytest
 from engines.contract.mail.events import Event
 from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.scope import Scope, Visibility
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -21,6 +21,7 @@ from tests.engines.agent_mail.whole import Whole, build, whole
 MAIL = some_mail(54, 150)
 TEXT = "deployment review br-2tnl"
 WAYS = {
+    CursorEngine.LIKE: (SearchMode.LEXICAL, None),
     CursorEngine.FTS5: (SearchMode.LEXICAL, KillSwitch.FTS5),
     CursorEngine.TANTIVY: (SearchMode.LEXICAL, None),
     CursorEngine.SEMANTIC: (SearchMode.SEMANTIC, None),
@@ -45,7 +46,9 @@ def mail(folder: Path) -> Iterator[Whole]:
 
 def asked(mail: Whole, engine: CursorEngine, **more: object) -> tuple[Whole, SearchQuery]:
     mode, switch = WAYS[engine]
-    return mail.under(switch), SearchQuery(TEXT, mode=mode, **more)  # type: ignore[arg-type]
+    text = "re" if engine is CursorEngine.LIKE else TEXT
+    served = mail.without(Rung.TANTIVY, Rung.FTS5) if engine is CursorEngine.LIKE else mail
+    return served.under(switch), SearchQuery(text, mode=mode, **more)  # type: ignore[arg-type]
 
 
 def walk(mail: Whole, query: SearchQuery) -> list[list[int]]:
@@ -123,9 +126,15 @@ def test_another_engines_token_starts_at_page_one(
     found = reader.ask(replace(other, cursor=token))
     assert found.hits == reader.ask(other).hits
     assert found.explain.cursor_invalidated
-    assert mail.log.events == [
-        (Event.CURSOR_INVALIDATED, {"cursor_engine": made_by, "current_engine": read_by})
-    ]
+    told = [payload for event, payload in mail.log.events if event is Event.CURSOR_INVALIDATED]
+    assert told == [{"cursor_engine": made_by, "current_engine": read_by}]
+
+
+def test_an_engine_that_failed_invalidates_no_cursor_of_the_one_that_answers(mail: Whole) -> None:
+    served, query = asked(mail, CursorEngine.LIKE, limit=3)
+    mail.log.events.clear()
+    walk(served, query)
+    assert Event.CURSOR_INVALIDATED not in {event for event, _ in mail.log.events}
 
 
 @EVERY
