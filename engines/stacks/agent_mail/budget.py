@@ -42,7 +42,7 @@ class Deadline(NamedTuple):
     @property
     def passed(self) -> EngineError:
         """What is said of work that did not keep it."""
-        return EngineError(f"past its budget of {self.share_ms:.3g} ms")
+        return EngineError(f"past its budget of {self.share_ms:.0f} ms")
 
     def is_past(self) -> bool:
         """Tell whether it is over."""

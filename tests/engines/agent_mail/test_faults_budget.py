@@ -1,0 +1,341 @@
+"""The time budget: what is late is left, refused while it runs, and never in the way of others."""
+
+from __future__ import annotations
+
+import gc
+import re
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Event, Thread, active_count, current_thread, main_thread
+from time import perf_counter_ns
+
+import pytest
+
+from engines.contract.mail.errors import EngineError
+from engines.contract.mail.events import Event as Told
+from engines.contract.mail.lifecycle import Found, MailEngine
+from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.rerank.window import Reranked
+from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
+from engines.stacks.agent_mail.hurried import HurriedStore
+from engines.stacks.agent_mail.like import LikeEngine
+from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.semantic import Nearest
+from engines.stacks.agent_mail.store import opened
+from tests.engines.agent_mail.build import one, stored
+from tests.engines.agent_mail.fakes import Counting, Log, message, service
+
+SHORT_MS, ROOM_MS, LONG_MS = 30.0, 1_000.0, 600_000.0
+"""Budgets: for what hangs and is left, for what hangs and what is asked next, for what answers."""
+ENDLESS = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n) SELECT max(x) FROM n",
+    (),
+)
+MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
+
+
+def within(ms: float) -> Deadline:
+    return Deadline(perf_counter_ns() + int(ms * 1e6), ms)
+
+
+@dataclass
+class Stuck:
+    """Hangs until it is let go, then answers as it should."""
+
+    name: str
+    free: Event
+    ended: Event = field(default_factory=Event)
+    asked: int = 0
+
+    def search(self, *asked: object) -> Found:
+        self.asked += 1
+        self.free.wait()
+        self.ended.set()
+        text, filters = asked[:2]
+        assert isinstance(text, str)
+        assert isinstance(filters, Filters)
+        return Counting(self.name, MESSAGES).search(text, filters, RankingMode.RELEVANCE, 10)
+
+
+@pytest.fixture
+def free() -> Iterator[Event]:
+    """Let everything go that hangs, at the end of the test at the latest."""
+    event = Event()
+    yield event
+    event.set()
+
+
+def stuck_at(rung: Rung, free: Event) -> dict[Rung, MailEngine]:
+    rungs = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+    return {at: Stuck(at, free) if at is rung else Counting(at, MESSAGES) for at in rungs}
+
+
+def test_without_a_share_work_is_done_where_it_is_asked_for() -> None:
+    before = active_count()
+    assert Parts().call("engine", current_thread, None) is current_thread()
+    assert active_count() == before
+
+
+def test_a_share_is_kept_on_a_daemon_of_its_own_that_is_used_again() -> None:
+    parts = Parts()
+    first, second = (parts.call("engine", current_thread, within(LONG_MS)) for _ in range(2))
+    assert first is second is not main_thread()
+    assert first.daemon
+
+
+def test_what_work_raises_is_raised() -> None:
+    class Panic(BaseException):
+        """Like a panic of a Rust engine."""
+
+    def fails() -> None:
+        raise Panic("index out of bounds")
+
+    with pytest.raises(Panic, match="out of bounds"):
+        Parts().call("engine", fails, within(LONG_MS))
+
+
+def test_late_work_is_left_and_its_part_refused_until_it_ends(free: Event) -> None:
+    parts, ended = Parts(), Event()
+
+    def hangs() -> str:
+        free.wait()
+        ended.set()
+        return "too late"
+
+    with pytest.raises(EngineError, match="past its budget of 30 ms"):
+        parts.call("engine", hangs, within(SHORT_MS))
+    threads = active_count()
+    for _ in range(5):
+        with pytest.raises(EngineError, match="still busy with an earlier question"):
+            parts.call("engine", str, within(LONG_MS))
+    assert active_count() == threads
+    assert parts.call("another", lambda: "served", within(LONG_MS)) == "served"
+    free.set()
+    assert ended.wait(60)
+    assert eventually(parts) == "served"
+
+
+def eventually(parts: Parts) -> str:
+    """Ask until the part is free again; the thread that was left has a last word to say."""
+    while True:
+        try:
+            return parts.call("engine", lambda: "served", within(LONG_MS))
+        except EngineError:
+            continue
+
+
+def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event) -> None:
+    parts, first_began = Parts(), Event()
+
+    def slow() -> None:
+        first_began.set()
+        free.wait()
+
+    waiting = Thread(target=lambda: parts.call("engine", slow, within(LONG_MS)))
+    waiting.start()
+    assert first_began.wait(60)
+    assert parts.call("engine", lambda: "served", within(LONG_MS)) == "served"
+    free.set()
+    waiting.join()
+
+
+def test_where_nothing_is_left_nothing_is_begun() -> None:
+    began = Event()
+    with pytest.raises(EngineError, match="nothing is left of the question's budget"):
+        Parts().call("engine", began.set, within(0))
+    assert not began.is_set()
+
+
+def test_threads_end_with_the_parts_they_belong_to() -> None:
+    parts = Parts()
+    worker = parts.call("engine", current_thread, within(LONG_MS))
+    assert worker.is_alive()
+    del parts
+    gc.collect()
+    worker.join(60)
+    assert not worker.is_alive()
+
+
+def test_half_of_what_is_left_goes_to_each_rung_and_the_rest_to_the_last() -> None:
+    allowed = Allowance(perf_counter_ns() + int(LONG_MS * 1e6))
+    first, last = allowed.share(last=False), allowed.share(last=True)
+    assert first.share_ms == pytest.approx(LONG_MS / 2, rel=0.01)
+    assert last.share_ms == pytest.approx(LONG_MS, rel=0.01)
+    assert Allowance.of(0) is None
+    spent = Allowance(perf_counter_ns() - 1).share(last=True)
+    assert spent.share_ms == 0
+    assert spent.is_past()
+
+
+def test_a_deadline_belongs_to_the_work_and_not_to_the_thread() -> None:
+    parts, until = Parts(), within(LONG_MS)
+    assert parts.call("engine", CURRENT.get, until) is until
+    assert CURRENT.get() is None
+
+
+def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
+    log = Log()
+    served = service(MESSAGES, lexical=stuck_at(Rung.TANTIVY, free), log=log, budget_ms=ROOM_MS)
+    found = served.search(SearchQuery("deploy"))
+    assert [hit.message_id for hit in found.hits] == [2, 1]
+    assert (found.served_by, found.explain.engine) == ("fts5", "fts5")
+    assert found.degraded
+    assert found.explain.note == "tantivy: past its budget of 500 ms; answered by fts5"
+    assert log.events == [
+        (
+            Told.ENGINE_FALLBACK,
+            {"wanted": "tantivy", "engine": "fts5", "reason": found.explain.note},
+        )
+    ]
+    again = served.search(SearchQuery("deploy"))
+    assert again.explain.note == ("tantivy: still busy with an earlier question; answered by fts5")
+
+
+def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
+    engines = stuck_at(Rung.TANTIVY, free)
+    served = service(MESSAGES, lexical=engines, budget_ms=ROOM_MS)
+    served.search(SearchQuery("deploy"))
+    hung = engines[Rung.TANTIVY]
+    assert isinstance(hung, Stuck)
+    free.set()
+    assert hung.ended.wait(60)
+    patient = service(MESSAGES, lexical=engines, budget_ms=LONG_MS)
+    assert patient.search(SearchQuery("deploy")).served_by == "tantivy"
+
+
+@pytest.mark.parametrize("hangs", ["semantic", "tantivy", "reranker"])
+def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str) -> None:
+    """A mode's rungs share their parts: what hangs in the first is refused in the next."""
+    words = stuck_at(Rung.TANTIVY if hangs == "tantivy" else Rung.RERANK, free)
+    nearest: Nearest = Stuck("semantic", free) if hangs == "semantic" else near()
+    log = Log()
+    served = service(
+        MESSAGES,
+        lexical=words,
+        semantic=nearest,
+        reranker=Rerank(free if hangs == "reranker" else None),
+        log=log,
+        budget_ms=2 * ROOM_MS,
+    )
+    found = served.search(SearchQuery("deploy", mode=SearchMode.HYBRID_RERANK))
+    wanted = {"semantic": "tantivy", "tantivy": "fts5", "reranker": "hybrid"}[hangs]
+    assert [hit.message_id for hit in found.hits][:2] == [2, 1]
+    assert found.served_by == wanted
+    reason = found.explain.downgrade_reason or ""
+    assert "past its budget of 1000 ms" in reason
+    assert reason.count("past its budget") == 1
+    assert ("still busy" in reason) == (hangs != "reranker")
+    assert [event for event, _ in log.events] == [Told.MODE_DOWNGRADE]
+
+
+def test_the_end_of_the_chain_has_no_share(free: Event) -> None:
+    engines: dict[Rung, MailEngine] = {
+        Rung.TANTIVY: Stuck("tantivy", free),
+        Rung.FTS5: Stuck("fts5", free),
+        Rung.LIKE: Counting("like", MESSAGES),
+    }
+    found = service(MESSAGES, lexical=engines, budget_ms=SHORT_MS).search(SearchQuery("deploy"))
+    assert [hit.message_id for hit in found.hits] == [2, 1]
+    assert found.served_by == "like"
+    assert re.fullmatch(
+        r"tantivy: past its budget of 15 ms;"
+        r" fts5: (past its budget of \d+ ms|nothing is left of the question's budget);"
+        r" answered by like",
+        found.explain.note,
+    )
+
+
+def test_a_hanging_shadow_keeps_nobody(free: Event) -> None:
+    engines = stuck_at(Rung.TANTIVY, free)
+    log = Log()
+    served = service(
+        MESSAGES, lexical=engines, switch=KillSwitch.SHADOW, log=log, budget_ms=SHORT_MS
+    )
+    found = served.search(SearchQuery("deploy"))
+    assert [hit.message_id for hit in found.hits] == [2, 1]
+    assert not found.degraded
+    assert log.events == [(Told.SHADOW_COMPARISON, {"error": "past its budget of 30 ms"})]
+
+
+def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
+    with stored(tmp_path / "mail.db", [one(1, "deploy")]) as store:
+        hurried, parts = HurriedStore.of(store), Parts()
+        with pytest.raises(EngineError, match="past its budget"):
+            parts.call("fts5", lambda: hurried.ask(*ENDLESS), within(SHORT_MS))
+        found = LikeEngine(store).search("deploy", Filters(), RankingMode.RELEVANCE, 5)
+        assert [c.message_id for c in found.candidates] == [1]
+        token = CURRENT.set(within(SHORT_MS))
+        with pytest.raises(EngineError, match="past its budget of 30 ms"):
+            hurried.ask(*ENDLESS)
+        CURRENT.reset(token)
+        assert hurried.ask("SELECT 7") == [(7,)]
+
+
+def test_a_statement_whose_time_is_over_does_not_begin(tmp_path: Path) -> None:
+    with stored(tmp_path / "mail.db", []) as store:
+        hurried = HurriedStore.of(store)
+        token = CURRENT.set(within(SHORT_MS))
+        with store.writing(), pytest.raises(EngineError, match="past its budget"):
+            hurried.ask("SELECT 1")
+        CURRENT.reset(token)
+        assert hurried.ask("SELECT 1") == [(1,)]
+
+
+def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> None:
+    with stored(tmp_path / "mail.db", [one(1, "deploy")]):
+        pass
+    parts = Parts()
+    with opened(tmp_path / "mail.db") as store:
+        hurried = HurriedStore.of(store)
+        with pytest.raises(EngineError, match="past its budget"):
+            parts.call("fts5", lambda: hurried.ask(*ENDLESS), within(SHORT_MS))
+    with opened(tmp_path / "mail.db") as store:
+        assert store.total_count() == 1
+
+
+def test_no_process_waits_for_what_hangs() -> None:
+    script = (
+        "import time\n"
+        "from engines.stacks.agent_mail.budget import Allowance, Parts\n"
+        "try:\n"
+        "    Parts().call('engine', lambda: time.sleep(3600), Allowance.of(20).share(last=True))\n"
+        "except Exception as exc:\n"
+        "    print(exc)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=False
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "past its budget of 20 ms" in done.stdout
+
+
+@dataclass(frozen=True)
+class Near:
+    """Finds what ``Counting`` finds."""
+
+    def search(self, text: str, filters: Filters, depth: int) -> Found:
+        return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
+
+
+def near() -> Nearest:
+    return Near()
+
+
+@dataclass(frozen=True)
+class Rerank:
+    """Scores by the place it is given, once it is free."""
+
+    free: Event | None
+
+    @property
+    def identity(self) -> str:
+        return "place"
+
+    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+        del text, fused
+        if self.free is not None:
+            self.free.wait()
+        return [Reranked(1 / (2 + at), 0.0) for at in range(len(ids))]
