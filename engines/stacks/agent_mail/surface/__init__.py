@@ -1,0 +1,1 @@
+"""The tools ``search_messages`` and ``search_messages_product`` (specification 000, section 6)."""
