@@ -73,7 +73,8 @@ class Candidate:
 class Found:
     """What an engine gives: candidates best first, and what it executed.
 
-    ``exhausted`` says that no further candidate exists beyond these.
+    ``exhausted`` says that no further candidate exists beyond these. In the order of time ``best``
+    is the highest score of all that is found, here or further on; None where the best come first.
     """
 
     candidates: tuple[Candidate, ...]
@@ -83,6 +84,7 @@ class Found:
     sql: str = ""
     used_like_fallback: bool = False
     note: str = ""
+    best: float | None = None
 
 
 class MailEngine(Protocol):

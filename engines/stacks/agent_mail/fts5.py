@@ -74,21 +74,25 @@ class Fts5Engine:
 
     def _match(self, asked: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         passing = where(filters)
-        order = BY_TIME if ranking is RankingMode.RECENCY else "score, m.id"
+        recent = ranking is RankingMode.RECENCY
         fts = f"{self.table}_fts"
-        sql = (
-            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score"  # noqa: S608  values are bound
+        matched = (
+            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
             f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
-            f" WHERE {fts} MATCH ? AND {passing.sql} ORDER BY {order} LIMIT ?"
+            f" WHERE {fts} MATCH ? AND {passing.sql}"
         )
+        listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
+        ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
+        sql = f"{ordered} LIMIT ?"
         wanted = within(depth)
         rows = self.store.ask(sql, (*astuple(self.weights), asked, *passing.params, wanted + 1))
         return Found(
-            tuple(Candidate(message_id, -score) for message_id, score in rows[:wanted]),
+            tuple(Candidate(row[0], -row[1]) for row in rows[:wanted]),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,
             sql=sql,
+            best=-rows[0][2] if recent and rows else None,
         )
 
     def rebuild(self) -> IndexStats:

@@ -67,9 +67,12 @@ def of_lexical(found: Found, clock: Clock) -> Ranked:
         EngineError: a score is NaN or infinite.
     """
     checked(found.candidates)
-    best = max((c.raw_score for c in found.candidates), default=0.0)
+    seen = max((c.raw_score for c in found.candidates), default=0.0)
+    best = seen if found.best is None else found.best
     hits = (
-        Scored(c.message_id, max(0.0, c.raw_score / best) if best > 0 else 0.0, c.raw_score)
+        Scored(
+            c.message_id, min(1.0, max(0.0, c.raw_score / best)) if best > 0 else 0.0, c.raw_score
+        )
         for c in found.candidates
     )
     return Ranked(

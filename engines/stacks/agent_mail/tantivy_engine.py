@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from pathlib import Path
 from threading import Lock
@@ -31,7 +31,7 @@ from engines.stacks.agent_mail import tantivy_index, typeahead
 from engines.stacks.agent_mail.tantivy_files import Seen
 from engines.stacks.agent_mail.tantivy_filters import LEAST, among, everything, restricted
 from engines.stacks.agent_mail.tantivy_index import Opened, Written, guarded
-from engines.stacks.agent_mail.tantivy_order import counted, cut, listed, matching
+from engines.stacks.agent_mail.tantivy_order import counted, cut, highest, listed, matching
 from engines.stacks.agent_mail.tantivy_schema import document, schema_hash
 from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
 
@@ -82,7 +82,9 @@ class TantivyMailEngine:
             if words is None:
                 return Found((), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD)
             query = restricted(words, filters, schema)
-            return cut(matching(now, query, ranking, most), most, NAME, typed)
+            found = cut(matching(now, query, ranking, most), most, NAME, typed)
+            by_time = ranking is RankingMode.RECENCY
+            return replace(found, best=highest(now, query)) if by_time else found
 
     def typeahead(self, prefix: str, filters: Filters, k: int) -> tuple[Candidate, ...]:
         """Give at most ``k`` messages in whose subject a word begins with what is being typed.

@@ -33,6 +33,12 @@ def matching(
     return [Candidate(message_id, score[message_id]) for message_id in ids]
 
 
+def highest(now: Opened, query: tantivy.Query) -> float | None:
+    """Give the best score of all that ``query`` finds; None where it finds nothing."""
+    hits = best(now.searcher, query, 1, ids=ID)
+    return hits[0].key if hits else None
+
+
 def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) -> list[Candidate]:
     """Give one more than ``depth`` of what ``query`` finds, each with score 0, where so many are.
 

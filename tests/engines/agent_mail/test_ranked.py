@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from engines.contract.mail.errors import EngineError
-from engines.contract.mail.lifecycle import Candidate, Found
-from engines.contract.mail.query import Filters
+from engines.contract.mail.lifecycle import Candidate, Found, MailEngine
+from engines.contract.mail.query import Filters, RankingMode
+from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.matching import matching_ids
 from engines.stacks.agent_mail.ranked import Clock, Scored, in_order, of_lexical
 from engines.stacks.agent_mail.store import MessageStore
 from tests.engines.agent_mail.build import Mail, passes
+from tests.engines.agent_mail.tantivy_case import built
 
 
 def found(*scores: float) -> Found:
@@ -46,3 +50,26 @@ def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Ma
     for filters in (Filters(), Filters(project_id=2), Filters(ack_required=True)):
         wanted = sorted(m.message_id for m in mail.messages if passes(m, filters))
         assert matching_ids(store, filters).tolist() == wanted
+
+
+@pytest.mark.parametrize("engine", ["fts5", "tantivy"])
+def test_by_recency_a_score_depends_neither_on_page_nor_depth(
+    store: MessageStore, mail: Mail, tmp_path: Path, engine: str
+) -> None:
+    asked: MailEngine = (
+        Fts5Engine(store, Weights(2.0, 1.0, 4.0))
+        if engine == "fts5"
+        else built(tmp_path / "mail", mail.messages).engine
+    )
+    text = "deployment review br-2tnl failed"
+
+    def scores(ranking: RankingMode, depth: int) -> dict[int, float]:
+        hits = of_lexical(asked.search(text, Filters(project_id=2), ranking, depth), Clock()).hits
+        return {hit.message_id: hit.score for hit in hits}
+
+    whole = scores(RankingMode.RELEVANCE, 1_000)
+    assert scores(RankingMode.RECENCY, 1_000) == pytest.approx(whole, abs=1e-12)
+    for depth in (1, 2, 3, 5, 8):
+        few = scores(RankingMode.RECENCY, depth)
+        assert few == pytest.approx({at: whole[at] for at in few}, abs=1e-12)
+    assert max(scores(RankingMode.RECENCY, 1).values()) < 1.0
