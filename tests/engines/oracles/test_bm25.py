@@ -13,7 +13,7 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import bm25s
+import bm25s  # type: ignore[import-untyped]  # ships no types
 import numpy as np
 import pytest
 
