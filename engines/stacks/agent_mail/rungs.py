@@ -23,6 +23,9 @@ FUSED_DEPTH = 1_000
 NEAREST = FUSED_DEPTH
 """Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
+LONG_AGO = -(2**53)
+"""When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
+
 Result = TypeVar("Result")
 
 
@@ -62,7 +65,9 @@ class Rungs:
             found = self._rank(rung, asked, depth)
             if asked.ranking is not RankingMode.RECENCY:
                 return found
-            when = self.sent([hit.message_id for hit in found.hits])
+            lost: dict[int, str] = {}
+            when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
+            when = {**dict.fromkeys(lost, LONG_AGO), **when}
             hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
