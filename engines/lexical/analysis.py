@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from typing import Literal
 
 import tantivy
@@ -10,6 +11,7 @@ Language = Literal["none", "english"]
 LONGEST_TERM_BYTES = 256
 
 
+@cache
 def analyzer(language: Language) -> tantivy.TextAnalyzer:
     """Split on everything but letters and digits, lower-case, drop terms of 256 bytes and more.
 

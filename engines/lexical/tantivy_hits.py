@@ -1,12 +1,15 @@
 """The best hits of a Tantivy query in an order that does not depend on how the index was written.
 
-Segments break ties as they like, so all that tie with the last wanted hit are fetched before the
-order is made: best key first, equal keys by the integer fast field that names a document.
+Tantivy orders ties by where documents lie. Where they lie in the order of the integer fast field
+that names them, its first hits are the ones wanted. Elsewhere all that tie with the last of them
+are fetched before the order is made: best key first, equal keys by that field.
 """
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from operator import neg
+from typing import Any, NamedTuple
 
 import tantivy
 
@@ -22,33 +25,63 @@ class Keyed(NamedTuple):
     key: float
 
 
+class Columns(NamedTuple):
+    """Hits in their order, shape (hits,) both; making an object of each costs more than finding."""
+
+    documents: Sequence[int]
+    keys: Sequence[float]
+
+
+NONE = Columns((), ())
+
+
 def best(
     searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None = None
 ) -> list[Keyed]:
+    """Give what ``columns`` does for an index of unknown order, one value for each hit."""
+    return list(map(Keyed, *columns(searcher, query, k, ids=ids, by=by, in_order=False)))
+
+
+def columns(
+    searcher: tantivy.Searcher,
+    query: tantivy.Query,
+    k: int,
+    *,
+    ids: str,
+    by: str | None,
+    in_order: bool,
+) -> Columns:
     """Give the ``k`` best hits, highest key first, equal keys by the integer field ``ids``.
 
-    The key is the score, or the value of the fast field ``by`` where one is named. A ``k`` below
-    1 gives nothing; Tantivy itself panics there.
+    The key is the score, or the value of the fast field ``by`` where one is named. ``in_order``
+    says that each document has a number and lies before all of higher ones. A ``k`` below 1 gives
+    nothing; Tantivy itself panics there.
 
     Raises:
         ValueError: Tantivy cannot run the query.
     """
     if k < 1:
-        return []
+        return NONE
     everything = max(1, searcher.num_docs)
-    limit = min(SLACK * k, everything)
+    limit = min(k if in_order else SLACK * k, everything)
     while True:
         hits = searcher.search(query, limit, count=False, order_by_field=by).hits
-        if len(hits) < limit or limit == everything or _key(hits[-1][0]) < _key(hits[k - 1][0]):
+        if in_order or len(hits) < limit or limit == everything:
+            break
+        if _key(hits[-1][0]) < _key(hits[k - 1][0]):
             break
         limit = min(GROWTH * limit, everything)
-    numbers = searcher.fast_field_values(ids, [address for _, address in hits])
-    keyed = (
-        Keyed(int(number), _key(key))
-        for number, (key, _) in zip(numbers, hits, strict=True)
-        if number is not None
-    )
-    return sorted(keyed, key=lambda hit: (-hit.key, hit.document))[:k]
+    if not hits:
+        return NONE
+    keys, addresses = zip(*hits, strict=True)
+    numbers: list[Any] = searcher.fast_field_values(ids, list(addresses))
+    if by:
+        keys = tuple(map(_key, keys))
+    if in_order:
+        return Columns(numbers, keys)
+    named = ((key, number) for key, number in zip(keys, numbers, strict=True) if number is not None)
+    ranked = sorted((-key, number) for key, number in named)[:k]
+    return Columns([number for _, number in ranked], [neg(key) for key, _ in ranked])
 
 
 def _key(key: object) -> float:

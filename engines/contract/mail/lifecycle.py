@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, overload
 
 from engines.contract.mail.query import Filters, Importance, RankingMode
 
@@ -69,6 +69,46 @@ class Candidate:
     raw_score: float
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class Candidates(Sequence[Candidate]):
+    """Candidates in columns of one length; each is made when it is looked at.
+
+    Making a thousand takes longer than finding them, and most are never looked at.
+    """
+
+    message_ids: Sequence[int]
+    raw_scores: Sequence[float]
+
+    @classmethod
+    def of(cls, found: Sequence[Candidate]) -> Candidates:
+        """Take candidates apart into columns, where they are not in columns yet."""
+        if isinstance(found, cls):
+            return found
+        return cls([c.message_id for c in found], [c.raw_score for c in found])
+
+    def __len__(self) -> int:
+        return len(self.message_ids)
+
+    def __iter__(self) -> Iterator[Candidate]:
+        return map(Candidate, self.message_ids, self.raw_scores)
+
+    @overload
+    def __getitem__(self, at: int) -> Candidate: ...
+    @overload
+    def __getitem__(self, at: slice) -> Candidates: ...
+    def __getitem__(self, at: int | slice) -> Candidate | Candidates:
+        if isinstance(at, slice):
+            return Candidates(self.message_ids[at], self.raw_scores[at])
+        return Candidate(self.message_ids[at], self.raw_scores[at])
+
+    def __eq__(self, other: object) -> bool:
+        """Tell whether ``other`` is a sequence of the same candidates, in columns or not."""
+        return isinstance(other, Sequence) and tuple(self) == tuple(other)
+
+    def __hash__(self) -> int:
+        return hash(tuple(self))
+
+
 @dataclass(frozen=True, slots=True)
 class Found:
     """What an engine gives: candidates best first, and what it executed.
@@ -77,7 +117,7 @@ class Found:
     is the highest score of all that is found, here or further on; None where the best come first.
     """
 
-    candidates: tuple[Candidate, ...]
+    candidates: Sequence[Candidate]
     exhausted: bool
     method: str
     normalized_query: str | None

@@ -14,7 +14,7 @@ import tantivy
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.events import Emit, Event
 from engines.contract.mail.lifecycle import (
-    Candidate,
+    Candidates,
     Change,
     DocChange,
     DocumentSource,
@@ -25,13 +25,19 @@ from engines.contract.mail.lifecycle import (
 )
 from engines.contract.mail.query import Filters, RankingMode
 from engines.lexical.analysis import analyzer
-from engines.lexical.tantivy_hits import best
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import tantivy_index, typeahead
 from engines.stacks.agent_mail.tantivy_files import Seen
 from engines.stacks.agent_mail.tantivy_filters import LEAST, among, everything, restricted
 from engines.stacks.agent_mail.tantivy_index import Opened, Written, guarded
-from engines.stacks.agent_mail.tantivy_order import counted, cut, highest, listed, matching
+from engines.stacks.agent_mail.tantivy_order import (
+    counted,
+    cut,
+    highest,
+    listed,
+    matching,
+    ranked,
+)
 from engines.stacks.agent_mail.tantivy_schema import document, schema_hash
 from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
 
@@ -86,7 +92,7 @@ class TantivyMailEngine:
             by_time = ranking is RankingMode.RECENCY
             return replace(found, best=highest(now, query)) if by_time else found
 
-    def typeahead(self, prefix: str, filters: Filters, k: int) -> tuple[Candidate, ...]:
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
         """Give at most ``k`` messages in whose subject a word begins with what is being typed.
 
         Shorter subjects come first, equal ones by id. The last word of ``prefix`` is the one that
@@ -101,10 +107,9 @@ class TantivyMailEngine:
             words = analyzer("none").analyze(normalise(prefix))
             begun = typeahead.compiled(now.folder.schema, words)
             if begun is None:
-                return ()
+                return Candidates((), ())
             query = restricted(begun, filters, now.folder.schema)
-            hits = best(now.searcher, query, k, ids="message_id")
-            return tuple(Candidate(hit.document, hit.key) for hit in hits)
+            return Candidates(*ranked(now, query, k))
 
     def rebuild(self) -> IndexStats:
         """Build anew from the document source; the old index answers until the new one is whole.
@@ -137,7 +142,8 @@ class TantivyMailEngine:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
                         writer.add_document(document(message, schema))
-            after = self._open().searcher.num_docs
+            self._opened = tantivy_index.noted(self.root, self._open())
+            after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
                 raise EngineError(f"{self.root}: {after} messages after an update. Rebuild it")
         self.emit(Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
@@ -239,5 +245,5 @@ def _written(change: DocChange) -> Message | None:
 
 def _high_water(now: Opened) -> int:
     """Find the highest id that is indexed; what is deleted above it need not be read again."""
-    last = best(now.searcher, tantivy.Query.all_query(), 1, ids="message_id", by="message_id")
-    return last[0].document if last else LEAST
+    last = ranked(now, tantivy.Query.all_query(), 1, by="message_id").documents
+    return last[0] if last else LEAST

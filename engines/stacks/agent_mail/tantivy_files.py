@@ -9,9 +9,9 @@ from __future__ import annotations
 import json
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 META = "meta.json"
 SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
@@ -19,6 +19,15 @@ SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
 CHUNK_BYTES = 1 << 20
 _TAIL = struct.Struct("<II")
 _MAGIC = 1337
+
+
+class Segment(NamedTuple):
+    """A part of an index; ``documents`` counts deleted ones too."""
+
+    name: str
+    documents: int
+    deletes: str | None
+    """The file that says which are deleted."""
 
 
 class Seen(NamedTuple):
@@ -37,7 +46,7 @@ def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
         OSError: one is missing or unreadable.
     """
     found: set[Seen] = set()
-    for name in _names(index):
+    for name in _names(segments(index)):
         path = index / name
         status = path.stat()
         seen = Seen(name, status.st_size, status.st_mtime_ns)
@@ -47,16 +56,31 @@ def check(index: Path, known: frozenset[Seen]) -> frozenset[Seen]:
     return frozenset(found)
 
 
-def _names(index: Path) -> Iterator[str]:
+def segments(index: Path) -> tuple[Segment, ...]:
+    """List the parts of the last commit in the folder ``index``, in the order of a searcher.
+
+    Raises:
+        ValueError: ``meta.json`` cannot be read.
+        OSError: it is missing or unreadable.
+    """
     meta = json.loads((index / META).read_text(encoding="utf-8"))
     try:
-        for segment in meta["segments"]:
-            stem = segment["segment_id"].replace("-", "")
-            yield from (f"{stem}.{suffix}" for suffix in SUFFIXES)
-            if segment["deletes"] is not None:
-                yield f"{stem}.{segment['deletes']['opstamp']}.del"
+        return tuple(_segment(found) for found in meta["segments"])
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+
+
+def _segment(found: Mapping[str, Any]) -> Segment:
+    name, deletes = found["segment_id"].replace("-", ""), found["deletes"]
+    removed = None if deletes is None else f"{name}.{deletes['opstamp']}.del"
+    return Segment(name, found["max_doc"], removed)
+
+
+def _names(found: Iterable[Segment]) -> Iterator[str]:
+    for segment in found:
+        yield from (f"{segment.name}.{suffix}" for suffix in SUFFIXES)
+        if segment.deletes is not None:
+            yield segment.deletes
 
 
 def _check_one(path: Path) -> None:

@@ -7,6 +7,7 @@ replaces both.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
@@ -17,8 +18,8 @@ import tantivy
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.lifecycle import Message
 from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail import tantivy_files
-from engines.stacks.agent_mail.tantivy_files import META, Seen
+from engines.stacks.agent_mail import tantivy_files, tantivy_layout
+from engines.stacks.agent_mail.tantivy_files import META, Seen, Segment
 from engines.stacks.agent_mail.tantivy_schema import ANALYZER, document, schema, schema_hash
 from harness.core.files import replacing_folder, write_json
 
@@ -42,6 +43,10 @@ class Opened(NamedTuple):
     folder: tantivy.Index
     searcher: tantivy.Searcher
     files: frozenset[Seen]
+    segments: tuple[Segment, ...]
+    """In the searcher's order; none where another commit came while the index was opened."""
+    in_order: bool
+    """Whether messages are known to lie by their ids; see ``tantivy_layout``."""
 
 
 class Written(NamedTuple):
@@ -70,13 +75,13 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def stamp(root: Path) -> Stamp:
-    """Say which commit lies in ``root``.
+    """Say which commit lies in ``root``; every question asks it.
 
     Raises:
         IndexNotReady: none does.
     """
     try:
-        status = (root / INDEX / META).stat()
+        status = os.stat(f"{root}/{INDEX}/{META}")  # noqa: PTH116  a path takes thrice as long
     except OSError as exc:
         raise IndexNotReady(f"{root}: no index here ({exc}). Rebuild it") from exc
     return Stamp(status.st_ino, status.st_mtime_ns, status.st_size)
@@ -105,11 +110,23 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
                 index = tantivy.Index.open(str(root / INDEX))
                 index.config_reader("manual")
                 index.register_tokenizer(ANALYZER, analyzer("none"))
-                return Opened(before, index, index.searcher(), files)
+                searcher, segments = index.searcher(), tantivy_files.segments(root / INDEX)
+                if stamp(root) != before:
+                    segments = ()
+                in_order = tantivy_layout.ascend(segments, tantivy_layout.noted(root))
+                return Opened(before, index, searcher, files, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
                 raise IndexNotReady(f"{root}: broken ({exc}). Rebuild it") from exc
     raise AssertionError("the last try returns or raises")
+
+
+def noted(root: Path, now: Opened) -> Opened:
+    """Write down in which order messages lie, as who has just written them does."""
+    known = tantivy_layout.read(now.searcher, now.segments, tantivy_layout.noted(root))
+    with suppress(OSError):
+        write_json(root / tantivy_layout.ORDER, known)
+    return now._replace(in_order=tantivy_layout.ascend(now.segments, known))
 
 
 @contextmanager
@@ -164,8 +181,11 @@ def built(root: Path, messages: Iterable[Message], how: Written) -> int:
                 writer.add_document(document(message, new.schema))
                 count += 1
         new.reload()
-        if new.searcher().num_docs != count:
-            raise EngineError(f"{new.searcher().num_docs} of {count} messages were indexed")
+        searcher = new.searcher()
+        if searcher.num_docs != count:
+            raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
+        known = tantivy_layout.read(searcher, tantivy_files.segments(beside / INDEX), {})
+        write_json(beside / tantivy_layout.ORDER, known)
         write_json(beside / HASH, {"sha256": schema_hash()})
     return count
 

@@ -69,7 +69,7 @@ class Case:
         filters: Filters = NONE,
         ranking: RankingMode = RankingMode.RELEVANCE,
         depth: int = ALL,
-    ) -> tuple[Candidate, ...]:
+    ) -> Sequence[Candidate]:
         return self.engine.search(text, filters, ranking, depth).candidates
 
     def fresh(self) -> Case:

@@ -10,7 +10,7 @@ import tantivy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.lexical.tantivy_hits import Keyed, best
+from engines.lexical.tantivy_hits import Columns, Keyed, best, columns
 
 
 def searcher(folder: Path, parts: Sequence[Sequence[tuple[int, int]]]) -> tantivy.Searcher:
@@ -77,3 +77,47 @@ def test_where_segments_end_changes_nothing(
     found = searcher(tmp_path_factory.mktemp("cut"), [numbered[:cut], numbered[cut:]])
     by_hand = sorted(enumerate(times), key=lambda pair: (-pair[1], pair[0]))[:k]
     assert best(found, ALL, k, ids="number", by="time") == [Keyed(*pair) for pair in by_hand]
+
+
+class Counting:
+    """Remembers how many hits Tantivy was asked for, time after time."""
+
+    def __init__(self, searcher: tantivy.Searcher) -> None:
+        self.searcher, self.limits = searcher, list[int]()
+        self.num_docs, self.fast_field_values = searcher.num_docs, searcher.fast_field_values
+
+    def search(
+        self, query: tantivy.Query, limit: int, *, count: bool, order_by_field: str | None
+    ) -> tantivy.SearchResult:
+        self.limits.append(limit)
+        return self.searcher.search(query, limit, count=count, order_by_field=order_by_field)
+
+
+@given(
+    times=st.lists(st.integers(0, 3), min_size=1, max_size=40),
+    cut=st.integers(0, 40),
+    k=st.integers(1, 45),
+    by=st.sampled_from(["time", None]),
+)
+@settings(max_examples=20, deadline=None)
+def test_documents_in_order_are_fetched_once_and_no_more_than_wanted(
+    tmp_path_factory: pytest.TempPathFactory, times: list[int], cut: int, k: int, by: str | None
+) -> None:
+    numbered = list(enumerate(times))
+    made = searcher(tmp_path_factory.mktemp("order"), [numbered[:cut], numbered[cut:]])
+    counting = Counting(made)
+    found = columns(counting, ALL, k, ids="number", by=by, in_order=True)  # type: ignore[arg-type]
+    assert counting.limits == [min(k, len(times))]
+    assert list(map(Keyed, *found)) == best(made, ALL, k, ids="number", by=by)
+
+
+def test_no_hit_is_no_column(tmp_path: Path) -> None:
+    found = columns(
+        searcher(tmp_path, WRITTEN),
+        tantivy.Query.empty_query(),
+        3,
+        ids="number",
+        by=None,
+        in_order=True,
+    )
+    assert found == Columns((), ())
