@@ -8,10 +8,10 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from engines.contract import manifest
 from engines.contract.mail import errors as mail_errors
@@ -24,14 +24,16 @@ from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail import fts5, store, tantivy_text
 from engines.stacks.agent_mail.absent import or_absent
 from engines.stacks.agent_mail.hurried import HurriedStore
+from engines.stacks.agent_mail.kinds import entities
 from engines.stacks.agent_mail.like import LikeEngine
 from engines.stacks.agent_mail.matching import matching_ids
 from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.reranking import LATE_INTERACTION, Reranking, text_of
 from engines.stacks.agent_mail.rungs import Rungs
 from engines.stacks.agent_mail.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
-from engines.stacks.text.dense import embedder_of
+from engines.stacks.text.dense import HASH, embedder_of
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
@@ -47,7 +49,7 @@ STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.js
 class Settings(StackSettings):
     """How the service is asked, and what it has to answer with."""
 
-    mode: Literal["lexical", "semantic", "hybrid"]
+    mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
     search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid"]
     """The kill switch SEARCH_ENGINE; empty is unset."""
     subject_weight: float = Field(gt=0)
@@ -58,6 +60,22 @@ class Settings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
     budget_ms: float = Field(default=0.0, ge=0.0)
     """What a question may take before the end of its chain answers; 0 is no budget."""
+    reranker: str = ""
+    """``late-interaction``, a folder with a cross-encoder, or empty for none."""
+    reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
+    """Of the cross-encoder's weights; empty takes any."""
+
+    @model_validator(mode="after")
+    def _late_interaction_needs_tokens(self) -> Self:
+        if self.reranker == LATE_INTERACTION and self.embedder in {"", HASH}:
+            raise ValueError(f"reranker: {LATE_INTERACTION} needs a model for embedder")
+        return self
+
+    @property
+    def reranking(self) -> Reranking:
+        """The reranker; only the mode that asks for it has one."""
+        named = self.reranker if self.mode == "hybrid_rerank" else ""
+        return Reranking(named, self.reranker_sha256, self.embedder, self.max_tokens)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +93,7 @@ class Mail:
         """What answers depend on beside settings and messages."""
         embedder = self.embedder()
         parts = [f"tantivy {version('tantivy')}", embedder.identity if embedder else "no vectors"]
-        return ", ".join(parts)
+        return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         def fill(passing: Iterable[Document]) -> None:
@@ -89,6 +107,7 @@ class Mail:
                     made.add_product(product, f"product-{product}", sorted(projects))
                 made.insert_all((message, {}) for message in messages)
                 self._tantivy(index, made).rebuild()
+            self.settings.reranking.build(index, messages, self.cache)
             self._vectors(messages, index)
             write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
@@ -149,13 +168,15 @@ class Mail:
             vectors = amvi.AmviIndex.open(index / VECTORS, embedder.identity, embedder.dimension)
             return Semantic(embedder, vectors, lambda wanted: matching_ids(hurried, wanted))
 
+        reranker = self.settings.reranking.open(index, opened.hydrate)
         return MailSearch(
-            Rungs(lexical, or_absent(semantic), None, opened.sent),
+            Rungs(lexical, or_absent(semantic), reranker, opened.sent),
             opened.hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
             events.to_log,
             self.settings.budget_ms,
+            entities(hurried, self._weights()),
         )
 
     def _weights(self) -> fts5.Weights:
@@ -173,7 +194,7 @@ class Mail:
         embedder = self.embedder()
         if embedder is None:
             return
-        texts = [f"{message.subject} {message.body}".strip() for message in messages]
+        texts = [text_of(message) for message in messages]
         ids = np.array([message.message_id for message in messages], dtype=np.int64)
         vectors = embed_all(texts, embedder, self.cache)
         amvi.write(index / VECTORS, embedder.identity, ids, vectors)

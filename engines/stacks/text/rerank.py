@@ -1,0 +1,144 @@
+"""The hybrid stack, its best candidates ordered anew by late interaction."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.mail import errors as mail_errors
+from engines.contract.settings import StackSettings
+from engines.lexical.typed import normalise
+from engines.rerank.late_interaction import LateInteraction
+from engines.rerank.token_cache import write_tokens
+from engines.rerank.token_store import TokenStore
+from engines.rerank.window import joined
+from engines.stacks.text import hybrid
+from engines.vector.models import model
+from engines.vector.onnx import OnnxEmbedder
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_text
+from harness.core.records import Document
+
+ENGINE = "rerank"
+FUSED, TOKENS, IDS = "fused", "tokens.bin", "ids.json"
+
+
+class Settings(StackSettings):
+    """What is reranked, by which model's tokens."""
+
+    window: int = Field(ge=1, le=1000)
+    """Candidates that are reranked; those below it keep their order below it."""
+    fused_weight: float = Field(ge=0, le=1)
+    """Share of the fused score in the blend; late interaction has the rest."""
+    embedder: str
+    """A model of ``engines.vector.models``."""
+    max_tokens: int = Field(ge=8, le=512)
+    hybrid: hybrid.Settings
+    """Of the stack ``hybrid``."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rerank:
+    settings: Settings
+    cache: Path
+
+    def embedder(self) -> OnnxEmbedder:
+        """Open the model whose tokens are compared.
+
+        Raises:
+            UnknownName: there is no such model.
+            ModelNotReady: it is absent or not the pinned one.
+        """
+        return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)
+
+    def fused(self) -> Engine:
+        """Make the stack that finds the candidates."""
+        return hybrid.Hybrid(self.settings.hybrid, self.cache)
+
+    def identity(self, embedder: OnnxEmbedder) -> str:
+        """Say what answers depend on beside settings, documents and the fused stack."""
+        return LateInteraction.identity_of(embedder, self.settings.fused_weight)
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        embedder = self.embedder()
+        parts: dict[str, Manifest] = {}
+
+        def fill(passing: Iterable[Document]) -> None:
+            """Tokens come first: the pass that makes them makes the vectors of the dense leg."""
+            everything = tuple(passing)
+            in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in everything)
+            texts = [text for _, text in in_order]
+            write_tokens(index / TOKENS, range(len(texts)), texts, embedder, self.cache)
+            write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
+            (index / FUSED).mkdir()
+            parts[FUSED] = self.fused().build(everything, index / FUSED)
+
+        made = manifest.record(
+            index,
+            documents,
+            fill,
+            engine=ENGINE,
+            version=self.identity(embedder),
+            settings=self.settings.model_dump(),
+        )
+        return manifest.joined(index, made, parts)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        embedder = self.embedder()
+        with self.fused().open(index / FUSED) as fused:
+            manifest.check_made_by(
+                index,
+                made,
+                engine=ENGINE,
+                version=manifest.joined_version(self.identity(embedder), {FUSED: fused.manifest}),
+                settings=self.settings.model_dump(),
+            )
+            manifest.check_count(index, made, fused.manifest.documents)
+            try:
+                doc_ids = json.loads((index / IDS).read_text(encoding="utf-8"))
+                tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
+            except (mail_errors.IndexNotReady, OSError, ValueError) as exc:
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+            manifest.check_count(index, made, len(tokens.ids))
+            rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
+            manifest.check_count(index, made, len(rows))
+            reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)
+            yield RerankSearcher(fused, reranker, rows, made, self.settings.window)
+
+
+@dataclass(frozen=True, slots=True)
+class RerankSearcher:
+    fused: Searcher
+    reranker: LateInteraction
+    rows: Mapping[str, int]
+    """Position of each document among the token vectors."""
+    manifest: Manifest
+    window: int
+
+    def search(self, text: str, k: int) -> Answer:
+        found = self.fused.search(text, max(k, self.window)).hits
+        if not found:
+            return Answer((), self.manifest.fingerprint)
+        top, rest = found[: self.window], found[self.window :]
+        ids = [self.rows[hit.doc_id] for hit in top]
+        judged = self.reranker.rerank(normalise(text), ids, [hit.score for hit in top])
+        anew = joined(judged, [hit.score for hit in rest])
+        first = (Hit(hit.doc_id, *one) for hit, one in zip(top, anew.window, strict=True))
+        below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
+        ordered = sorted(first, key=lambda hit: (-hit.score, hit.doc_id))
+        return Answer((*ordered, *below)[:k], self.manifest.fingerprint)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; tokens and vectors are kept below ``cache``."""
+    return Rerank(Settings.model_validate(settings), cache)
