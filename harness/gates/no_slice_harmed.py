@@ -15,6 +15,9 @@ from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Rules, Share, signed
 from harness.stats.holm import adjusted
 
+NAMED = 3
+"""Slices that the reason names, beside those that are harmed or lost queries."""
+
 
 class Settings(SampleSettings):
     """No slice may surely lose more than ``margin``; ``min_queries`` holds for each slice."""
@@ -72,15 +75,21 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         verdict = Verdict.FAIL
     else:
         verdict = Verdict.INCONCLUSIVE if small or perhaps.any() else Verdict.PASS
-    worst = int(np.argmin([one.estimate.value for one in found]))
+    in_order = np.argsort([one.estimate.value for one in found], kind="stable")
+    worst = int(in_order[0])
+    named = [
+        at for rank, at in enumerate(in_order) if rank < NAMED or harmed[at] or found[at].losses
+    ]
     said = ", ".join(
-        f"{one.name} {signed(one.estimate)} (p {p:.3g}{', harmed' if bad else ''}){one.losses}"
-        for one, p, bad in zip(found, p_values, harmed, strict=True)
+        f"{found[at].name} {signed(found[at].estimate)}"
+        f" (p {p_values[at]:.3g}{', harmed' if harmed[at] else ''}){found[at].losses}"
+        for at in named
     )
+    said += f", and {len(found) - len(named)} more" if len(found) > len(named) else ""
     return settings.finding(
         name,
         verdict,
-        f"{settings.measure} by slice: {said}"
+        f"{settings.measure} by slice, worst first: {said}"
         + (f"; too small: {', '.join(small)}" if small else ""),
         estimate=found[worst].estimate,
         settle=f"judge {settings.min_queries} independent queries of {', '.join(small)}"

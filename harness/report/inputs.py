@@ -105,6 +105,8 @@ class ReportInput:
     """The same by slice, arm and measure."""
     differences: Mapping[str, Mapping[str, Estimate]]
     """Mean of candidate - control with its interval, by comparison and measure."""
+    slice_differences: Mapping[str, Mapping[str, Estimate]]
+    """The same of ``measure``, by comparison and slice."""
     latency: Latency | None
     """None where no race was run."""
     queries: Mapping[str, Query]

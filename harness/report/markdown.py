@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from harness.report import latency_tables, tables
 from harness.report.cards import card, gate_row
 from harness.report.inputs import ReportInput
+from harness.report.merged import merged
 from harness.report.moved import Moved, movers
 from harness.report.plain import markdown, printable
 from harness.report.tables import Table
@@ -90,6 +91,9 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield from _table(tables.differences(report), 3)
     if report.slice_means:
         yield from _table(tables.by_slice(report), 3)
+    described = merged(report)
+    if described.slice_differences:
+        yield from _table(tables.slice_differences(described), 3)
     for name, evidence in report.evidence.items():
         yield f"### Agreement: {markdown(name)}"
         yield ""

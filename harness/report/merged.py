@@ -25,5 +25,8 @@ def merged(report: ReportInput) -> ReportInput:
         report,
         evidence={title[name]: found for name, found in report.evidence.items() if name in title},
         differences={title[name]: row for name, row in report.differences.items() if name in title},
+        slice_differences={
+            title[name]: row for name, row in report.slice_differences.items() if name in title
+        },
         latency=latency,
     )

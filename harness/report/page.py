@@ -82,6 +82,7 @@ class DatasetView:
     quality: Markup
     differences: Table
     by_slice: Table
+    slice_differences: Table
     slices: Markup
     comparisons: tuple[ComparisonView, ...]
     percentiles: Table | None
@@ -182,6 +183,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
         differences=tables.differences(described),
         by_slice=tables.by_slice(report),
+        slice_differences=tables.slice_differences(described),
         slices=_markup(slices),
         comparisons=_comparisons(described, prefix),
         percentiles=latency_tables.percentiles(latency) if latency else None,

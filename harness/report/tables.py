@@ -117,6 +117,22 @@ def by_slice(report: ReportInput) -> Table:
     return Table(f"{report.measure} by slice", ("slice", *arms), rows)
 
 
+def slice_differences(report: ReportInput) -> Table:
+    """Show the first measure's difference in every slice, a column a comparison."""
+    names = tuple(name for name in report.evidence if name in report.slice_differences)
+    slices = sorted({name for row in report.slice_differences.values() for name in row})
+    rows = tuple(
+        (
+            Cell(part),
+            *(_difference(report.slice_differences[name].get(part), None) for name in names),
+        )
+        for part in slices
+    )
+    sides = (report.evidence[name] for name in names)
+    header = (f"{e.control.arm} → {e.candidate.arm}" for e in sides)
+    return Table(f"Candidate minus control by slice, {report.measure}", ("slice", *header), rows)
+
+
 def differences(report: ReportInput) -> Table:
     """Show every measure's difference in every comparison."""
     measures = measures_of(report.differences, report.measure)

@@ -22,6 +22,7 @@ from harness.stages.layout import Layout
 from harness.stages.means import Means, read_means, read_slices
 from harness.stages.provenance import provenance
 from harness.stages.race import read_race
+from harness.stages.slice_differences import slice_differences
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,6 +89,7 @@ def assemble(
             for name, means in read_slices(layout.slices).items()
         },
         differences={name: apart["~".join(pair)] for name, pair in subject.pairs.items()},
+        slice_differences=slice_differences(evidence, subject.measures[0], subject.rules),
         latency=latency(race, subject.pairs, subject.rules) if race else None,
         queries={query.query_id: query for query in data.queries()},
         qrels=data.qrels(),

@@ -309,6 +309,17 @@ def report(dataset: str = "mail") -> ReportInput:
             }
             for name, (control, candidate) in pairs.items()
         },
+        slice_differences={
+            name: {
+                part: estimate(
+                    Paired.of(
+                        control.scores["nDCG@10"].only(ids), candidate.scores["nDCG@10"].only(ids)
+                    ).difference
+                )
+                for part, ids in parts.items()
+            }
+            for name, (control, candidate) in pairs.items()
+        },
         latency=latency(tuple(sides), tuple(pairs)),
         queries=asked,
         qrels=qrels(),
@@ -326,5 +337,6 @@ def compared_only(dataset: str = "bare") -> ReportInput:
     """Give the same arms without a policy, a race, slices or document texts."""
     return replace(
         report(dataset), policy=None, decisions=(), latency=None, slice_means={},
+        slice_differences={},
         documents=lambda _: {},
     )  # fmt: skip

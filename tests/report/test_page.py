@@ -201,7 +201,14 @@ def test_a_report_without_any_decision_compares() -> None:
 def test_bare_evidence_still_renders() -> None:
     report = builder.report()
     bare = replace(
-        report, evidence={}, arms={}, means={}, slice_means={}, differences={}, measure="AP"
+        report,
+        evidence={},
+        arms={},
+        means={},
+        slice_means={},
+        differences={},
+        slice_differences={},
+        measure="AP",
     )
     read = Reader(to_page([bare]))
     assert "There is no evidence for this step." in read.text

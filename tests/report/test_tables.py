@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from harness.core.scores import Estimate
 from harness.report import latency_tables, tables
+from harness.report.merged import merged
 from tests.report import builder
 
 
@@ -71,3 +72,13 @@ def test_silence_about_verification_is_a_no() -> None:
 def test_provenance_names_the_policy_and_its_absence() -> None:
     assert "mail-migration 2026-11" in dict(tables.provenance(builder.report()))["policy"]
     assert dict(tables.provenance(builder.compared_only()))["policy"] == "none"
+
+
+def test_differences_by_slice_have_a_column_a_comparison() -> None:
+    report = merged(builder.report())
+    found = tables.slice_differences(report)
+    assert found.header[0] == "slice"
+    assert len(found.header) == 1 + len(report.evidence)
+    assert [row[0].text for row in found.rows] == ["identifier", "natural language", "phrase"]
+    for row in found.rows:
+        assert all("[" in cell.note and "n " in cell.note for cell in row[1:])

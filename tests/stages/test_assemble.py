@@ -18,6 +18,7 @@ def test_everything_measured_is_handed_over(measured: Toy) -> None:
     assert set(found.arms) == set(found.means) == set(ARMS)
     assert set(found.differences) == set(found.evidence) == {"tantivy"}
     assert set(found.slice_means) == {"identifier", "natural-language"}
+    assert set(found.slice_differences["tantivy"]) == {"identifier", "natural-language"}
     assert found.latency is not None
     assert set(found.latency.percentiles) == {CONTROL, CANDIDATE}
     assert found.policy is not None
