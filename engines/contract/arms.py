@@ -16,7 +16,8 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from engines.stacks import text
+from engines import stacks
+from engines.stacks import remote, text
 from harness.core import digest
 from harness.core.engine import Engine
 from harness.core.errors import BadPolicy, UnknownName
@@ -106,10 +107,21 @@ def _stack(path: Path, stack: str) -> ModuleType:
         if not callable(getattr(module, "engine", None)):
             raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
         return module
-    known = tuple(sorted(module.name for module in iter_modules(text.__path__)))
+    known = known_stacks()
     if stack not in known:
         raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
-    return import_module(f"{text.__name__}.{stack}")
+    return import_module(f"{stacks.__name__}.{known[stack]}")
+
+
+def known_stacks() -> Mapping[str, str]:
+    """Every built-in stack, and its module below ``engines.stacks``."""
+    here = {module.name: f"text.{module.name}" for module in iter_modules(text.__path__)}
+    elsewhere = {
+        f"remote/{module.name}": f"remote.{module.name}"
+        for module in iter_modules(remote.__path__)
+        if not module.ispkg
+    }
+    return {**dict(sorted(here.items())), **dict(sorted(elsewhere.items()))}
 
 
 def _cure(stack: ModuleType, name: str) -> str:

@@ -13,7 +13,9 @@ import harness.cli
 from harness.cli import application
 
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
-COMMANDS = (*STAGES, "demo", "run", "doctor", "import beir", "import trec", "import jsonl")
+COMMANDS = (
+    *STAGES, "demo", "run", "doctor", "mail-server", "import beir", "import trec", "import jsonl",
+)  # fmt: skip
 
 
 def shown(*words: str) -> str:
@@ -64,8 +66,8 @@ def test_the_example_of_run_is_one_that_can_be_typed() -> None:
 def test_registering_happens_once() -> None:
     assert application() is application()
     group = typer.main.get_command(application())
-    assert len(application().registered_commands) == len(STAGES) + 3
-    assert len(group.commands) == len(STAGES) + 4  # type: ignore[attr-defined]
+    assert len(application().registered_commands) == len(STAGES) + 4
+    assert len(group.commands) == len(STAGES) + 5  # type: ignore[attr-defined]
 
 
 def test_importing_a_command_does_nothing_heavy() -> None:

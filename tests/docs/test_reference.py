@@ -8,15 +8,15 @@ import tomllib
 import pytest
 from pydantic import BaseModel
 
+from engines import stacks
 from engines.contract import arms
-from engines.stacks import text
 from harness.gates.base import registry
 from harness.policy.model import GateHead, Header, StepTable
 from harness.stages.params import Params
 from tests.docs.pages import HEADING, ROOT, page
 
 PARAMS, ENGINES = page("docs/params.md"), page("docs/engines.md")
-STACKS = sorted(module.name for module in pkgutil.iter_modules(text.__path__))
+STACKS = arms.known_stacks()
 SECTIONS = {
     name: field.annotation
     for name, field in Params.model_fields.items()
@@ -58,7 +58,7 @@ def test_every_arm_has_a_row() -> None:
 
 @pytest.mark.parametrize("stack", STACKS)
 def test_each_stack_has_its_settings_and_no_other(stack: str) -> None:
-    settings = vars(pkgutil.resolve_name(f"{text.__name__}.{stack}"))["Settings"]
+    settings = vars(pkgutil.resolve_name(f"{stacks.__name__}.{STACKS[stack]}"))["Settings"]
     assert ENGINES.keys(f"`{stack}`") == list(settings.model_fields)
 
 

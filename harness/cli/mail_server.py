@@ -1,0 +1,101 @@
+"""``harness mail-server``: an arm of message search as an MCP server."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import err
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from engines.contract.arms import Arm
+    from harness.stages.layout import Layout
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``mail-server`` on the command line."""
+    app.command()(mail_server)
+
+
+def mail_server(
+    dataset: Annotated[str, typer.Option(help="A data set's name, or that of --out.")],
+    arm: Annotated[str, typer.Option(help="An arm of the stack mail, or a path to one.")],
+    out: Annotated[
+        Path | None, typer.Option(help="Serve the index that `harness run --out` made here.")
+    ] = None,
+    http: Annotated[
+        int | None,
+        typer.Option(min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
+    ] = None,
+    host: Annotated[str, typer.Option(help="A loopback address; no other is served.")] = (
+        "127.0.0.1"
+    ),
+) -> None:
+    """Serve search_messages and search_messages_product to MCP clients of this machine.
+
+    Speaks over standard input and output, or over HTTP with --http; the address is then told on
+    the error stream. The index is the one that `harness index` built; it is built where there is
+    none, and the data prepared. Callers see every project: put nothing behind it that they may not.
+
+    Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
+    """
+    from engines.contract import arms
+    from engines.contract.mail.query import SearchMode
+    from engines.stacks.agent_mail import store
+    from engines.stacks.agent_mail.surface.search import Identity, Surface
+    from engines.stacks.agent_mail.surface.server import application
+    from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
+    from engines.stacks.text.mail import STORE, MailSearcher
+    from harness.core.errors import HarnessError
+    from harness.stages.prepare import prepare
+
+    check_loopback(host)
+    project = Project.here()
+    layout = _layout(project, dataset, out)
+    if out is None and not layout.data.exists():
+        prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
+    served = arms.load(arm, project.cache)
+    _index(layout, served, arm, project.cache)
+    index = layout.index(served.name)
+    with served.engine.open(index) as searcher:
+        if not isinstance(searcher, MailSearcher):
+            raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
+        with store.opened(index / STORE) as directory:
+            app = application(
+                Surface(
+                    searcher.service,
+                    directory,
+                    Identity(served.name, searcher.manifest),
+                    SearchMode(searcher.settings.mode),
+                )
+            )
+            if http is None:
+                serve_stdio(app)
+            else:
+                serve_http(app, host, http, lambda url: err.print(f"serving {url}", markup=False))
+
+
+def _layout(project: Project, dataset: str, out: Path | None) -> Layout:
+    from harness.stages.layout import Layout
+
+    if out is None:
+        return project.layout(dataset)
+    work = out / "work"
+    return Layout(work / "build" / Path(dataset).name, work / "perf", work / "cache")
+
+
+def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
+    """Build the index where there is none; one that is out of date is refused."""
+    from harness.corpus.prepared import Prepared
+    from harness.stages.index import check_settings
+    from harness.stages.index import index as build
+    from harness.stages.proof import check_corpus, read_manifest
+
+    if not layout.index(arm.name).exists():
+        err.print(f"indexing {arm.name} ...", markup=False)
+        build(layout, name, cache)
+    check_settings(layout, arm)
+    check_corpus(layout, arm.name, read_manifest(layout, arm.name), Prepared.open(layout.data))

@@ -1,0 +1,145 @@
+"""A project with a little mail, and an MCP server of it that is always stopped."""
+
+from __future__ import annotations
+
+import json
+import queue
+import random
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from threading import Thread
+
+from harness.cli.project import Project
+from harness.stages.importing import import_beir
+from harness.stages.prepare import prepare
+
+NAME, ARM = "letters", "mail-tantivy"
+WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
+AGENTS = ("Ann", "Bob", "Cid")
+DAY_US = 86_400_000_000
+START_US = 1_780_000_000_123_456
+DOCUMENTS = 60
+BOUNDED_S = 60
+QUERIES: tuple[tuple[str, dict[str, object]], ...] = (
+    ("review plan", {}),
+    ("token", {"project_id": 2}),
+    ("token broker", {"product_id": 5}),
+    ("plan", {"importance": "high,urgent"}),
+    ("review", {"sender_name": "Ann"}),
+    ("review", {"recipient_name": "Bob", "ack_required": True}),
+    ("lunch plan", {"agent_name": "Cid", "direction": "inbox"}),
+    ("laptop", {"thread_id": "t2"}),
+    ("plan", {"min_ts": START_US + 3 * DAY_US, "max_ts": START_US + 9 * DAY_US}),
+    ("plan", {"ack_required": False, "project_id": 1}),
+    ("br-2tnl", {}),
+    ("read_csv +review", {}),
+    ('"review plan" -lunch', {}),
+    ("reservoir (", {}),
+    ("note: nothing:special", {}),
+    ("nowhere to be found", {}),
+    ("", {}),
+    ("", {"sender_name": "Bob"}),
+)
+
+
+def write(root: Path) -> Project:
+    """Write a project whose one data set is prepared and not yet indexed."""
+    rng = random.Random(11)
+    rows: list[dict[str, object]] = []
+    for number in range(DOCUMENTS):
+        words = [rng.choice(WORDS) for _ in range(rng.randint(3, 12))]
+        rows.append({
+            "_id": f"m{rng.randrange(10**6):06}-{number}",
+            "title": " ".join(words[:2]),
+            "text": " ".join(words[2:]),
+            "metadata": {
+                "project_id": rng.randint(1, 3),
+                **({"product_id": 5} if number % 3 == 0 else {}),
+                "sender": rng.choice(AGENTS),
+                "recipients": ",".join(rng.sample(AGENTS, 2)),
+                "thread_id": f"t{number % 4}",
+                "importance": rng.choice(("low", "normal", "high", "urgent")),
+                "ack_required": rng.random() < 0.5,
+                "created_ts": START_US + number % 12 * DAY_US + number,
+            },
+        })
+    asked = [{"_id": f"q{n:02}", "text": t, "params": p} for n, (t, p) in enumerate(QUERIES)]
+    folder = root / "beir"
+    (folder / "qrels").mkdir(parents=True)
+    for name, lines in (("corpus", rows), ("queries", asked)):
+        text = "".join(json.dumps(line) + "\n" for line in lines)
+        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8")
+    judged = "".join(f"{query['_id']}\t{rows[0]['_id']}\t1\n" for query in asked)
+    (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
+    (root / "params.yaml").write_text("datasets: [letters]\n", encoding="utf-8")
+    import_beir(folder, NAME, root / "datasets", root / "qrels", split="test")
+    project = Project(root)
+    prepare(root / "datasets" / NAME, root / "qrels" / NAME, project.layout(NAME).data)
+    return project
+
+
+def command(*more: str) -> list[str]:
+    """Words that start the server."""
+    return [
+        sys.executable, "-m", "harness", "mail-server", "--dataset", NAME, "--arm", ARM, *more,
+    ]  # fmt: skip
+
+
+def arm(folder: Path, name: str, **settings: object) -> str:
+    """Write an arm that asks a server; give the path of its file."""
+    whole: dict[str, object] = {
+        "transport": "stdio",
+        "command": [],
+        "url": "",
+        "tool": "search_messages",
+        "product_tool": "search_messages_product",
+        "project_key": "*",
+        "project_slug": "project-{}",
+        "product_name": "product-{}",
+        "mode": "",
+        "engine": "tantivy",
+        "ids": "ordinal",
+        "page_size": 7,
+        "timeout_s": float(BOUNDED_S),
+        **settings,
+    }
+    lines = "".join(f"{key} = {json.dumps(value)}\n" for key, value in whole.items())
+    path = folder / f"{name}.toml"
+    path.write_text(
+        f'summary = "Mail elsewhere"\nstack = "remote/mcp"\n[settings]\n{lines}', encoding="utf-8"
+    )
+    return str(path)
+
+
+@contextmanager
+def listening(words: Sequence[str], cwd: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """Start a server on a free port of loopback, give its URL, and stop it whatever happens."""
+    process = subprocess.Popen(
+        words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    lines: queue.Queue[str] = queue.Queue()
+    assert process.stderr is not None
+    reader = Thread(target=_read, args=(process.stderr, lines), daemon=True)
+    reader.start()
+    said: list[str] = []
+    try:
+        while not (said and "http://" in said[-1]):
+            said.append(lines.get(timeout=BOUNDED_S))
+            assert said[-1], f"the server ended: {said}"
+        yield said[-1].split()[-1], process
+    finally:
+        process.kill()
+        process.wait(timeout=BOUNDED_S)
+        reader.join(timeout=BOUNDED_S)
+        for stream in (process.stdout, process.stderr):
+            assert stream is not None
+            stream.close()
+
+
+def _read(stream: Iterator[str], lines: queue.Queue[str]) -> None:
+    for line in stream:
+        lines.put(line)
+    lines.put("")

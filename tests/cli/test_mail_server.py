@@ -1,0 +1,168 @@
+"""``harness mail-server``: the same answers over both transports as in process."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from engines.contract import arms
+from harness.cli.project import Project
+from harness.core.errors import IndexNotReady, InvalidArm
+from harness.core.records import Query
+from harness.core.run import Run, Status
+from harness.corpus import trec
+from harness.corpus.runs import read_run, write_run
+from harness.replay.ask import observe
+from harness.stages.index import index
+from harness.stages.params import ReplayParams
+from harness.stages.proof import read_manifest
+from harness.stages.replay import replay
+from tests.cli.conftest import Harness
+from tests.cli.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
+from tests.toy import Toy
+
+PARAMS = ReplayParams(k=15, time_limit_s=BOUNDED_S, seed=3)
+
+
+@pytest.fixture(scope="module")
+def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    """Make a project with mail, indexed and replayed in process."""
+    project = write(tmp_path_factory.mktemp("letters"))
+    layout = project.layout(NAME)
+    index(layout, ARM, project.cache)
+    replay(layout, ARM, project.cache, PARAMS)
+    return project
+
+
+def rerun(project: Project, path: str) -> Run:
+    """Index and replay an arm."""
+    layout = project.layout(NAME)
+    index(layout, path, project.cache)
+    return replay(layout, path, project.cache, PARAMS)
+
+
+def as_files(project: Project, run: Run, to: Path) -> tuple[bytes, bytes]:
+    """Write a run as if the arm in process had made it, its fingerprint in place of the other."""
+    layout = project.layout(NAME)
+    own = read_manifest(layout, run.arm).fingerprint
+    theirs = read_manifest(layout, ARM).fingerprint
+    renamed = replace(
+        run, arm=ARM, served_by=tuple(theirs if who == own else who for who in run.served_by)
+    )
+    write_run(renamed, to / "run.parquet")
+    trec.write_run(to / "run.trec", renamed)
+    return (to / "run.parquet").read_bytes(), (to / "run.trec").read_bytes()
+
+
+def in_process(project: Project, to: Path) -> tuple[bytes, bytes]:
+    path = project.layout(NAME).run(ARM)
+    trec.write_run(to / "own.trec", read_run(path))
+    return path.read_bytes(), (to / "own.trec").read_bytes()
+
+
+def test_over_http_the_run_files_are_the_same_bytes(letters: Project, tmp_path: Path) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        run = rerun(letters, arm(tmp_path, "over-http", transport="http", url=url))
+    assert run.count(Status.ANSWERED) == len(QUERIES)
+    assert len(run.docs) > 100
+    assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
+
+
+def test_over_stdio_the_run_files_are_the_same_bytes(
+    letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(letters.root)
+    run = rerun(letters, arm(tmp_path, "over-stdio", command=command(), page_size=1000))
+    assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
+
+
+def test_a_server_that_is_gone_fails_the_queries(letters: Project, tmp_path: Path) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, process):
+        path = arm(tmp_path, "gone", transport="http", url=url)
+        layout = letters.layout(NAME)
+        index(layout, path, letters.cache)
+        with arms.load(path, letters.cache).engine.open(layout.index("gone")) as searcher:
+            query = Query("q", "review")
+            assert observe(searcher, query, 5, 10**12).row.status is Status.ANSWERED
+            process.kill()
+            process.wait(timeout=BOUNDED_S)
+            for _ in range(2):
+                row = observe(searcher, query, 5, 10**12).row
+                assert (row.status, row.hits) == (Status.FAILED, ())
+        with pytest.raises(IndexNotReady, match="no MCP server answers"):
+            replay(layout, path, letters.cache, PARAMS)
+
+
+def test_another_engine_than_the_arm_names_is_not_the_arm(letters: Project, tmp_path: Path) -> None:
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        path = arm(tmp_path, "other", transport="http", url=url, engine="fts5")
+        with pytest.raises(InvalidArm, match="tantivy answered"):
+            rerun(letters, path)
+
+
+def test_on_standard_output_there_is_nothing_but_the_protocol(letters: Project) -> None:
+    """Building the index, notes and logs go to the error stream."""
+    ask = {"project_key": "*", "query": "review", "mode": "hybrid", "explain": True}
+    info = {"name": "test", "version": "1"}
+    hello = {"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": info}
+    messages: list[dict[str, object]] = [
+        {"id": 1, "method": "initialize", "params": hello},
+        {"method": "notifications/initialized"},
+        {
+            "id": 2,
+            "method": "tools/call",
+            "params": {"name": "search_messages", "arguments": ask},
+        },
+    ]
+    shutil.rmtree(letters.layout(NAME).index(ARM))
+    with subprocess.Popen(
+        command(), cwd=letters.root, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdin is not None
+            assert process.stdout is not None
+            for message in messages:
+                process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}) + "\n")
+            process.stdin.flush()
+            said = [json.loads(process.stdout.readline()) for _ in range(2)]
+            rest, log = process.communicate(timeout=BOUNDED_S)
+        finally:
+            process.kill()
+    assert [one["id"] for one in said] == [1, 2]
+    assert all(json.loads(line)["jsonrpc"] == "2.0" for line in rest.splitlines())
+    answer = said[1]["result"]["structuredContent"]
+    assert answer["result"]
+    assert answer["diagnostics"]["signals"] == ["mode_downgraded", "engine_fallback"]
+    assert "indexing mail-tantivy" in log
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--host", "192.168.0.1", "--http", "0"), "loopback"),
+        (("--host", "example.org"), "loopback"),
+    ],
+)
+def test_no_address_but_loopback_is_served(
+    harness: Harness, more: tuple[str, ...], says: str
+) -> None:
+    assert says in harness("mail-server", "--dataset", "toy", "--arm", ARM, *more).error
+
+
+def test_only_message_search_is_served(harness: Harness) -> None:
+    said = harness("mail-server", "--dataset", "toy", "--arm", "fts5")
+    assert "only arms of the stack mail" in said.error
+
+
+def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) -> None:
+    assert harness("index", "--dataset", "toy", "--arm", ARM).code == 0
+    corpus = project.layout.data / "manifest.json"
+    about = json.loads(corpus.read_text())
+    corpus.write_text(json.dumps({**about, "corpus_sha256": "0" * 64}))
+    assert "other documents" in harness("mail-server", "--dataset", "toy", "--arm", ARM).error

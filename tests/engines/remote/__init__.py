@@ -1,0 +1,1 @@
+"""Tests of the stacks that run elsewhere."""
