@@ -1,4 +1,4 @@
-"""A small project that every stage ran on once, and copies of it to spoil."""
+"""A small project that every stage ran on once, copies of it to spoil, and how tests came out."""
 
 from __future__ import annotations
 
@@ -7,7 +7,13 @@ from pathlib import Path
 import pytest
 
 from tests import toy
+from tests.docs import outcomes
 from tests.toy import Toy
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Record how each test comes out, for the table of promises."""
+    config.pluginmanager.register(outcomes.Outcomes(), outcomes.NAME)
 
 
 @pytest.fixture(scope="session")

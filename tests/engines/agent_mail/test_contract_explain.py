@@ -1,4 +1,4 @@
-"""What explain says of a question: the plan, the facets, the scope, the time."""
+"""What ``explained`` says of a question: the plan, the facets, the scope, the time."""
 
 from __future__ import annotations
 

@@ -1,0 +1,85 @@
+"""The table of promises in docs/contract.md: its rows, and what is wrong with one."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+
+from tests.docs.outcomes import Results
+
+HEAD = ("id", "promise", "tests", "decision")
+ID = re.compile(r"[QA]-[A-Z]?\w+(?:\.\w+)*")
+TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py::test_\w+)`")
+KEPT = frozenset({"passed"})
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One promise, and the tests that show that it is kept."""
+
+    name: str
+    line: int
+    promise: str
+    tests: tuple[str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name} (line {self.line})"
+
+
+def rows(text: str) -> tuple[Row, ...]:
+    """Read the rows of all tables of the page.
+
+    Raises:
+        ValueError: a row has not the four columns, no id, no promise, or no test.
+    """
+    found = []
+    for number, line in enumerate(text.splitlines(), start=1):
+        if not line.startswith("|") or set(line) <= set("|- "):
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split(" | ")]
+        if tuple(cells) == HEAD:
+            continue
+        tests = tuple(TEST.findall(cells[2])) if len(cells) == len(HEAD) else ()
+        named = len(tests) == cells[2].count("`") / 2 if tests else False
+        if not named or not ID.fullmatch(cells[0]) or not cells[1]:
+            raise ValueError(f"line {number}: not | id | promise | `test` | decision |: {line}")
+        found.append(Row(cells[0], number, cells[1], tests))
+    return tuple(found)
+
+
+def repeated(found: Sequence[Row]) -> list[str]:
+    """Name the rows whose id stands above already."""
+    names = [row.name for row in found]
+    return [str(row) for at, row in enumerate(found) if row.name in names[:at]]
+
+
+def exists(test: str, root: Path) -> bool:
+    """Tell whether there is a test of this name."""
+    path, _, name = test.partition("::")
+    return name in _defined(root / path)
+
+
+@cache
+def _defined(path: Path) -> frozenset[str]:
+    if not path.is_file():
+        return frozenset()
+    tree = ast.parse(path.read_text(encoding="utf-8"))
+    return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
+
+
+def faults(row: Row, root: Path, outcomes: Results) -> list[str]:
+    """Say of each test of a row why it does not show the promise; nothing where all pass."""
+    said = []
+    for test in row.tests:
+        ways = outcomes.get(test, frozenset())
+        if not exists(test, root):
+            said.append(f"{row}: there is no {test}")
+        elif not ways:
+            said.append(f"{row}: {test} did not run")
+        elif ways != KEPT:
+            said.append(f"{row}: {test} {', '.join(sorted(ways - KEPT))}")
+    return said

@@ -1,0 +1,124 @@
+"""Every promise of message search is kept by tests that ran and passed.
+
+Outcomes come from this process where it ran the tests, and else from one run of those named.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.docs import outcomes
+from tests.docs.contract import Row, exists, faults, repeated, rows
+from tests.docs.pages import ROOT, page
+
+ROWS = rows(page("docs/contract.md").text)
+HEAD = "| id | promise | tests | decision |\n| --- | --- | --- | --- |\n"
+PLANTED = {
+    "good": "def test_it(): pass",
+    "red": "def test_it(): assert False",
+    "skipped": "import pytest\n@pytest.mark.skip\ndef test_it(): pass",
+    "xfailed": "import pytest\n@pytest.mark.xfail\ndef test_it(): assert False",
+    "partly": (
+        "import pytest\n@pytest.mark.parametrize('n', [1, 2])\n"
+        "def test_it(n):\n    if n > 1: pytest.skip()"
+    ),
+    "unready": (
+        "import pytest\n@pytest.fixture\ndef gone(): raise OSError\ndef test_it(gone): pass"
+    ),
+    "unclosed": (
+        "import pytest\n@pytest.fixture\ndef late():\n    yield\n    raise OSError\n"
+        "def test_it(late): pass"
+    ),
+    "broken": "import no_such_module\ndef test_it(): pass",
+    "renamed": "def test_other(): pass",
+}
+SAID = {
+    "red": "failed",
+    "skipped": "skipped",
+    "xfailed": "xfailed",
+    "partly": "skipped",
+    "unready": "failed in setup",
+    "unclosed": "failed in teardown",
+    "broken": "did not run",
+    "renamed": "there is no",
+    "absent": "there is no",
+}
+
+
+@pytest.fixture(scope="session")
+def results(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> outcomes.Results:
+    """How the tests of all rows came out."""
+    recorder = request.config.pluginmanager.get_plugin(outcomes.NAME)
+    assert isinstance(recorder, outcomes.Outcomes)
+    known = recorder.results()
+    wanted = {test for row in ROWS for test in row.tests if exists(test, ROOT)}
+    left = wanted - set(known)
+    if not left:
+        return known
+    return {**known, **outcomes.run(left, ROOT, tmp_path_factory.mktemp("outcomes"))}
+
+
+@pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
+def test_a_promise_is_kept(row: Row, results: outcomes.Results) -> None:
+    assert faults(row, ROOT, results) == []
+
+
+def test_an_id_names_one_promise() -> None:
+    assert repeated(ROWS) == []
+    assert {row.name[0] for row in ROWS} == {"Q", "A"}
+
+
+def table(*names: str) -> str:
+    lines = (f"| Q-1.{name} | is {name} | `tests/a/test_{name}.py::test_it` | |" for name in names)
+    return HEAD + "\n".join(lines) + "\n"
+
+
+def test_a_planted_fault_is_told_and_names_its_row(tmp_path: Path) -> None:
+    folder = tmp_path / "tests" / "a"
+    folder.mkdir(parents=True)
+    for name, text in PLANTED.items():
+        (folder / f"test_{name}.py").write_text(text, encoding="utf-8")
+    planted = rows(table("good", *SAID))
+    there = [test for row in planted for test in row.tests if exists(test, tmp_path)]
+    came_out = outcomes.run(there, tmp_path, tmp_path)
+    good, *bad = planted
+    assert faults(good, tmp_path, came_out) == []
+    for row, said in zip(bad, SAID.values(), strict=True):
+        (fault,) = faults(row, tmp_path, came_out)
+        assert fault.startswith(f"{row.name} (line {row.line}): ")
+        assert said in fault
+
+
+def test_a_repeated_id_is_told() -> None:
+    text = page("docs/contract.md").text
+    last = next(line for line in text.splitlines() if line.startswith(f"| {ROWS[-1].name} |"))
+    assert repeated(rows(f"{text}\n{last}\n"))[0].startswith(f"{ROWS[-1].name} (line ")
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "| Q-1.1 | a promise without a test | | |",
+        "| Q-1.1 | a promise | some test | |",
+        "| Q-1.1 | a promise | `tests/a/test_b.py` | |",
+        "| Q-1.1 | two, one of them misspelt | `tests/a/test_b.py::test_c`, `test_d` | |",
+        "| Q-1.1 | three columns | `tests/a/test_b.py::test_c` |",
+        "| 1.1 | no specification | `tests/a/test_b.py::test_c` | |",
+        "| Q-1.1 | | `tests/a/test_b.py::test_c` | |",
+    ],
+)
+def test_a_row_that_cannot_be_held_to_anything_is_refused(line: str) -> None:
+    with pytest.raises(ValueError, match="line 3"):
+        rows(HEAD + line)
+
+
+def test_cases_that_were_left_out_are_no_evidence() -> None:
+    recorder = outcomes.Outcomes()
+    recorder.seen["tests/a/test_b.py::test_c"] = {"passed"}
+    assert recorder.results() == {"tests/a/test_b.py::test_c": frozenset({"passed"})}
+    recorder.pytest_deselected()
+    assert recorder.results() == {}
