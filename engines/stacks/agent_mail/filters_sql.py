@@ -26,14 +26,19 @@ class Where(NamedTuple):
     params: tuple[Param, ...]
 
 
+EVERYTHING = Where("1", ())
+
+
 def where(filters: Filters) -> Where:
-    """AND all that is asked for; ``1`` where nothing is.
+    """AND all that is asked for; ``EVERYTHING`` where nothing is.
 
     A project wins over a product (section 7.2). A direction without an agent filters nothing; an
     agent without a direction is the sender or a recipient.
     """
     parts = tuple(_parts(filters))
-    sql = " AND ".join(part.sql for part in parts) or "1"
+    if not parts:
+        return EVERYTHING
+    sql = " AND ".join(part.sql for part in parts)
     return Where(sql, tuple(param for part in parts for param in part.params))
 
 

@@ -8,7 +8,7 @@ from dataclasses import astuple, dataclass, replace
 from time import perf_counter
 
 from engines.contract.mail.lifecycle import (
-    Candidate,
+    Candidates,
     DocChange,
     Found,
     IndexHealth,
@@ -17,14 +17,19 @@ from engines.contract.mail.lifecycle import (
 from engines.contract.mail.query import Filters, RankingMode
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import schema
-from engines.stacks.agent_mail.filters_sql import where
+from engines.stacks.agent_mail.filters_sql import EVERYTHING, where
 from engines.stacks.agent_mail.like import BY_TIME, contained, within
 from engines.stacks.agent_mail.match import match_expression
 from engines.stacks.agent_mail.sanitize import extract_like_terms, sanitize_fts_query
-from engines.stacks.agent_mail.store import MessageStore, search_error
+from engines.stacks.agent_mail.store import MessageStore, Param, search_error
 
 _SYNTAX = ("fts5: ", "no such column: ", "unterminated string", "unknown special query")
 """How SQLite begins to say that it cannot read what stands after MATCH."""
+_ALONE = (
+    "SELECT rowid, rank FROM {fts} WHERE {fts} MATCH ? AND rank MATCH ?"
+    " ORDER BY rank, rowid LIMIT ?"
+)
+"""By ``rank`` alone FTS5 sorts all that match; with a second key SQLite keeps only the best."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,27 +78,36 @@ class Fts5Engine:
         return replace(found, note=f"{note}; asked LIKE")
 
     def _match(self, asked: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
-        passing = where(filters)
-        recent = ranking is RankingMode.RECENCY
-        fts = f"{self.table}_fts"
-        matched = (
-            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
-            f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
-            f" WHERE {fts} MATCH ? AND {passing.sql}"
-        )
-        listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
-        ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
-        sql = f"{ordered} LIMIT ?"
+        passing, recent = where(filters), ranking is RankingMode.RECENCY
+        if passing == EVERYTHING and not recent:
+            sql = _ALONE.format(fts=f"{self.table}_fts")
+            how: tuple[Param, ...] = (asked, f"bm25({', '.join(map(str, astuple(self.weights)))})")
+        else:
+            sql = self._joined(passing.sql, recent=recent)
+            how = (*astuple(self.weights), asked, *passing.params)
         wanted = within(depth)
-        rows = self.store.ask(sql, (*astuple(self.weights), asked, *passing.params, wanted + 1))
+        rows = self.store.ask(sql, (*how, wanted + 1))
+        shown = rows[:wanted]
         return Found(
-            tuple(Candidate(row[0], -row[1]) for row in rows[:wanted]),
+            Candidates([row[0] for row in shown], [-row[1] for row in shown]),
             exhausted=len(rows) <= wanted,
             method="fts5",
             normalized_query=asked,
             sql=sql,
             best=-rows[0][2] if recent and rows else None,
         )
+
+    def _joined(self, condition: str, *, recent: bool) -> str:
+        """Write the statement that looks at the row of each match, which takes longer."""
+        fts = f"{self.table}_fts"
+        matched = (
+            f"SELECT m.id, bm25({fts}, ?, ?, ?) AS score{', m.created_ts' if recent else ''}"  # noqa: S608  values are bound
+            f" FROM {fts} CROSS JOIN {self.table} AS m ON m.id = {fts}.rowid"
+            f" WHERE {fts} MATCH ? AND {condition}"
+        )
+        listed = f"SELECT m.id, score, min(score) OVER () FROM ({matched}) AS m"  # noqa: S608  values are bound
+        ordered = f"{listed} ORDER BY {BY_TIME}" if recent else f"{matched} ORDER BY score, m.id"
+        return f"{ordered} LIMIT ?"
 
     def rebuild(self) -> IndexStats:
         start = perf_counter()

@@ -10,12 +10,12 @@ from pathlib import Path
 from random import Random
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.lifecycle import Candidate, Change, DocChange, Found
-from engines.contract.mail.query import Filters, Importance, RankingMode
+from engines.contract.mail.query import Filters, Importance, RankingMode, TimeRange
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import schema
 from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
@@ -213,6 +213,22 @@ def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
     assert [(message_id, -score) for message_id, score in again] == [
         (candidate.message_id, candidate.raw_score) for candidate in found.candidates
     ]
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_alone_or_joined_to_the_messages_the_answer_is_the_same(
+    store: MessageStore, seed: int
+) -> None:
+    rng = Random(seed)
+    engine = Fts5Engine(store, Weights(rng.random() * 5, rng.random(), 1 / 3))
+    text, depth = some_text(rng), rng.randrange(40)
+    alone = engine.search(text, Filters(), RELEVANCE, depth)
+    joined = engine.search(text, Filters(time_range=TimeRange(min_ts=0)), RELEVANCE, depth)
+    assert (alone.candidates, alone.exhausted) == (joined.candidates, joined.exhausted)
+    if alone.method == "fts5":
+        assert " JOIN " in joined.sql
+        assert " JOIN " not in alone.sql
 
 
 def test_the_same_every_time(store: MessageStore, tmp_path: Path, mail: Mail) -> None:
