@@ -20,7 +20,7 @@ from engines.vector.embedder import TokenEmbedder
 from engines.vector.scan import COSINE_DIGITS
 
 FUSED_WEIGHT = 0.4
-"""The blend of the specification of the documents stack; SciFact and Cranfield bear it out."""
+"""As the specification of the documents stack blends; what it gains is in ``docs/field.md``."""
 
 Half = NDArray[np.float16]
 

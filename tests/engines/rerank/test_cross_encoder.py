@@ -104,6 +104,11 @@ def test_weights_and_words_and_length_make_the_identity(folder: Path, tmp_path: 
     known = CrossEncoder.load(folder, 32).identity
     assert CrossEncoder.load(folder, 33).identity != known
     assert CrossEncoder.load(tiny_model.write(tmp_path, outputs=2), 32).identity != known
+    tiny_model.write(tmp_path)
+    assert CrossEncoder.load(tmp_path, 32).identity == known
+    with (tmp_path / "tokenizer.json").open("a", encoding="utf-8") as words:
+        words.write("\n")
+    assert CrossEncoder.load(tmp_path, 32).identity != known
 
 
 def test_the_sigmoid_is_finite_and_never_falls() -> None:
