@@ -9,6 +9,7 @@ splits it, but it names one thing, and counts as much as a name with a hyphen do
 from __future__ import annotations
 
 import re
+from itertools import filterfalse
 
 LONGEST_BYTES = 255
 """Longer tokens are no identifiers; the text fields drop their parts at the same length."""
@@ -16,10 +17,8 @@ LONGEST_BYTES = 255
 SHORTEST_WORD = 7
 """ASCII letters and digits, as many as Git shows of a commit; ``2nd`` and ``10ms`` name nothing."""
 
-_JOINED = r"[^\W_]++(?:[-_./]++[^\W_]++)++"
-_NUMBERED = rf"(?=[A-Za-z]*+[0-9])[0-9A-Za-z]{{{SHORTEST_WORD},}}+(?![^\W_])"
-_NAME = re.compile(rf"(?<![^\W_])(?:{_JOINED}|{_NUMBERED})")
-"""Begins where a word begins and never goes back, so that a megabyte takes no longer than it is."""
+_NAME = re.compile(r"[^\W_]++(?:[-_./]++[^\W_]++)*+")
+"""A word, or words joined; it never goes back, so a megabyte takes no longer than it is."""
 
 
 def identifiers(text: str) -> tuple[str, ...]:
@@ -29,5 +28,11 @@ def identifiers(text: str) -> tuple[str, ...]:
     order of the text, as often as they occur, and begin and end with a letter or digit:
     ``./run.py`` gives ``run.py``.
     """
-    found = (match[0].lower() for match in _NAME.finditer(text))
+    told = filterfalse(str.isalpha, _NAME.findall(text))
+    found = [name.lower() for name in told if _names(name)]
     return tuple(token for token in found if len(token.encode()) <= LONGEST_BYTES)
+
+
+def _names(word: str) -> bool:
+    """Tell of a word that is not of letters alone whether it is joined, or long and of ASCII."""
+    return not word.isalnum() or (len(word) >= SHORTEST_WORD and word.isascii())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from enum import StrEnum
 from typing import Any
 
@@ -33,15 +33,19 @@ READ = (
 
 _INSERT = (
     "INSERT INTO messages (project_id, sender_id, thread_id, subject, body, identifiers,"
-    " importance, ack_required, created_ts, id)"
-    " VALUES (?, (SELECT id FROM agents WHERE project_id = ? AND name = ?), ?, ?, ?, ?, ?, ?, ?, ?)"
+    " importance, ack_required, created_ts, id) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
 )
 _UPDATE = (
-    "UPDATE messages SET project_id = ?,"
-    " sender_id = (SELECT id FROM agents WHERE project_id = ? AND name = ?),"
-    " thread_id = ?, subject = ?, body = ?, identifiers = ?, importance = ?, ack_required = ?,"
-    " created_ts = ? WHERE id = ?"
+    "UPDATE messages SET project_id = ?, sender_id = ?, thread_id = ?, subject = ?, body = ?,"
+    " identifiers = ?, importance = ?, ack_required = ?, created_ts = ? WHERE id = ?"
 )
+_ADDRESS = "INSERT INTO recipients (message_id, agent_id, kind, position) VALUES (?, ?, ?, ?)"
+BATCH = 1_000
+"""Messages written by one statement a table."""
+
+Addressed = tuple[Message, Mapping[str, Kind]]
+Agents = dict[tuple[int, str], int]
+"""Ids by project and name."""
 
 
 def read(row: tuple[Any, ...]) -> Message:
@@ -66,54 +70,56 @@ def identified(*texts: str) -> str:
     return whole(identifiers("\n".join(texts)))
 
 
-def insert(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> None:
-    """Write a message of a new id; the triggers index it."""
-    _add_agents(db, message)
-    db.execute(_INSERT, _values(message))
-    _address(db, message, kinds)
+def insert_all(db: sqlite3.Connection, addressed: Sequence[Addressed]) -> None:
+    """Write messages of new ids, a batch by one statement a table; the triggers index them."""
+    agents: Agents = {}
+    for start in range(0, len(addressed), BATCH):
+        batch = addressed[start : start + BATCH]
+        for message, _ in batch:
+            _know(db, message, agents)
+        db.executemany(_INSERT, [_values(message, agents) for message, _ in batch])
+        rows = [row for message, kinds in batch for row in _addresses(message, kinds, agents)]
+        db.executemany(_ADDRESS, rows)
 
 
 def update(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> bool:
     """Write all of a message anew; say whether there is one of this id."""
-    _add_agents(db, message)
-    if not db.execute(_UPDATE, _values(message)).rowcount:
+    agents: Agents = {}
+    _know(db, message, agents)
+    if not db.execute(_UPDATE, _values(message, agents)).rowcount:
         return False
     db.execute("DELETE FROM recipients WHERE message_id = ?", (message.message_id,))
-    _address(db, message, kinds)
+    db.executemany(_ADDRESS, _addresses(message, kinds, agents))
     return True
 
 
-def _add_agents(db: sqlite3.Connection, message: Message) -> None:
-    db.executemany(
-        "INSERT INTO agents (project_id, name, identifiers) VALUES (?, ?, ?)"
-        " ON CONFLICT DO NOTHING",
-        (
-            (message.project_id, name, identified(name))
-            for name in {message.sender_name: 1, **_listed(message)}
-        ),
-    )
+def _know(db: sqlite3.Connection, message: Message, agents: Agents) -> None:
+    """Look up the ids of a message's agents; new agents are added to the store."""
+    for name in (message.sender_name, *message.recipients):
+        of = (message.project_id, name)
+        if of in agents:
+            continue
+        db.execute(
+            "INSERT INTO agents (project_id, name, identifiers) VALUES (?, ?, ?)"
+            " ON CONFLICT DO NOTHING",
+            (*of, identified(name)),
+        )
+        found = db.execute("SELECT id FROM agents WHERE project_id = ? AND name = ?", of)
+        agents[of] = found.fetchone()[0]
 
 
-def _address(db: sqlite3.Connection, message: Message, kinds: Mapping[str, Kind]) -> None:
-    db.executemany(
-        "INSERT INTO recipients (message_id, agent_id, kind, position)"
-        " SELECT ?, id, ?, ? FROM agents WHERE project_id = ? AND name = ?",
-        (
-            (message.message_id, kinds.get(name, Kind.TO), position, message.project_id, name)
-            for name, position in _listed(message).items()
-        ),
-    )
+def _addresses(
+    message: Message, kinds: Mapping[str, Kind], agents: Agents
+) -> Iterator[tuple[int, int, Kind, int]]:
+    for position, name in enumerate(dict.fromkeys(message.recipients)):
+        agent = agents[message.project_id, name]
+        yield message.message_id, agent, kinds.get(name, Kind.TO), position
 
 
-def _listed(message: Message) -> Mapping[str, int]:
-    return {name: at for at, name in enumerate(dict.fromkeys(message.recipients))}
-
-
-def _values(message: Message) -> tuple[str | int, ...]:
+def _values(message: Message, agents: Agents) -> tuple[str | int, ...]:
     return (
         message.project_id,
-        message.project_id,
-        message.sender_name,
+        agents[message.project_id, message.sender_name],
         message.thread_id,
         message.subject,
         message.body,

@@ -89,12 +89,10 @@ class MessageStore:
         self, addressed: Iterable[tuple[Message, Mapping[str, Kind]]]
     ) -> tuple[DocChange, ...]:
         """Add many messages, all or none."""
-        changes = []
+        given = tuple(addressed)
         with self.writing() as db:
-            for message, kinds in addressed:
-                letters.insert(db, message, kinds)
-                changes.append(DocChange(Change.UPSERT, message.message_id, message))
-        return tuple(changes)
+            letters.insert_all(db, given)
+        return tuple(DocChange(Change.UPSERT, m.message_id, m) for m, _ in given)
 
     def update(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
         """Write all of a message anew, its recipients too.

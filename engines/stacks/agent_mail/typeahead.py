@@ -17,11 +17,11 @@ SHORTEST, LONGEST = 2, 21
 def grams(words: Iterable[str]) -> tuple[str, ...]:
     """List the beginnings of ``words``, each once, in the order met."""
     return tuple(
-        dict.fromkeys(
+        dict.fromkeys([
             word[:length]
             for word in words
             for length in range(SHORTEST, min(len(word), LONGEST) + 1)
-        )
+        ])
     )
 
 
