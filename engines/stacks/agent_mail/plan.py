@@ -125,7 +125,7 @@ def plan(query: SearchQuery, projects_of: Callable[[int], frozenset[int]]) -> Pl
         if by_product and message and query.product_id is not None
         else None,
         importance=frozenset(query.importance) if message else frozenset(),
-        direction=query.direction if message and query.agent_name else None,
+        direction=query.direction if message and query.agent_name is not None else None,
         agent_name=query.agent_name if message else None,
         thread_id=query.thread_id if message else None,
         ack_required=query.ack_required if message else None,

@@ -129,3 +129,32 @@ def test_a_viewer_sees_own_mail_and_its_projects() -> None:
         .search(SearchQuery("a"), viewer("Zoe", frozenset({1}), frozenset()))
         .hits
     ] == [2]
+
+
+FIVE = ["a a a a", "a a", "a a", "a", "a"]
+
+
+def second_page(before: list[str], after: dict[int, str], *, limit: int) -> list[int]:
+    """Make the first page of ``before``, and the second when there are ``after`` instead."""
+    made = [message(at, subject) for at, subject in enumerate(before, start=1)]
+    token = service(made).search(SearchQuery("a", limit=limit)).next_cursor
+    now = [message(at, subject) for at, subject in after.items()]
+    found = service(now).search(SearchQuery("a", limit=limit, cursor=token))
+    assert not found.explain.cursor_invalidated
+    return [hit.message_id for hit in found.hits]
+
+
+def test_after_the_best_is_deleted_a_page_goes_on_where_the_last_one_ended() -> None:
+    left = {2: "a a", 3: "a a", 4: "a", 5: "a"}
+    assert second_page(FIVE, left, limit=2) == [3, 4]
+
+
+def test_after_better_ones_are_written_a_page_goes_on_where_the_last_one_ended() -> None:
+    more = dict.fromkeys(range(10, 30), "a a a a a a a a")
+    now = dict(enumerate(FIVE, start=1)) | more
+    assert second_page(FIVE, now, limit=2) == [3, 4]
+
+
+def test_after_its_message_is_deleted_a_page_goes_on_below_its_score() -> None:
+    left = {1: "a a a a", 3: "a a", 4: "a", 5: "a"}
+    assert second_page(FIVE, left, limit=2) == [3, 4]
