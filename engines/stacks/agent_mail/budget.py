@@ -50,7 +50,7 @@ class Deadline(NamedTuple):
 
 
 CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-"""The deadline of the work that this thread does; None where nobody would leave it."""
+"""The deadline of the work that a thread does; None where nobody would leave it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,12 +84,11 @@ class _Job:
     error: BaseException | None = None
 
     def run(self, worker: _Worker) -> None:
-        before = CURRENT.set(self.until)
+        CURRENT.set(self.until)
         try:
             self.value = self.work()
         except BaseException as exc:  # noqa: BLE001  whoever waits raises it
             self.error = exc
-        CURRENT.reset(before)
         with self.part.lock:
             self.part.late -= self.left
             self.part.idle.append(worker)
