@@ -162,5 +162,5 @@ class Parts:
         """
         if until is None:
             return work()
-        part = self._known.setdefault(name, _Part())
+        part = self._known.get(name) or self._known.setdefault(name, _Part())
         return cast("Result", part.call(work, until))
