@@ -215,17 +215,25 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc
     with closing(db):
-        opens = MessageStore(db)
-        try:
-            version = opens.ask("PRAGMA user_version")[0][0]
-        except sqlite3.Error as exc:
-            raise search_error(exc, str(path)) from exc
-        if version != schema.VERSION:
-            raise IndexNotReady(
-                f"{path}: a message store of version {version}; this program reads version"
-                f" {schema.VERSION}. Fill a new one"
-            )
-        yield opens
+        yield checked(MessageStore(db), path)
+
+
+def checked(opens: MessageStore, path: Path) -> MessageStore:
+    """Give a store that was opened just now, when it can be read and is of this version.
+
+    Raises:
+        IndexNotReady: it is broken, or of another version.
+    """
+    try:
+        version = opens.ask("PRAGMA user_version")[0][0]
+    except sqlite3.Error as exc:
+        raise search_error(exc, str(path)) from exc
+    if version != schema.VERSION:
+        raise IndexNotReady(
+            f"{path}: a message store of version {version}; this program reads version"
+            f" {schema.VERSION}. Fill a new one"
+        )
+    return opens
 
 
 def search_error(exc: sqlite3.Error, what: str) -> SearchError:
