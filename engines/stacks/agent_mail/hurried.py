@@ -44,7 +44,7 @@ class HurriedStore(MessageStore):
             self.db.set_progress_handler(until.is_past, STEPS)
             return self.db.execute(sql, params).fetchall()
         except sqlite3.OperationalError as exc:
-            if exc.sqlite_errorcode == sqlite3.SQLITE_INTERRUPT:
+            if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                 raise until.passed from exc
             raise
         finally:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import re
+import sqlite3
 import subprocess
 import sys
 from collections.abc import Iterator, Sequence
@@ -277,6 +278,15 @@ def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> Non
             hurried.ask(COUNT, (LATE,))
         CURRENT.reset(token)
         assert hurried.ask(COUNT, (SOON,)) == [(SOON,)]
+
+
+def test_what_sqlite_itself_refuses_is_said_as_it_is(tmp_path: Path) -> None:
+    with stored(tmp_path / "mail.db", []) as store:
+        token = CURRENT.set(within(LONG_MS))
+        for wrong in ("SELECT CAST(x'ff' AS TEXT)", "SELECT * FROM nowhere"):
+            with pytest.raises(sqlite3.OperationalError, match="UTF-8|nowhere"):
+                HurriedStore.of(store).ask(wrong)
+        CURRENT.reset(token)
 
 
 def test_a_statement_whose_time_is_over_does_not_begin(tmp_path: Path) -> None:
