@@ -211,3 +211,12 @@ def test_the_same_question_has_the_same_answer(
     first, second = (mail.under(switch).ask(query) for _ in range(2))
     same = {"explain": replace(second.explain, timing=first.explain.timing)}
     assert first == replace(second, **same)  # type: ignore[arg-type]
+
+
+def test_a_threshold_that_is_no_number_is_none(mail: Whole) -> None:
+    plain, least = SearchQuery("review"), SearchQuery("review", min_score=float("nan"))
+    assert mail.ask(least).hits == mail.ask(plain).hits != ()
+    assert mail.ask(least).explain.facets_applied == ()
+    assert mail.ask(replace(plain, min_score=float("inf"))).hits == ()
+    assert mail.ask(replace(plain, min_score=float("-inf"))).hits == mail.ask(plain).hits
+    assert "nothing was asked" in mail.ask(replace(least, text="")).explain.note

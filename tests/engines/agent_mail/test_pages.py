@@ -150,8 +150,8 @@ def test_after_the_best_is_deleted_a_page_goes_on_where_the_last_one_ended() -> 
 
 
 def test_after_better_ones_are_written_a_page_goes_on_where_the_last_one_ended() -> None:
-    more = dict.fromkeys(range(10, 30), "a a a a a a a a")
-    now = dict(enumerate(FIVE, start=1)) | more
+    better = dict.fromkeys(range(11, 31), "a a a") | {10: " a" * 100}
+    now = dict(enumerate(FIVE, start=1)) | better
     assert second_page(FIVE, now, limit=2) == [3, 4]
 
 

@@ -44,6 +44,8 @@ def test_order_is_by_key_and_then_by_id() -> None:
     assert [hit.message_id for hit in in_order(hits)] == [2, 1, 3, 9]
     timed = [Scored(1, 0.9, 1, sent=5), Scored(2, 0.1, 1, sent=7)]
     assert [hit.message_id for hit in in_order(timed)] == [2, 1]
+    late = [Scored(1, 0, 0, sent=2**53), Scored(2, 0, 0, sent=2**53 + 1)]
+    assert [hit.message_id for hit in in_order(late)] == [2, 1], "no float holds both"
 
 
 def test_matching_ids_are_those_that_pass_in_order(store: MessageStore, mail: Mail) -> None:
