@@ -284,7 +284,7 @@ def test_what_sqlite_itself_refuses_is_said_as_it_is(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", []) as store:
         token = CURRENT.set(within(LONG_MS))
         for wrong in ("SELECT CAST(x'ff' AS TEXT)", "SELECT * FROM nowhere"):
-            with pytest.raises(sqlite3.OperationalError, match="UTF-8|nowhere"):
+            with pytest.raises(sqlite3.OperationalError, match=r"UTF-8|nowhere"):
                 HurriedStore.of(store).ask(wrong)
         CURRENT.reset(token)
 
