@@ -78,7 +78,7 @@ def test_every_filter_holds_in_every_mode(
     """The filtered answer is the part of the whole one that passes; fusion may order it anew."""
     served, rng = mail.under(switch), Random(2)
     everything = served.ids(question(TEXT, Filters(), mode))
-    for _ in range(120):
+    for _ in range(60):
         filters = some_filters(rng)
         kept = [at for at in everything if passes(MAIL.by_id[at], filters)]
         found = served.ids(question(TEXT, filters, mode))
