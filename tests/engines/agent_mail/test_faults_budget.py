@@ -36,6 +36,8 @@ COUNT = (
     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < ?)"
     " SELECT max(x) FROM n"
 )
+PATIENCE_S = 20
+"""A test that lets go of nothing ends all the same, and fails."""
 SOON, LATE = 100_000, 5_000_000
 """How far SQLite is made to count: for a moment, and far beyond a short budget."""
 MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
@@ -56,7 +58,7 @@ class Stuck:
 
     def search(self, *asked: object) -> Found:
         self.asked += 1
-        self.free.wait()
+        self.free.wait(PATIENCE_S)
         self.ended.set()
         text, filters = asked[:2]
         assert isinstance(text, str)
@@ -105,7 +107,7 @@ def test_late_work_is_left_and_its_part_refused_until_it_ends(free: Event) -> No
     parts, ended = Parts(), Event()
 
     def hangs() -> str:
-        free.wait()
+        free.wait(PATIENCE_S)
         ended.set()
         return "too late"
 
@@ -136,7 +138,7 @@ def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event)
 
     def slow() -> None:
         first_began.set()
-        free.wait()
+        free.wait(PATIENCE_S)
 
     waiting = Thread(target=lambda: parts.call("engine", slow, within(LONG_MS)))
     waiting.start()
@@ -352,5 +354,5 @@ class Rerank:
     def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
         del text, fused
         if self.free is not None:
-            self.free.wait()
+            self.free.wait(PATIENCE_S)
         return [Reranked(1 / (2 + at), 0.0) for at in range(len(ids))]
