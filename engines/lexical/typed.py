@@ -18,6 +18,9 @@ MOST_WORDS = 1_000
 _PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
+_PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
+"""Words alone; most of what is typed, and quickly taken apart."""
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
 
 
 class Occur(StrEnum):
@@ -48,11 +51,13 @@ def normalise(text: str) -> str:
 
 def clauses(text: str) -> tuple[Clause, ...]:
     """Take ``text`` apart; text without a letter or digit gives no clause."""
+    typed = normalise(text)
+    if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
+        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in alone[:MOST_WORDS])  # noqa: FBT003
     found: list[Clause] = []
     following: Occur | None = None
     words = 0
-    typed = normalise(text)
-    operators = {"AND", "OR", "NOT"} if typed != typed.upper() else frozenset()
+    operators = _OPERATORS if typed != typed.upper() else frozenset()
     for piece in _PIECE.finditer(typed):
         plain = piece["plain"]
         if plain in operators and not piece["sign"]:

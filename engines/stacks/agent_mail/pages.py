@@ -142,23 +142,27 @@ def _look(
     show: Callable[[Scored, Doc], AnyHit | None],
     limit: int,
 ) -> _Seen:
-    """Examine candidates in order until ``limit`` may be shown; deleted ones are passed over."""
-    known = hydrate([hit.message_id for hit in left])
-    start = perf_counter_ns()
+    """Examine candidates in order until ``limit`` may be shown; deleted ones are passed over.
+
+    No more are read than the page may need, for reading one takes longer than finding it.
+    """
     shown: list[AnyHit] = []
     last: Scored | None = None
-    denied = 0
-    for hit in left:
-        if len(shown) == limit:
-            break
-        last = hit
-        if hit.message_id not in known:
-            continue
-        made = show(hit, known[hit.message_id])
-        if made is None:
-            denied += 1
-        else:
-            shown.append(made)
+    denied = took_ns = at = 0
+    while at < len(left) and len(shown) < limit:
+        part = left[at : at + limit - len(shown)]
+        at += len(part)
+        known = hydrate([hit.message_id for hit in part])
+        start = perf_counter_ns()
+        last = part[-1]
+        for hit in part:
+            if hit.message_id not in known:
+                continue
+            made = show(hit, known[hit.message_id])
+            if made is None:
+                denied += 1
+            else:
+                shown.append(made)
+        took_ns += perf_counter_ns() - start
     redacted = sum(isinstance(hit, SearchHit) and hit.redacted for hit in shown)
-    scope_us = (perf_counter_ns() - start) // 1_000
-    return _Seen(tuple(shown), last, denied, redacted, scope_us)
+    return _Seen(tuple(shown), last, denied, redacted, took_ns // 1_000)

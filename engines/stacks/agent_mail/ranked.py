@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engines.contract.mail.errors import EngineError
-from engines.contract.mail.lifecycle import Candidate, Found
+from engines.contract.mail.lifecycle import Candidate, Candidates, Found
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +66,13 @@ def of_lexical(found: Found, clock: Clock) -> Ranked:
     Raises:
         EngineError: a score is NaN or infinite.
     """
-    checked(found.candidates)
-    seen = max((c.raw_score for c in found.candidates), default=0.0)
+    columns = Candidates.of(found.candidates)
+    checked(columns)
+    seen = max(columns.raw_scores, default=0.0)
     best = seen if found.best is None else found.best
     hits = (
-        Scored(
-            c.message_id, min(1.0, max(0.0, c.raw_score / best)) if best > 0 else 0.0, c.raw_score
-        )
-        for c in found.candidates
+        Scored(message_id, min(1.0, max(0.0, score / best)) if best > 0 else 0.0, score)
+        for message_id, score in zip(columns.message_ids, columns.raw_scores, strict=True)
     )
     return Ranked(
         in_order(hits),
@@ -87,12 +86,13 @@ def of_lexical(found: Found, clock: Clock) -> Ranked:
     )
 
 
-def checked(candidates: Iterable[Candidate]) -> None:
+def checked(candidates: Sequence[Candidate]) -> None:
     """Refuse scores that are no numbers.
 
     Raises:
         EngineError: a score is NaN or infinite.
     """
-    for candidate in candidates:
-        if not math.isfinite(candidate.raw_score):
-            raise EngineError(f"message {candidate.message_id} scored {candidate.raw_score}")
+    found = Candidates.of(candidates)
+    for message_id, score in zip(found.message_ids, found.raw_scores, strict=True):
+        if not math.isfinite(score):
+            raise EngineError(f"message {message_id} scored {score}")

@@ -113,7 +113,7 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
                 searcher, segments = index.searcher(), tantivy_files.segments(root / INDEX)
                 if stamp(root) != before:
                     segments = ()
-                in_order = tantivy_layout.ascend(segments, tantivy_layout.noted(root))
+                in_order = tantivy_layout.ascend(segments, tantivy_layout.noted(root / INDEX))
                 return Opened(before, index, searcher, files, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
@@ -123,9 +123,9 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
 
 def noted(root: Path, now: Opened) -> Opened:
     """Write down in which order messages lie, as who has just written them does."""
-    known = tantivy_layout.read(now.searcher, now.segments, tantivy_layout.noted(root))
+    known = tantivy_layout.read(now.searcher, now.segments, tantivy_layout.noted(root / INDEX))
     with suppress(OSError):
-        write_json(root / tantivy_layout.ORDER, known)
+        write_json(root / INDEX / tantivy_layout.ORDER, known)
     return now._replace(in_order=tantivy_layout.ascend(now.segments, known))
 
 
@@ -185,7 +185,7 @@ def built(root: Path, messages: Iterable[Message], how: Written) -> int:
         if searcher.num_docs != count:
             raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
         known = tantivy_layout.read(searcher, tantivy_files.segments(beside / INDEX), {})
-        write_json(beside / tantivy_layout.ORDER, known)
+        write_json(beside / INDEX / tantivy_layout.ORDER, known)
         write_json(beside / HASH, {"sha256": schema_hash()})
     return count
 

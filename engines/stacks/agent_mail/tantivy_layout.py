@@ -1,8 +1,9 @@
 """Whether messages lie in an index in the order of their ids; then ties come so by themselves.
 
-Whoever writes the index notes beside it, by segment, between which ids it lies. A segment never
-changes but for deletions, which move nothing, and its name is never used again, so a note is never
-out of date; one that is missing costs time and no answer.
+Whoever writes the index notes among its files, by segment, between which ids it lies. A segment
+never changes but for deletions, which move nothing, and its name is never used again, so a note is
+never out of date; one that is missing costs time and no answer. Tantivy puts larger segments first,
+so the order is that of an index built anew, and of one to which less and less was added.
 """
 
 from __future__ import annotations
@@ -33,10 +34,10 @@ Spans = Mapping[str, Span | None]
 """By segment; None for one whose ids do not ascend."""
 
 
-def noted(root: Path) -> Spans:
-    """Read what is known of the segments of the index in ``root``; nothing where nothing is."""
+def noted(index: Path) -> Spans:
+    """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
     try:
-        found = json.loads((root / ORDER).read_text(encoding="utf-8"))
+        found = json.loads((index / ORDER).read_text(encoding="utf-8"))
         return {name: None if ids is None else Span(*map(int, ids)) for name, ids in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 
 import tantivy
 
+from engines.lexical.analysis import LONGEST_TERM_BYTES
 from engines.lexical.identifiers import identifiers
 from engines.lexical.typed import Clause, Occur, clauses
 
@@ -59,7 +60,7 @@ class Compiler:
 
         A word with a star at its end is the beginning of a word.
         """
-        terms = [(t.position, t.text) for t in self.analyzer.pre_tokenize(clause.text).tokens]
+        terms = self._terms(clause.text)
         if not terms:
             return None
         weights, begun = self.weights, not clause.quoted and _BEGUN.fullmatch(clause.text)
@@ -72,7 +73,14 @@ class Compiler:
             for token in dict.fromkeys(identifiers(clause.text)):
                 whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
                 found.append(tantivy.Query.boost_query(whole, weights.identifiers))
-        return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
+        should = tantivy.Occur.Should
+        return tantivy.Query.boolean_query([(should, query) for query in found])
+
+    def _terms(self, text: str) -> list[tuple[int, str]]:
+        """Split as the index does, with positions; a word of plain letters and digits is one."""
+        if text.isascii() and text.isalnum() and len(text) < LONGEST_TERM_BYTES:
+            return [(0, text.lower())]
+        return [(token.position, token.text) for token in self.analyzer.pre_tokenize(text).tokens]
 
     def _match(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
         if len(terms) == 1:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from engines.contract.mail.query import RankingMode
 from engines.stacks.agent_mail import tantivy_layout
 from engines.stacks.agent_mail.tantivy_files import Segment
-from engines.stacks.agent_mail.tantivy_index import Opened, opened
+from engines.stacks.agent_mail.tantivy_index import INDEX, Opened, opened
 from engines.stacks.agent_mail.tantivy_layout import ORDER, Span, ascend, noted
 from tests.engines.agent_mail.build import one, some_filters, some_text
 from tests.engines.agent_mail.tantivy_case import NONE, Case, built, case, delete, upsert
@@ -38,7 +38,7 @@ def change(mail: Case, *ids: int) -> None:
 
 def test_built_it_is_in_order_and_says_between_which_ids(mail: Case) -> None:
     assert now(mail).in_order
-    assert list(noted(mail.engine.root).values()) == [Span(2, 8)]
+    assert list(noted(mail.engine.root / INDEX).values()) == [Span(2, 8)]
 
 
 def test_what_is_added_behind_keeps_the_order(mail: Case) -> None:
@@ -46,7 +46,11 @@ def test_what_is_added_behind_keeps_the_order(mail: Case) -> None:
     change(mail, 12)
     mail.engine.update_incremental([delete(3)])
     assert now(mail).in_order
-    assert sorted(filter(None, noted(mail.engine.root).values())) == [(2, 8), (9, 11), (12, 12)]
+    assert sorted(filter(None, noted(mail.engine.root / INDEX).values())) == [
+        (2, 8),
+        (9, 11),
+        (12, 12),
+    ]
 
 
 def test_the_last_message_may_be_written_anew(mail: Case) -> None:
@@ -65,14 +69,14 @@ def test_what_is_added_between_does_not(mail: Case, ids: tuple[int, ...]) -> Non
 
 @pytest.mark.parametrize("text", ["", "[]", "{", '{"a": 1}', '{"a": [1]}', '{"a": "xy"}'])
 def test_a_note_that_cannot_be_read_is_none(mail: Case, text: str) -> None:
-    (mail.engine.root / ORDER).write_text(text, encoding="utf-8")
-    assert noted(mail.engine.root) == {}
+    (mail.engine.root / INDEX / ORDER).write_text(text, encoding="utf-8")
+    assert noted(mail.engine.root / INDEX) == {}
     assert not now(mail).in_order
     assert mail.fresh().ids("moss", depth=3) == [2, 3, 5]
 
 
 def test_a_segment_without_a_note_is_read_by_who_writes_next(mail: Case) -> None:
-    (mail.engine.root / ORDER).unlink()
+    (mail.engine.root / INDEX / ORDER).unlink()
     assert not now(mail).in_order
     change(mail, 9)
     assert now(mail).in_order
@@ -106,7 +110,7 @@ def test_in_order_or_not_the_answers_are_the_same(
     mail.engine.update_incremental([upsert(message) for message in messages[40:]])
     assert now(mail).in_order
     copied = Path(shutil.copytree(mail.engine.root, mail.engine.root.with_name("copied")))
-    (copied / ORDER).unlink()
+    (copied / INDEX / ORDER).unlink()
     slow = case(copied, messages)
     assert not now(slow).in_order
     for _ in range(20):

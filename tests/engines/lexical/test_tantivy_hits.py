@@ -104,6 +104,7 @@ def test_documents_in_order_are_fetched_once_and_no_more_than_wanted(
     tmp_path_factory: pytest.TempPathFactory, times: list[int], cut: int, k: int, by: str | None
 ) -> None:
     numbered = list(enumerate(times))
+    cut = max(cut, len(times) // 2 + 1)  # the larger segment comes first
     made = searcher(tmp_path_factory.mktemp("order"), [numbered[:cut], numbered[cut:]])
     counting = Counting(made)
     found = columns(counting, ALL, k, ids="number", by=by, in_order=True)  # type: ignore[arg-type]
