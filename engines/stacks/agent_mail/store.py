@@ -137,11 +137,8 @@ class MessageStore:
 
     def sent(self, message_ids: Iterable[int]) -> Mapping[int, int]:
         """When messages were sent, microseconds since 1970 UTC; ids that are gone are left out."""
-        rows = self.read(
-            "SELECT id, created_ts FROM messages WHERE id IN (SELECT value FROM json_each(?))",
-            (json.dumps(tuple(message_ids)),),
-        )
-        return dict(rows)
+        sql = "SELECT id, created_ts FROM messages WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
 
     def kinds_of(self, message_id: int) -> Mapping[str, Kind]:
         """Say how a message is addressed to each of its recipients."""
@@ -154,10 +151,8 @@ class MessageStore:
 
     def projects_of_product(self, product_id: int) -> frozenset[int]:
         """Projects linked to a product; none where there is no such product."""
-        rows = self.read(
-            "SELECT project_id FROM product_projects WHERE product_id = ?", (product_id,)
-        )
-        return frozenset(row[0] for row in rows)
+        sql = "SELECT project_id FROM product_projects WHERE product_id = ?"
+        return frozenset(row[0] for row in self.read(sql, (product_id,)))
 
     def project_called(self, slug: str) -> int | None:
         """Id of a project, None where there is none of this name."""
