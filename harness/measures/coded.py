@@ -1,0 +1,93 @@
+"""Judgements as columns, coded once, whatever the number of runs and measures."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import DatasetError
+from harness.core.qrels import Qrels
+from harness.measures.lookup import UNKNOWN, Lookup
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class CodedQrels:
+    """Pairs of query and document with their grades: by query, the best grade first."""
+
+    query_ids: tuple[str, ...]
+    vocabulary: Sequence[str]
+    """Every judged document once; ``docs`` are codes into it."""
+    rows: NDArray[np.int64]
+    """Shape (pairs,): rising positions in ``query_ids``."""
+    docs: NDArray[np.int32]
+    """Shape (pairs,)."""
+    grades: NDArray[np.int32]
+    """Shape (pairs,): falling within a query."""
+    place: NDArray[np.int64]
+    """Shape (pairs,): of each within its query, from 0; its rank in the ideal ranking."""
+    lookup: Lookup
+
+    def __len__(self) -> int:
+        """Count the judged queries."""
+        return len(self.query_ids)
+
+    @classmethod
+    def of(cls, qrels: Qrels) -> CodedQrels:
+        """Code judgements."""
+        judged = qrels.grades
+        each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
+        pairs = int(each.sum())
+        flat = list(chain.from_iterable(judged.values()))
+        code = {doc_id: at for at, doc_id in enumerate(dict.fromkeys(flat))}
+        grades = chain.from_iterable(docs.values() for docs in judged.values())
+        return cls.of_columns(
+            tuple(judged),
+            tuple(code),
+            np.repeat(np.arange(len(judged), dtype=np.int64), each),
+            np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=pairs),
+            np.fromiter(grades, dtype=np.int32, count=pairs),
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        query_ids: tuple[str, ...],
+        vocabulary: Sequence[str],
+        rows: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        grades: NDArray[np.int32],
+    ) -> CodedQrels:
+        """Put pairs, in any order, in order; the columns are of shape (pairs,).
+
+        Raises:
+            DatasetError: a pair comes twice.
+        """
+        order = np.lexsort((-grades.astype(np.int64), rows))
+        rows, docs, grades = rows[order], docs[order], grades[order]
+        pairs = np.sort(rows << 32 | docs)
+        again = np.flatnonzero(pairs[1:] == pairs[:-1])
+        if len(again):
+            row, doc = divmod(int(pairs[again[0]]), 1 << 32)
+            raise DatasetError(
+                f"{vocabulary[doc]} is judged twice for query {query_ids[row]};"
+                " keep one of the two rows"
+            )
+        first = np.searchsorted(rows, np.arange(len(query_ids)))
+        place = np.arange(len(rows), dtype=np.int64) - first[rows]
+        lookup = Lookup.of(rows, docs, len(query_ids))
+        return cls(query_ids, vocabulary, rows, docs, grades, place, lookup)
+
+    def translation(self, vocabulary: Sequence[str]) -> NDArray[np.int32]:
+        """Our code of each document of another vocabulary, shape (that vocabulary,)."""
+        code = {doc_id: at for at, doc_id in enumerate(self.vocabulary)}
+        ours = (code.get(doc_id, UNKNOWN) for doc_id in vocabulary)
+        return np.fromiter(ours, dtype=np.int32, count=len(vocabulary))
+
+    def relevant(self, rel: int) -> NDArray[np.int64]:
+        """Documents of grade ``rel`` or above, shape (queries,)."""
+        found = np.bincount(self.rows[self.grades >= rel], minlength=len(self))
+        return found.astype(np.int64, copy=False)

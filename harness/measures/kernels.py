@@ -1,0 +1,171 @@
+"""Measures of a graded ranking, all queries at once.
+
+Sums run down the ranks as they do in trec_eval, so that the last bit is the same too. Each
+function returns shape (judged queries,); a query for which the measure is not defined has 0 there
+and is left out by ``harness.measures.quality``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.measures.asked import Asked
+from harness.measures.graded import Graded, running
+
+Values = NDArray[np.float64]
+
+
+def evaluate(graded: Graded, asked: Asked) -> Values:
+    """Compute one measure.
+
+    Raises:
+        KeyError: there is no kernel of that name.
+    """
+    seen = graded.condensed(lowest=0) if asked.judged_only else graded
+    return _KERNELS[asked.name](seen, asked)
+
+
+def _ndcg(graded: Graded, asked: Asked) -> Values:
+    """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
+    qrels, gains = graded.qrels, asked.gains
+    deepest = int(max(graded.rank.max(initial=0), qrels.place.max(initial=0))) + 1
+    cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
+    discount = np.array([math.log2(at + 2) for at in range(cutoff)])
+    gained = _discounted(graded.row, graded.rank, _gains(graded.grade, gains), discount, len(qrels))
+    best = _gains(qrels.grades, gains)
+    rows = qrels.rows
+    if gains is not None:
+        order = np.lexsort((-best, rows))
+        rows, best = rows[order], best[order]
+    return _ratio(gained, _discounted(rows, qrels.place, best, discount, len(qrels)))
+
+
+def _gains(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
+    """Gain of each grade, shape of ``grades``; what gains less than 0 gains nothing."""
+    if gains is None:
+        return grades
+    levels, at = np.unique(grades, return_inverse=True)
+    written = [gains.get(grade, grade) for grade in levels.tolist()]
+    return np.array(written, dtype=np.int32)[at]
+
+
+def _discounted(
+    row: NDArray[np.int64],
+    rank: NDArray[np.int64],
+    gain: NDArray[np.int32],
+    discount: Values,
+    queries: int,
+) -> Values:
+    at = np.flatnonzero((rank < len(discount)) & (gain > 0))
+    summed = np.bincount(row[at], weights=gain[at] / discount[rank[at]], minlength=queries)
+    return summed.astype(np.float64, copy=False)
+
+
+def _relevant(graded: Graded, asked: Asked) -> Graded:
+    return graded.only(graded.grade >= asked.rel)
+
+
+def _within(found: Graded, cutoff: int | None) -> NDArray[np.int64]:
+    row = found.row if cutoff is None else found.row[found.rank < cutoff]
+    return np.bincount(row, minlength=len(found.qrels)).astype(np.int64, copy=False)
+
+
+def _rr(graded: Graded, asked: Asked) -> Values:
+    found = _relevant(graded, asked)
+    first = running(found.row) == 0
+    if asked.cutoff is not None:
+        first &= found.rank < asked.cutoff
+    values = np.zeros(len(graded.qrels))
+    values[found.row[first]] = 1 / (found.rank[first] + 1)
+    return values
+
+
+def _p(graded: Graded, asked: Asked) -> Values:
+    return _within(_relevant(graded, asked), asked.cutoff) / _cut(asked)
+
+
+def _r(graded: Graded, asked: Asked) -> Values:
+    return _ratio(_within(_relevant(graded, asked), asked.cutoff), graded.qrels.relevant(asked.rel))
+
+
+def _success(graded: Graded, asked: Asked) -> Values:
+    return (_within(_relevant(graded, asked), asked.cutoff) > 0).astype(np.float64)
+
+
+def _ap(graded: Graded, asked: Asked) -> Values:
+    found = _relevant(graded, asked)
+    precision = (running(found.row) + 1) / (found.rank + 1)
+    if asked.cutoff is not None:
+        precision[found.rank >= asked.cutoff] = 0.0
+    summed = np.bincount(found.row, weights=precision, minlength=len(graded.qrels))
+    return _ratio(summed, graded.qrels.relevant(asked.rel))
+
+
+def _rprec(graded: Graded, asked: Asked) -> Values:
+    found = _relevant(graded, asked)
+    relevant = graded.qrels.relevant(asked.rel)
+    inside = found.rank < relevant[found.row]
+    return _ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
+
+
+def _bpref(graded: Graded, asked: Asked) -> Values:
+    """Buckley and Voorhees (2004), as trec_eval has it: divided by the smaller of R and N."""
+    qrels, seen = graded.qrels, graded.only(graded.grade >= 0)
+    relevant = qrels.relevant(asked.rel)
+    others = qrels.relevant(0) - relevant
+    good = seen.grade >= asked.rel
+    before = running(seen.row) - _before(seen.row, good)
+    row, before = seen.row[good], before[good]
+    most = np.minimum(relevant, others)[row]
+    worth = 1 - np.minimum(before, relevant[row]) / np.maximum(most, 1)
+    return _ratio(np.bincount(row, weights=worth, minlength=len(qrels)), relevant)
+
+
+def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """How many of the same row that are ``good`` stand before each."""
+    counted: NDArray[np.int64] = np.cumsum(good) - good
+    first = np.arange(len(row)) - running(row)
+    found: NDArray[np.int64] = counted - counted[first]
+    return found
+
+
+def _judged(graded: Graded, asked: Asked) -> Values:
+    """Divide by the hits that there are where those are fewer than the cutoff."""
+    shown = graded.lengths if asked.cutoff is None else np.minimum(graded.lengths, asked.cutoff)
+    return _ratio(_within(graded, asked.cutoff), shown)
+
+
+def _numret(graded: Graded, asked: Asked) -> Values:
+    if not asked.rel:
+        return graded.lengths.astype(np.float64)
+    return _within(_relevant(graded, asked), None).astype(np.float64)
+
+
+def _cut(asked: Asked) -> int:
+    if asked.cutoff is None:
+        raise KeyError(f"{asked.name} without a cutoff")
+    return asked.cutoff
+
+
+def _ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
+    """``top / bottom``, 0 where there is nothing below; shape (queries,)."""
+    below = bottom.astype(np.float64)
+    return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
+
+
+_KERNELS: Mapping[str, Callable[[Graded, Asked], Values]] = {
+    "nDCG": _ndcg,
+    "RR": _rr,
+    "P": _p,
+    "R": _r,
+    "Success": _success,
+    "AP": _ap,
+    "Rprec": _rprec,
+    "Bpref": _bpref,
+    "Judged": _judged,
+    "NumRet": _numret,
+}
