@@ -30,6 +30,8 @@ class Graded:
     qrels: CodedQrels
     lengths: NDArray[np.int64]
     """Shape (judged queries,): hits shown, judged or not."""
+    start: NDArray[np.int64]
+    """Shape (judged queries,): where in the run's columns the hits of each query start."""
     row: NDArray[np.int64]
     """Shape (judged hits,): positions in ``qrels.query_ids``."""
     rank: NDArray[np.int64]
@@ -85,7 +87,7 @@ class Graded:
         start = np.zeros(len(qrels), dtype=np.int64)
         start[rows[known]] = offsets[:-1][known]
         row = qrels.rows[pair]
-        return cls(qrels, lengths, row, place - start[row], qrels.grades[pair])
+        return cls(qrels, lengths, start, row, place - start[row], qrels.grades[pair])
 
     def only(self, keep: NDArray[np.bool_]) -> Graded:
         """Judged hits of which ``keep``, of their shape, is true, at their ranks."""

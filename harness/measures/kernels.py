@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.measures.asked import Asked
+from harness.measures.coded import CodedQrels
 from harness.measures.graded import Graded, running
 
 Values = NDArray[np.float64]
@@ -26,25 +27,35 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
         KeyError: there is no kernel of that name.
     """
     seen = graded.condensed(lowest=0) if asked.judged_only else graded
-    return _KERNELS[asked.name](seen, asked)
+    return KERNELS[asked.name](seen, asked)
 
 
 def _ndcg(graded: Graded, asked: Asked) -> Values:
     """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
-    qrels, gains = graded.qrels, asked.gains
-    deepest = int(max(graded.rank.max(initial=0), qrels.place.max(initial=0))) + 1
+    deepest = int(graded.rank.max(initial=0)) + 1
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
-    discount = np.array([math.log2(at + 2) for at in range(cutoff)])
-    gained = _discounted(graded.row, graded.rank, _gains(graded.grade, gains), discount, len(qrels))
-    best = _gains(qrels.grades, gains)
-    rows = qrels.rows
-    if gains is not None:
+    gain = gains_of(graded.grade, asked.gains)
+    gained = _discounted(graded.row, graded.rank, gain, discounts(cutoff), len(graded.qrels))
+    return ratio(gained, ideal(graded.qrels, asked))
+
+
+def ideal(qrels: CodedQrels, asked: Asked) -> Values:
+    """DCG of the ideal ranking, shape (judged queries,)."""
+    deepest = int(qrels.place.max(initial=0)) + 1
+    cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
+    rows, best = qrels.rows, gains_of(qrels.grades, asked.gains)
+    if asked.gains is not None:
         order = np.lexsort((-best, rows))
         rows, best = rows[order], best[order]
-    return _ratio(gained, _discounted(rows, qrels.place, best, discount, len(qrels)))
+    return _discounted(rows, qrels.place, best, discounts(cutoff), len(qrels))
 
 
-def _gains(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
+def discounts(deepest: int) -> Values:
+    """log2(rank + 1) of the ranks 1 to ``deepest``, shape (deepest,)."""
+    return np.array([math.log2(at + 2) for at in range(deepest)])
+
+
+def gains_of(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
     """Gain of each grade, shape of ``grades``; what gains less than 0 gains nothing."""
     if gains is None:
         return grades
@@ -89,7 +100,7 @@ def _p(graded: Graded, asked: Asked) -> Values:
 
 
 def _r(graded: Graded, asked: Asked) -> Values:
-    return _ratio(_within(_relevant(graded, asked), asked.cutoff), graded.qrels.relevant(asked.rel))
+    return ratio(_within(_relevant(graded, asked), asked.cutoff), graded.qrels.relevant(asked.rel))
 
 
 def _success(graded: Graded, asked: Asked) -> Values:
@@ -102,14 +113,14 @@ def _ap(graded: Graded, asked: Asked) -> Values:
     if asked.cutoff is not None:
         precision[found.rank >= asked.cutoff] = 0.0
     summed = np.bincount(found.row, weights=precision, minlength=len(graded.qrels))
-    return _ratio(summed, graded.qrels.relevant(asked.rel))
+    return ratio(summed, graded.qrels.relevant(asked.rel))
 
 
 def _rprec(graded: Graded, asked: Asked) -> Values:
     found = _relevant(graded, asked)
     relevant = graded.qrels.relevant(asked.rel)
     inside = found.rank < relevant[found.row]
-    return _ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
+    return ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
 
 
 def _bpref(graded: Graded, asked: Asked) -> Values:
@@ -122,7 +133,7 @@ def _bpref(graded: Graded, asked: Asked) -> Values:
     row, before = seen.row[good], before[good]
     most = np.minimum(relevant, others)[row]
     worth = 1 - np.minimum(before, relevant[row]) / np.maximum(most, 1)
-    return _ratio(np.bincount(row, weights=worth, minlength=len(qrels)), relevant)
+    return ratio(np.bincount(row, weights=worth, minlength=len(qrels)), relevant)
 
 
 def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64]:
@@ -136,7 +147,7 @@ def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64
 def _judged(graded: Graded, asked: Asked) -> Values:
     """Divide by the hits that there are where those are fewer than the cutoff."""
     shown = graded.lengths if asked.cutoff is None else np.minimum(graded.lengths, asked.cutoff)
-    return _ratio(_within(graded, asked.cutoff), shown)
+    return ratio(_within(graded, asked.cutoff), shown)
 
 
 def _numret(graded: Graded, asked: Asked) -> Values:
@@ -151,13 +162,13 @@ def _cut(asked: Asked) -> int:
     return asked.cutoff
 
 
-def _ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
+def ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
     """``top / bottom``, 0 where there is nothing below; shape (queries,)."""
     below = bottom.astype(np.float64)
     return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
 
 
-_KERNELS: Mapping[str, Callable[[Graded, Asked], Values]] = {
+KERNELS: Mapping[str, Callable[[Graded, Asked], Values]] = {
     "nDCG": _ndcg,
     "RR": _rr,
     "P": _p,

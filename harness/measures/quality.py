@@ -40,19 +40,20 @@ def score(
         InvalidArm: the run answers none of them.
         HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """
-    return _score(run, qrels, measures, asked, _by_kernel)
+    return score_by(run, qrels, measures, asked, _by_kernel)
 
 
 def oracle(
     run: Run, qrels: Qrels, measures: Sequence[str], asked: Sequence[str]
 ) -> Mapping[str, Scores]:
     """Score as ``score`` does, with every measure computed by ir-measures: slower, the same."""
-    return _score(run, qrels, measures, asked, library.values)
+    return score_by(run, qrels, measures, asked, library.values)
 
 
-def _score(
+def score_by(
     run: Run, qrels: Qrels, measures: Sequence[str], asked: Sequence[str], compute: Compute
 ) -> Mapping[str, Scores]:
+    """Score as ``score`` does, with the values that ``compute`` gives."""
     parsed = {name: parse(name) for name in measures}
     found = coverage(run, qrels, asked)
     grades = sorted({grade for docs in qrels.grades.values() for grade in docs.values()})
@@ -74,13 +75,16 @@ def _by_kernel(
     others = [measure for measure in measures if asked[repr(measure)] is None]
     values = dict(library.values(run, qrels, shown, others))
     graded = Graded.of(run, CodedQrels.of(qrels))
-    position = {query_id: at for at, query_id in enumerate(graded.qrels.query_ids)}
-    rows = np.array([position[query_id] for query_id in shown], dtype=np.int64)
     for name, wanted in asked.items():
         if wanted is not None:
-            found = kernels.evaluate(graded, wanted)[rows]
-            values[name] = dict(zip(shown, found.tolist(), strict=True))
+            values[name] = by_query(graded, kernels.evaluate(graded, wanted), shown)
     return values
+
+
+def by_query(graded: Graded, values: kernels.Values, shown: Sequence[str]) -> dict[str, float]:
+    """Name the values of a kernel by query id, those of ``shown`` alone."""
+    known = dict(zip(graded.qrels.query_ids, values.tolist(), strict=True))
+    return {query_id: known[query_id] for query_id in shown}
 
 
 def _reasons(measure: Measure, qrels: Qrels, found: Coverage) -> Mapping[str, str]:
