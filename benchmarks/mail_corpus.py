@@ -24,9 +24,10 @@ from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
 from harness.corpus.agent_mail.changes import base
 
 SEED = 20_260_101
-WEIGHTS = (2.0, 1.0, 4.0)
+WEIGHTS = (2, 1, 4.0)
 """Of subject, body and identifiers, as in the arms."""
-FTS5_WEIGHTS, TANTIVY_WEIGHTS = fts5.Weights(*WEIGHTS), tantivy_text.Weights(*WEIGHTS)
+FTS5_WEIGHTS = fts5.Weights(*WEIGHTS)
+TANTIVY_WEIGHTS = tantivy_text.Weights(WEIGHTS[0], WEIGHTS[2])
 _WORD = re.compile(r"[^\W_]{3,}")
 _TICKET = re.compile(r"\b[a-z]{2}-[a-z0-9]{4}\b")
 _KINDS = {

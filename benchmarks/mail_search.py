@@ -82,15 +82,14 @@ def by_tantivy(engine: TantivyMailEngine, texts: Sequence[str], k: int) -> dict[
     schema, searcher = now.folder.schema, now.searcher
     compiler = Compiler(schema, analyzer("none"), TANTIVY_WEIGHTS)
     ready = {text: query for text in texts if (query := compiler.query(text)) is not None}
-    fields = ("subject", "body", "identifiers")
-    boosts = dict(zip(fields, WEIGHTS, strict=True))
+    boosts = {"text": 1.0, "identifiers": TANTIVY_WEIGHTS.identifiers}
 
     def ids(query: tantivy.Query) -> object:
         hits = searcher.search(query, k, count=False).hits
         return searcher.fast_field_values("message_id", [address for _, address in hits])
 
     def parsed(text: str) -> object:
-        return ids(now.folder.parse_query_lenient(text, list(fields), boosts)[0])
+        return ids(now.folder.parse_query_lenient(text, list(boosts), boosts)[0])
 
     for text, query in ready.items():
         scores = [score for score, _ in searcher.search(query, k).hits]

@@ -28,8 +28,7 @@ stack = "mail"
 [settings]
 mode = "{mode}"
 search_engine = "{switch}"
-subject_weight = 2.0
-body_weight = 1.0
+subject_weight = 2
 identifiers_weight = 4.0
 embedder = "hash"
 max_tokens = 64

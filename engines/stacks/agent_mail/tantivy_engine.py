@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from itertools import pairwise
 from pathlib import Path
 from threading import Lock
 from time import perf_counter_ns
@@ -27,6 +26,7 @@ from engines.contract.mail.query import Filters, RankingMode
 from engines.lexical.analysis import analyzer
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import tantivy_index, typeahead
+from engines.stacks.agent_mail.batches import batches
 from engines.stacks.agent_mail.tantivy_files import Seen
 from engines.stacks.agent_mail.tantivy_filters import LEAST, among, everything, restricted
 from engines.stacks.agent_mail.tantivy_index import Opened, Written, guarded
@@ -44,8 +44,6 @@ from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
 NAME = "tantivy"
 LISTING = "tantivy_filters"
 NO_WORD = "no word to search for"
-BATCH = 1_000
-"""Messages read from the source at once."""
 
 
 @dataclass(slots=True)
@@ -71,6 +69,10 @@ class TantivyMailEngine:
     @property
     def name(self) -> str:
         return NAME
+
+    @property
+    def _hash(self) -> str:
+        return schema_hash(self.weights.subject)
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         """Give at most ``depth`` candidates; see ``MailEngine``.
@@ -141,7 +143,7 @@ class TantivyMailEngine:
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
-                        writer.add_document(document(message, schema))
+                        writer.add_document(document(message, schema, self.weights.subject))
             self._opened = tantivy_index.noted(self.root, self._open())
             after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
@@ -159,13 +161,13 @@ class TantivyMailEngine:
         since = _high_water(self._ready())
         return sum(
             self.update_incremental([DocChange(Change.UPSERT, m.message_id, m) for m in batch])
-            for batch in _batches(self.source, since)
+            for batch in batches(self.source, since)
         )
 
     def health(self) -> IndexHealth:
         """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
         try:
-            if tantivy_index.recorded_hash(self.root) != schema_hash():
+            if tantivy_index.recorded_hash(self.root) != self._hash:
                 tantivy_index.stamp(self.root)
                 return IndexHealth(ready=False, documents=0, reason="built with another schema")
             now = self._open()
@@ -189,7 +191,7 @@ class TantivyMailEngine:
         found = self._opened
         if found is not None and found.stamp == tantivy_index.stamp(self.root):
             return found
-        if tantivy_index.recorded_hash(self.root) != schema_hash():
+        if tantivy_index.recorded_hash(self.root) != self._hash:
             if not self._writes.acquire(blocking=False):
                 raise IndexNotReady(f"{self.root}: is being rebuilt")
             try:
@@ -201,7 +203,7 @@ class TantivyMailEngine:
     def _current(self) -> None:
         """Rebuild an index of another schema; the caller holds the lock."""
         tantivy_index.stamp(self.root)
-        expected, actual = schema_hash(), tantivy_index.recorded_hash(self.root)
+        expected, actual = self._hash, tantivy_index.recorded_hash(self.root)
         if actual != expected:
             self.emit(Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
             self._rebuild()
@@ -210,8 +212,8 @@ class TantivyMailEngine:
         start = perf_counter_ns()
         total = self.source.total_count()
         self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
-        messages = (m for batch in _batches(self.source, LEAST) for m in batch)
-        count = tantivy_index.built(self.root, messages, self.written)
+        messages = (m for batch in batches(self.source, LEAST) for m in batch)
+        count = tantivy_index.built(self.root, messages, self.written, self.weights.subject)
         stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
         self.emit(
             Event.REBUILD_COMPLETE,
@@ -223,15 +225,6 @@ class TantivyMailEngine:
         known = frozenset[Seen]() if self._opened is None else self._opened.files
         self._opened = tantivy_index.opened(self.root, known)
         return self._opened
-
-
-def _batches(source: DocumentSource, since_id: int) -> Iterator[Sequence[Message]]:
-    while batch := source.fetch_batch(since_id, BATCH):
-        ids = [since_id, *(message.message_id for message in batch)]
-        if any(after <= before for before, after in pairwise(ids)):
-            raise EngineError(f"the source gave messages out of order after id {since_id}")
-        yield batch
-        since_id = ids[-1]
 
 
 def _written(change: DocChange) -> Message | None:

@@ -164,7 +164,7 @@ def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]
             raise
 
 
-def built(root: Path, messages: Iterable[Message], how: Written) -> int:
+def built(root: Path, messages: Iterable[Message], how: Written, subject_weight: int) -> int:
     """Index ``messages`` beside ``root`` and put it there; an error leaves the old index.
 
     Raises:
@@ -178,7 +178,7 @@ def built(root: Path, messages: Iterable[Message], how: Written) -> int:
         count = 0
         with writing(new, how) as writer:
             for message in messages:
-                writer.add_document(document(message, new.schema))
+                writer.add_document(document(message, new.schema, subject_weight))
                 count += 1
         new.reload()
         searcher = new.searcher()
@@ -186,7 +186,7 @@ def built(root: Path, messages: Iterable[Message], how: Written) -> int:
             raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
         known = tantivy_layout.read(searcher, tantivy_files.segments(beside / INDEX), {})
         write_json(beside / INDEX / tantivy_layout.ORDER, known)
-        write_json(beside / HASH, {"sha256": schema_hash()})
+        write_json(beside / HASH, {"sha256": schema_hash(subject_weight)})
     return count
 
 

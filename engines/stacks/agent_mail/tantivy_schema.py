@@ -6,9 +6,11 @@ as signed and an unsigned field then loses whole batches and deletes nothing. Th
 projects (``Filters.product_projects``), and a project that moves to another product needs no
 message indexed again.
 
-``recipients`` and ``identifiers`` are added: the first for the filter of the same name, the
-second for joined tokens such as ``br-2tnl`` whole, which ``subject`` and ``body`` hold in parts
-(decision 1 of the agent mail stack).
+Three fields are added: ``recipients`` for the filter of the same name; ``identifiers`` for joined
+tokens such as ``br-2tnl`` whole, which ``subject`` and ``body`` hold in parts (decision 1 of the
+agent mail stack); and ``text``, the subject several times and then the body, so that one BM25 over
+the whole message weighs words as FTS5 does (docs/decisions/0003). ``subject`` and ``body`` stay
+indexed for beginnings of words.
 """
 
 from __future__ import annotations
@@ -29,6 +31,9 @@ ANALYZER = "am_normalize"
 """Split on all but letters and digits, lower-case, drop terms of 256 bytes and more."""
 NUMBERS = ("message_id", "project_id", "created_ts", "ack_required")
 TEXTS = ("subject", "body")
+WHOLE = "text"
+"""The message as BM25 sees it. Each time the subject is there is a value of its own, so no phrase
+reaches from one into the next."""
 NAMES = ("sender_name", "thread_id", "importance", "recipients")
 """Matched whole and as they are written."""
 TERMS = ("identifiers", "subject_prefix")
@@ -63,15 +68,17 @@ def schema() -> tantivy.Schema:
             tokenizer_name="raw",
             index_option="basic",
         )
+    builder.add_text_field(WHOLE, tokenizer_name=ANALYZER)
     builder.add_text_field("identifiers", tokenizer_name="raw", index_option="freq")
     builder.add_text_field("subject_prefix", tokenizer_name="raw", index_option="basic")
     return builder.build()
 
 
-def fields(message: Message) -> dict[str, Any]:
+def fields(message: Message, subject_weight: int) -> dict[str, Any]:
     """Give the value of every field of the schema for one message.
 
-    A name that Tantivy does not know is dropped without a word, so the two must agree.
+    A word of the subject counts ``subject_weight`` times. A name that Tantivy does not know is
+    dropped without a word, so the two must agree.
     """
     return {
         "message_id": message.message_id,
@@ -80,6 +87,7 @@ def fields(message: Message) -> dict[str, Any]:
         "ack_required": int(message.ack_required),
         "subject": message.subject,
         "body": message.body,
+        WHOLE: [message.subject] * subject_weight + [message.body],
         "sender_name": message.sender_name,
         "thread_id": message.thread_id,
         "importance": message.importance.value,
@@ -89,21 +97,22 @@ def fields(message: Message) -> dict[str, Any]:
     }
 
 
-def document(message: Message, of: tantivy.Schema) -> tantivy.Document:
+def document(message: Message, of: tantivy.Schema, subject_weight: int) -> tantivy.Document:
     """Make the document of ``message``, its values typed by the schema.
 
     Raises:
         ValueError: a value does not fit its field.
     """
-    return tantivy.Document.from_dict(fields(message), of)
+    return tantivy.Document.from_dict(fields(message, subject_weight), of)
 
 
-def schema_hash() -> str:
+def schema_hash(subject_weight: int) -> str:
     """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version.
 
     A changed rule of taking text apart changes the sample's terms, so an index that was written
     by other rules is seen as well as one of other fields.
     """
-    words = {name: analyzer("none").analyze(fields(_SAMPLE)[name]) for name in TEXTS}
-    kinds = {"numbers": NUMBERS, "texts": TEXTS, "names": NAMES, "terms": TERMS}
-    return of_json([kinds, fields(_SAMPLE), words, version("tantivy")])
+    sample = fields(_SAMPLE, subject_weight)
+    words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
+    kinds = {"numbers": NUMBERS, "texts": (*TEXTS, WHOLE), "names": NAMES, "terms": TERMS}
+    return of_json([kinds, sample, words, version("tantivy")])

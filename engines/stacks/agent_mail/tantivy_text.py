@@ -1,4 +1,4 @@
-"""What a person typed, as a Tantivy query over subject, body and identifiers.
+"""What a person typed, as a Tantivy query over the whole message and its identifiers.
 
 Words are taken apart by ``engines.lexical.typed``, for which every text is a question, and
 compiled without Tantivy's parser: ``x*`` would silently become the word ``x`` there, and a bare
@@ -18,6 +18,7 @@ import tantivy
 from engines.lexical.analysis import LONGEST_TERM_BYTES
 from engines.lexical.identifiers import identifiers
 from engines.lexical.typed import Clause, Occur, clauses
+from engines.stacks.agent_mail.tantivy_schema import WHOLE
 
 OCCURS = {
     Occur.SHOULD: tantivy.Occur.Should,
@@ -29,10 +30,10 @@ _BEGUN = re.compile(r"[^\W_]+\*")
 
 @dataclass(frozen=True, slots=True)
 class Weights:
-    """How much a match in each field counts."""
+    """How much a match counts, where one in the body counts 1."""
 
-    subject: float
-    body: float
+    subject: int
+    """How many times the index holds the subject; BM25 is over the whole message."""
     identifiers: float
 
 
@@ -56,19 +57,20 @@ class Compiler:
         return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
-        """Ask for a word or phrase in subject or body, or for a joined token whole.
+        """Ask for a word or phrase in the message, or for a joined token whole.
 
-        A word with a star at its end is the beginning of a word.
+        A word with a star at its end is the beginning of a word; that has no BM25, so subject and
+        body are asked apart and their weights added up.
         """
         terms = self._terms(clause.text)
         if not terms:
             return None
         weights, begun = self.weights, not clause.quoted and _BEGUN.fullmatch(clause.text)
-        match = self._begun if begun else self._match
-        found = [
-            tantivy.Query.boost_query(match("subject", terms), weights.subject),
-            tantivy.Query.boost_query(match("body", terms), weights.body),
-        ]
+        if begun:
+            subject = tantivy.Query.boost_query(self._begun("subject", terms), weights.subject)
+            found = [subject, self._begun("body", terms)]
+        else:
+            found = [self._match(terms)]
         if not clause.quoted:
             for token in dict.fromkeys(identifiers(clause.text)):
                 whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
@@ -82,10 +84,10 @@ class Compiler:
             return [(0, text.lower())]
         return [(token.position, token.text) for token in self.analyzer.pre_tokenize(text).tokens]
 
-    def _match(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
+    def _match(self, terms: list[tuple[int, str]]) -> tantivy.Query:
         if len(terms) == 1:
-            return tantivy.Query.term_query(self.schema, field, terms[0][1], "freq")
-        return tantivy.Query.phrase_query(self.schema, field, list(terms))
+            return tantivy.Query.term_query(self.schema, WHOLE, terms[0][1], "freq")
+        return tantivy.Query.phrase_query(self.schema, WHOLE, list(terms))
 
     def _begun(self, field: str, terms: list[tuple[int, str]]) -> tantivy.Query:
         """Match any word that begins so, each for the same score whatever the word."""

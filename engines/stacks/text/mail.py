@@ -52,8 +52,7 @@ class Settings(StackSettings):
     mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
     search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid"]
     """The kill switch SEARCH_ENGINE; empty is unset."""
-    subject_weight: float = Field(gt=0)
-    body_weight: float = Field(gt=0)
+    subject_weight: int = Field(ge=1)
     identifiers_weight: float = Field(gt=0)
     embedder: str
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
@@ -181,13 +180,11 @@ class Mail:
 
     def _weights(self) -> fts5.Weights:
         given = self.settings
-        return fts5.Weights(given.subject_weight, given.body_weight, given.identifiers_weight)
+        return fts5.Weights(given.subject_weight, 1, given.identifiers_weight)
 
     def _tantivy(self, index: Path, source: mail.DocumentSource) -> TantivyMailEngine:
         given = self.settings
-        weights = tantivy_text.Weights(
-            given.subject_weight, given.body_weight, given.identifiers_weight
-        )
+        weights = tantivy_text.Weights(given.subject_weight, given.identifiers_weight)
         return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
 
     def _vectors(self, messages: Sequence[mail.Message], index: Path) -> None:

@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.tantivy_text import Weights
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
-WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
+WEIGHTS = Weights(subject=2, identifiers=4.0)
 
 
 @dataclass

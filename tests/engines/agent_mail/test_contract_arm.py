@@ -17,8 +17,7 @@ DOCUMENTS = [Document("a", "deployment failed", "br-2tnl"), Document("b", "lunch
 SETTINGS = {
     "mode": "lexical",
     "search_engine": "",
-    "subject_weight": 2.0,
-    "body_weight": 1.0,
+    "subject_weight": 2,
     "identifiers_weight": 4.0,
     "embedder": "",
     "max_tokens": 64,

@@ -35,8 +35,7 @@ from tests.engines.agent_mail.faults_case import (
 SETTINGS = mail.Settings(
     mode="hybrid",
     search_engine="",
-    subject_weight=2.0,
-    body_weight=1.0,
+    subject_weight=2,
     identifiers_weight=4.0,
     embedder="hash",
     max_tokens=64,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.lifecycle import Change, DocChange, Message
 from engines.contract.mail.query import RankingMode
-from engines.stacks.agent_mail import tantivy_engine, tantivy_index
+from engines.stacks.agent_mail import batches, tantivy_engine, tantivy_index
 from engines.stacks.agent_mail.tantivy_index import INDEX
 from tests.engines.agent_mail.build import (
     one,
@@ -132,7 +132,7 @@ def test_a_value_of_another_type_loses_no_other_message(
 ) -> None:
     """Without a schema the value is taken, and the writer fails at the commit or before."""
 
-    def as_typed_by_tantivy(message: Message, _: tantivy.Schema) -> tantivy.Document:
+    def as_typed_by_tantivy(message: Message, *_: object) -> tantivy.Document:
         return tantivy.Document(message_id=message.message_id, created_ts="today")
 
     before = mail.ids("")
@@ -234,7 +234,7 @@ def test_a_source_out_of_order_is_an_error_and_no_endless_loop(
 
 
 def test_a_rebuild_reads_every_batch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(tantivy_engine, "BATCH", 7)
+    monkeypatch.setattr(batches, "BATCH", 7)
     mail = case(tmp_path / "mail", [*MAIL.messages, one(-5), one(0)])
     assert mail.engine.rebuild().documents == 82
     assert mail.ids("")[:2] == [-5, 0]

@@ -27,8 +27,8 @@ def test_every_value_has_a_field_and_every_field_a_value(tmp_path: Path) -> None
     tantivy.Index(schema(), path=str(tmp_path))
     written = json.loads((tmp_path / "meta.json").read_text())["schema"]
     kinds = {field["name"]: field["type"] for field in written}
-    assert list(fields(MAIL.messages[0])) != []
-    assert set(fields(MAIL.messages[0])) == set(kinds)
+    assert list(fields(MAIL.messages[0], 2)) != []
+    assert set(fields(MAIL.messages[0], 2)) == set(kinds)
     assert {name for name, kind in kinds.items() if kind == "i64"} == set(tantivy_schema.NUMBERS)
     assert set(kinds.values()) == {"i64", "text"}, "an unsigned key deletes nothing"
 
@@ -40,27 +40,28 @@ def test_every_value_has_a_field_and_every_field_a_value(tmp_path: Path) -> None
 def test_a_value_of_another_type_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    good = fields(MAIL.messages[0])
-    monkeypatch.setattr(tantivy_schema, "fields", lambda _: good | {name: value})
+    good = fields(MAIL.messages[0], 2)
+    monkeypatch.setattr(tantivy_schema, "fields", lambda *_: good | {name: value})
     with pytest.raises(ValueError, match=r"."):
-        document(MAIL.messages[0], schema())
+        document(MAIL.messages[0], schema(), 2)
 
 
 def test_other_rules_have_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = {schema_hash(), schema_hash()}
+    seen = {schema_hash(2), schema_hash(2)}
     assert len(seen) == 1
+    seen.add(schema_hash(3))
     monkeypatch.setattr(tantivy_schema, "TEXTS", ("subject",))
-    seen.add(schema_hash())
+    seen.add(schema_hash(2))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "grams", lambda _: ("no", "beginnings"))
-    seen.add(schema_hash())
+    seen.add(schema_hash(2))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "identifiers", lambda text: tuple(text.split()))
-    seen.add(schema_hash())
+    seen.add(schema_hash(2))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "version", lambda _: "0.0.0")
-    seen.add(schema_hash())
-    assert len(seen) == 5
+    seen.add(schema_hash(2))
+    assert len(seen) == 6
 
 
 @pytest.mark.parametrize("damage", ["other", "absent", "garbage", "list"])
@@ -84,10 +85,10 @@ def test_another_schema_is_rebuilt_when_it_is_asked(tmp_path: Path, damage: str)
         "index.rebuild.complete",
     ]
     mismatch, start, complete = (payload for _, payload in mail.told.events)
-    assert mismatch == {"expected": schema_hash(), "actual": "0" if damage == "other" else None}
+    assert mismatch == {"expected": schema_hash(2), "actual": "0" if damage == "other" else None}
     assert start == {"doc_count": 60, "engine": "tantivy"}
     assert {**complete, "duration_ms": 0} == {**start, "duration_ms": 0}
-    assert json.loads(path.read_text()) == {"sha256": schema_hash()}
+    assert json.loads(path.read_text()) == {"sha256": schema_hash(2)}
     assert mail.engine.health().ready
     mail.told.events.clear()
     mail.fresh().ids("review")

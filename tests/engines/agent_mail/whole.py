@@ -111,5 +111,5 @@ def whole(folder: Path) -> Iterator[Whole]:
 
 
 def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:
-    weights = TantivyWeights(subject=2.0, body=1.0, identifiers=4.0)
+    weights = TantivyWeights(subject=2, identifiers=4.0)
     return TantivyMailEngine(folder / "tantivy", store, log.emit, weights)

@@ -46,9 +46,9 @@ def mail_ways(part: Part) -> list[str]:
     The parts of a name must stand side by side, or the name whole in a field of its own.
     """
     sign, kind, words = part
-    fields = {"subject": WEIGHTS.subject, "body": WEIGHTS.body}
+    fields = {"text": 1.0}
     if kind == "prefix":
-        fields = {field: weight / CONSTANT for field, weight in fields.items()}
+        fields = {"subject": WEIGHTS.subject / CONSTANT, "body": 1 / CONSTANT}
     found = ways((sign, "phrase" if kind == "joined" else kind, words), fields)
     if kind in {"word", "joined"}:
         whole = identifiers("-".join(words))
@@ -106,6 +106,7 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
             str(m.message_id): [
                 ("subject", m.subject),
                 ("body", m.body),
+                *[("text", part) for part in (m.subject, m.subject, m.body)],
                 ("whole", " ".join(identifiers(f"{m.subject}\n{m.body}"))),
             ]
             for m in messages
