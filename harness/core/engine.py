@@ -11,6 +11,9 @@ from typing import NamedTuple, Protocol, runtime_checkable
 from harness.core.digest import of_json
 from harness.core.records import Document, Scalar
 
+IMPORTED = "imported run"
+"""The engine of a run that was replayed elsewhere and came as a file."""
+
 
 @dataclass(frozen=True, slots=True)
 class Manifest:

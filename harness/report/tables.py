@@ -6,9 +6,11 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.core.engine import IMPORTED
 from harness.core.evidence import Agreement, Evidence, Side
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
+from harness.measures.tie_sensitivity import count_ties
 from harness.report.inputs import ReportInput
 from harness.report.rounding import interval, number, share, signed
 
@@ -88,6 +90,8 @@ def answered(side: Side | None) -> str:
     repeated = int(side.run.duplicates.sum())
     if repeated:
         parts.append(f"{repeated:,} hits shown twice")
+    if side.manifest.engine == IMPORTED and (ties := count_ties(side.run)).tied:
+        parts.append(f"{share(ties.tied, ties.hits)} of its hits tie with another")
     return ", ".join(parts) or "no query"
 
 

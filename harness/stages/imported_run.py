@@ -6,7 +6,7 @@ from dataclasses import asdict
 from pathlib import Path
 
 from harness.core import digest
-from harness.core.engine import Manifest
+from harness.core.engine import IMPORTED, Manifest
 from harness.core.errors import DatasetError
 from harness.core.files import write_json
 from harness.core.run import Row, Run, Status
@@ -33,7 +33,7 @@ def import_run(layout: Layout, arm: str, file: Path) -> Run:
     data = Prepared.open(layout.data)
     asked = [query.query_id for query in data.queries()]
     manifest = Manifest(
-        engine="imported run",
+        engine=IMPORTED,
         version=f"sha256 {digest.of_file(file)}",
         documents=data.manifest.documents,
         corpus_sha256=data.manifest.corpus_sha256,

@@ -29,7 +29,9 @@ from harness.stages.params import Params
 from harness.stages.race import race
 from harness.stages.replay import replay
 from harness.stages.score import score
+from harness.stages.ties import ties
 
+TIES = "ties.json"
 RESULTS = (
     "index.html",
     "report.md",
@@ -37,6 +39,7 @@ RESULTS = (
     "junit.xml",
     "scores.json",
     "per_query.parquet",
+    TIES,
     QUERIES,
 )
 """Gone from the moment a new run starts: an old decision never stands for a new failure."""
@@ -91,7 +94,7 @@ def oneshot(
         raise UnknownName("arm to be the control", wanted.control, names)
     policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
-    for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
+    for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times, layout.ties):
         old.unlink(missing_ok=True)
     for arm in given.values():
         tell(f"indexing {arm}")
@@ -103,6 +106,7 @@ def oneshot(
         import_run(layout, name, file)
     tell("scoring and comparing")
     score(layout, names, params.score)
+    _weigh_ties(layout, tuple(wanted.runs), params, tell)
     compare(layout, list(pairs.values()), params.compare, params.score)
     if wanted.timed:
         tell("racing")
@@ -136,6 +140,18 @@ def oneshot(
     return decisions
 
 
+def _weigh_ties(
+    layout: Layout, runs: Sequence[str], params: Params, tell: Callable[[str], object]
+) -> None:
+    """Write what ties could have done to imported runs, and say how many there are."""
+    found = ties(layout, runs, params.score.measures) if runs else {}
+    for name, of in found.items():
+        tell(
+            f"{name}: {of.tied} of {of.hits} hits tie with another;"
+            f" in float32, as trec_eval keeps scores, {of.only_float64} more would"
+        )
+
+
 def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
     """Name or path of each arm that is replayed, by the arm's own name."""
     loaded = [(registry.load(arm, cache).name, arm) for arm in wanted.arms]
@@ -166,6 +182,8 @@ def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
     shutil.copyfile(layout.scores, out / "scores.json")
     shutil.copyfile(layout.per_query, out / "per_query.parquet")
     shutil.copyfile(layout.data / QUERIES, out / QUERIES)
+    if layout.ties.exists():
+        shutil.copyfile(layout.ties, out / TIES)
     for name in names:
         run = read_run(layout.run(name))
         (out / "runs").mkdir(exist_ok=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from harness.corpus.runs import read_run
 from harness.stages.imported_run import import_run
 from harness.stages.layout import Layout
 from harness.stages.proof import check_run, read_manifest
+from harness.stages.ties import ties
 
 
 @pytest.fixture
@@ -65,3 +67,18 @@ def test_documents_of_another_corpus_are_refused(layout: Layout, tmp_path: Path)
 def test_a_score_that_is_no_number_names_its_line(layout: Layout, tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"other\.trec:2"):
         import_run(layout, "other", written(tmp_path, "q1 Q0 a 1 1.0 x\nq1 Q0 b 2 nan x\n"))
+
+
+def test_what_ties_could_do_stands_beside_the_scores(layout: Layout, tmp_path: Path) -> None:
+    lines = "q1 Q0 a 1 1.0 x\nq1 Q0 b 2 1.0 x\nq2 Q0 b 1 2.0 x\nq2 Q0 a 2 1.0 x\n"
+    import_run(layout, "other", written(tmp_path, lines))
+    counted = ties(layout, ("other",), ("RR@10", "ERR@10"))
+    assert (counted["other"].hits, counted["other"].tied) == (4, 2)
+    assert json.loads(layout.ties.read_text()) == {
+        "other": {
+            "hits": 4,
+            "tied": 2,
+            "tied_in_float32_only": 0,
+            "measures": {"RR@10": {"least": 0.75, "expected": 0.875, "most": 1.0}},
+        }
+    }
