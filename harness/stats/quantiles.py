@@ -17,6 +17,7 @@ from scipy.special import bdtr
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
+from harness.stats.streams import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 20
 Nanoseconds = NDArray[np.int64]
@@ -151,15 +152,14 @@ def _draws(
     arms: list[NDArray[np.float64]], statistic: Statistic, resamples: int, seed: int
 ) -> list[NDArray[np.float64]]:
     """Values of ``statistic`` of each arm over resampled queries, each of shape (resamples,)."""
-    rng = np.random.default_rng(seed)
     queries = len(arms[0])
     drawn = [np.empty(resamples) for _ in arms]
     block = max(1, TIMES_AT_ONCE // arms[0].size)
     for start in range(0, resamples, block):
         stop = min(start + block, resamples)
-        picks = rng.integers(0, queries, size=(stop - start, queries))
+        rows = picks(seed, Purpose.TIMES, first=start, rows=stop - start, units=queries)
         for values, times in zip(drawn, arms, strict=True):
-            values[start:stop] = statistic(times[picks].reshape(stop - start, -1))
+            values[start:stop] = statistic(times[rows].reshape(stop - start, -1))
     return drawn
 
 

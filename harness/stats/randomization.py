@@ -9,34 +9,62 @@ from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
 from harness.stats.bootstrap import by_cluster
+from harness.stats.resampling import flipped_sums
 
 EXACT_UP_TO = 20
-SIGNS_AT_ONCE = 1 << 20
 ROUNDING = 1e-12
 
 Alternative = Literal["greater", "less", "two-sided"]
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
 
 
 def sign_flip(
-    differences: NDArray[np.float64],
+    differences: Floats,
     *,
     shift: float,
     alternative: Alternative,
     resamples: int,
     seed: int,
-    clusters: NDArray[np.int64] | None,
+    clusters: Codes | None,
 ) -> float:
-    """p-value of the paired sign-flip randomization test of "the mean is ``shift``".
+    """p-value of "the mean of ``differences``, shape (queries,), is ``shift``".
+
+    See ``sign_flip_each``.
+    """
+    (found,) = sign_flip_each(
+        differences.reshape(-1, 1),
+        shift=shift,
+        alternative=alternative,
+        resamples=resamples,
+        seed=seed,
+        clusters=clusters,
+    )
+    return found
+
+
+def sign_flip_each(
+    differences: Floats,
+    *,
+    shift: float,
+    alternative: Alternative,
+    resamples: int,
+    seed: int,
+    clusters: Codes | None,
+    threads: int = 1,
+) -> tuple[float, ...]:
+    """p-value of each column of the paired sign-flip randomization test of "the mean is ``shift``".
 
     Fisher, "The Design of Experiments" (1935), section 21; for retrieval see Smucker, Allan and
-    Carterette, CIKM 2007. ``differences`` has shape (queries,); ``shift`` is taken off each, and
-    the sum is compared with the sums under every choice of signs. Queries of one code in
-    ``clusters`` flip together.
+    Carterette, CIKM 2007. ``differences`` has shape (queries, columns); ``shift`` is taken off
+    each, and the sum is compared with the sums under every choice of signs. Queries of one code
+    in ``clusters`` flip together.
 
-    What is 0 after the shift (a query, or the sum of a cluster) is dropped: it adds 0 to the sum
-    whatever its sign, so no p-value changes. Up to 20 that remain are enumerated; more are drawn
+    What is 0 after the shift (a query, or the sum of a cluster) adds 0 to the sum whatever its
+    sign. A column with up to 20 others is enumerated; for the rest signs are drawn
     ``resamples`` times, with one added to both counts (Phipson and Smyth, 2010), so that no
-    p-value is 0. Nothing left: p is 1.
+    p-value is 0. Nothing but zeros: p is 1. All columns share the signs, and a column's p-value
+    is the same beside any others, on any number of threads.
 
     Raises:
         EvidenceError: there is no difference at all, or one is not finite.
@@ -44,23 +72,26 @@ def sign_flip(
     if not len(differences) or not np.isfinite(differences).all():
         raise EvidenceError("a randomization test needs differences, all of them finite")
     sums, _ = by_cluster(differences - shift, clusters)
-    tie = ROUNDING * float((np.abs(differences) + abs(shift)).sum())
-    sums = sums[np.abs(sums) > tie]
-    observed = float(sums.sum())
-    if len(sums) <= EXACT_UP_TO:
-        every = _every_sum(sums)
-        return _beyond(every, observed, tie, alternative) / len(every)
-    rng = np.random.default_rng(seed)
-    block = max(1, SIGNS_AT_ONCE // len(sums))
-    count = 0
-    for start in range(0, resamples, block):
-        rows = min(block, resamples - start)
-        plus = rng.integers(0, 2, size=(rows, len(sums)), dtype=np.int8)
-        count += _beyond(2 * (plus @ sums) - observed, observed, tie, alternative)
-    return (count + 1) / (resamples + 1)
+    ties = ROUNDING * (np.abs(differences) + abs(shift)).sum(axis=0)
+    found = np.empty(sums.shape[1])
+    drawn = []
+    for at, tie in enumerate(ties):
+        column = sums[:, at][np.abs(sums[:, at]) > tie]
+        if len(column) <= EXACT_UP_TO:
+            every = _every_sum(column)
+            found[at] = _beyond(every, float(column.sum()), tie, alternative) / len(every)
+        else:
+            drawn.append(at)
+    if drawn:
+        columns = sums[:, drawn]
+        flipped = flipped_sums(columns, resamples=resamples, seed=seed, threads=threads)
+        for at, column, every in zip(drawn, columns.T, flipped.T, strict=True):
+            count = _beyond(every, float(column.sum()), ties[at], alternative)
+            found[at] = (count + 1) / (resamples + 1)
+    return tuple(found.tolist())
 
 
-def _every_sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
+def _every_sum(values: Floats) -> Floats:
     """Sum ``values`` under each of the 2**n choices of signs."""
     sums = np.zeros(1)
     for value in values:
@@ -68,9 +99,7 @@ def _every_sum(values: NDArray[np.float64]) -> NDArray[np.float64]:
     return sums
 
 
-def _beyond(
-    sums: NDArray[np.float64], observed: float, tie: float, alternative: Alternative
-) -> int:
+def _beyond(sums: Floats, observed: float, tie: float, alternative: Alternative) -> int:
     """How many ``sums`` are at least as extreme as ``observed``."""
     if alternative == "greater":
         return int((sums >= observed - tie).sum())

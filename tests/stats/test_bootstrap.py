@@ -3,13 +3,22 @@
 from __future__ import annotations
 
 import tracemalloc
+from typing import Any
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 from scipy import stats
 
 from harness.core.errors import EvidenceError, HarnessError
-from harness.stats.bootstrap import bca
+from harness.stats import resampling
+from harness.stats.bootstrap import bca, bca_each
+
+
+def as_theirs(units: int) -> float:
+    """Give the confidence at which our reach for few queries is scipy's at 95 %."""
+    reach = stats.norm.ppf(0.975) * np.sqrt((units - 1) / units)
+    return float(2 * stats.t.cdf(reach, units - 1) - 1)
 
 
 @pytest.mark.parametrize("seed", [1, 2, 3])
@@ -18,12 +27,22 @@ def test_agrees_with_scipy_on_skewed_values(seed: int) -> None:
     theirs = stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
     ).confidence_interval
-    ours = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    ours = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
     assert ours.value == pytest.approx(values.mean(), abs=1e-15)
     assert ours.low == pytest.approx(theirs.low, abs=0.015)
     assert ours.high == pytest.approx(theirs.high, abs=0.02)
     plain = stats.t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
-    assert ours.high - ours.value > plain[1] - ours.value
+    skewed = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    assert skewed.high > plain[1]
+    assert skewed.low > plain[0]
+
+
+def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
+    values = np.random.default_rng(8).normal(size=12)
+    values = np.concatenate([values, -values])
+    found = bca(values, confidence=0.9, resamples=40_000, seed=5, clusters=None)
+    reach = stats.t.ppf(0.95, 23) * values.std(ddof=1) / np.sqrt(24)
+    assert (found.low, found.high) == pytest.approx((-reach, reach), rel=0.03)
 
 
 def test_agrees_with_scipy_on_tied_values() -> None:
@@ -31,7 +50,7 @@ def test_agrees_with_scipy_on_tied_values() -> None:
     theirs = stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
     ).confidence_interval
-    ours = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    ours = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
     assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.012)
 
 
@@ -96,6 +115,33 @@ def test_one_cluster_is_one_query() -> None:
 def test_a_value_that_is_no_number_is_refused(broken: float) -> None:
     with pytest.raises(EvidenceError, match="NaN"):
         bca(np.array([0.1, broken, 0.2]), confidence=0.95, resamples=100, seed=1, clusters=None)
+
+
+def few_columns(count: int = 90) -> NDArray[np.float64]:
+    rng = np.random.default_rng(12)
+    return np.column_stack([
+        rng.normal(size=count),
+        rng.exponential(size=count),
+        rng.choice([0, 0, 0.5], count),
+    ])
+
+
+@pytest.mark.parametrize("clusters", [None, np.arange(90) // 4, np.arange(90) // 3])
+def test_a_column_is_the_same_alone_and_beside_others(clusters: NDArray[np.int64] | None) -> None:
+    columns = few_columns()
+    rules: Any = {"confidence": 0.95, "resamples": 800, "seed": 3, "clusters": clusters}
+    together = bca_each(columns, **rules)
+    assert together == tuple(bca(column, **rules) for column in columns.T)
+    assert len({each.low for each in together}) == 3
+
+
+def test_neither_blocks_nor_threads_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = few_columns()
+    rules: Any = {"confidence": 0.95, "resamples": 900, "seed": 3, "clusters": None}
+    whole = bca_each(columns, **rules)
+    for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):
+        monkeypatch.setattr(resampling, "PICKS_AT_ONCE", block)
+        assert bca_each(columns, **rules, threads=threads) == whole
 
 
 def test_memory_is_bounded_by_the_block() -> None:

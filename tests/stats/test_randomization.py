@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import product
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,8 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from harness.core.errors import EvidenceError
-from harness.stats.randomization import Alternative, sign_flip
+from harness.stats import resampling
+from harness.stats.randomization import Alternative, sign_flip, sign_flip_each
 
 ALTERNATIVES: tuple[Alternative, ...] = ("greater", "less", "two-sided")
 
@@ -104,6 +106,27 @@ def test_clusters_flip_together() -> None:
     intents = np.array([0, 0, 1, 1, 2, 2])
     found = sign_flip(values, shift=0, alternative="greater", resamples=1, seed=1, clusters=intents)
     assert found == 1 / 8
+
+
+def test_a_column_is_the_same_alone_and_beside_others() -> None:
+    rng = np.random.default_rng(12)
+    few = np.concatenate([np.full(8, 0.3), np.zeros(292)])
+    columns = np.column_stack([rng.normal(0.1, 1, 300), few, rng.choice([0, 0, 0.5, -0.4], 300)])
+    intents = np.arange(300) // 2
+    for clusters in (None, intents):
+        rules: Any = {"shift": 0.0, "resamples": 700, "seed": 3, "clusters": clusters}
+        together = sign_flip_each(columns, alternative="greater", **rules)
+        assert together == tuple(sign_flip(c, alternative="greater", **rules) for c in columns.T)
+        assert together[1] == (1 / 256 if clusters is None else 1 / 16)
+
+
+def test_neither_blocks_nor_threads_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
+    columns = np.random.default_rng(12).normal(0.02, 1, (700, 3))
+    rules: Any = {"shift": 0.0, "alternative": "two-sided", "seed": 3, "clusters": None}
+    whole = sign_flip_each(columns, resamples=900, **rules)
+    for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):
+        monkeypatch.setattr(resampling, "PICKS_AT_ONCE", block)
+        assert sign_flip_each(columns, resamples=900, threads=threads, **rules) == whole
 
 
 def test_same_seed_same_p_value() -> None:
