@@ -15,6 +15,7 @@ from harness.agreement.partial import Partial
 from harness.agreement.pseudo import pseudo_ndcg
 from harness.agreement.rbo import rbo
 from harness.agreement.tau import tau
+from harness.agreement.tau_ap import tau_ap
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.evidence import Agreement
 from harness.core.run import Run
@@ -37,11 +38,11 @@ def agree(
     """Compare two runs of one query set, query by query (method, section 3).
 
     Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` for each k of ``depths``,
-    and ``RBO`` (of persistence ``p``), ``tau``, ``nDCG@10-of-serving`` and
-    ``length_difference``. RBO, tau and the classes look at the deepest of ``depths``. A query
+    and ``RBO`` (of persistence ``p``), ``tau``, ``tauAP``, ``nDCG@10-of-serving`` and
+    ``length_difference``. RBO, both taus and the classes look at the deepest of ``depths``. A query
     without a value stands in ``Scores.undefined``: under its class where it was not compared or
-    both lists are empty, under ``below_two_shared`` for tau, and under ``serving_empty`` for the
-    nDCG. ``shed`` and ``stale`` name the queries that a live comparison could not use.
+    both lists are empty, under ``below_two_shared`` for the taus, and under ``serving_empty`` for
+    the nDCG. ``shed`` and ``stale`` name the queries that a live comparison could not use.
 
     Raises:
         MismatchedQueries: the runs are about different queries.
@@ -62,6 +63,7 @@ def agree(
         found[f"shadow_only@{depth}"] = _count(counts.shadow_only(pair, depth))
     found["RBO"] = rbo(pair, deepest, p), Class.BOTH_EMPTY
     found["tau"] = tau(pair, deepest), "below_two_shared"
+    found["tauAP"] = tau_ap(pair, deepest), "below_two_shared"
     found[PSEUDO] = pseudo_ndcg(pair, PSEUDO_DEPTH), Class.SERVING_EMPTY
     found["length_difference"] = _count(counts.length_difference(pair))
     reasons = {

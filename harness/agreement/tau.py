@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import numpy as np
-
+from harness.agreement.discordance import Discordance
 from harness.agreement.pair import Pair
 from harness.agreement.partial import Partial
 
@@ -18,13 +17,8 @@ def tau(pair: Pair, depth: int) -> Partial:
     hence tau-b is 1 - 4 discordant / (n (n - 1)). Undefined below two shared documents, and never
     0 for that.
     """
-    rank = pair.within(depth)
-    shared = rank < depth
-    n = shared.sum(axis=1)
-    discordant = np.zeros(len(rank), dtype=np.int64)
-    for apart in range(1, rank.shape[1]):
-        both = shared[:, :-apart] & shared[:, apart:]
-        discordant += (both & (rank[:, :-apart] > rank[:, apart:])).sum(axis=1)
+    found = Discordance.of(pair, depth)
+    n = found.shared.sum(axis=1)
     defined = n >= FEWEST
     pairs = n[defined] * (n[defined] - 1)
-    return Partial(defined, 1 - 4 * discordant[defined] / pairs)
+    return Partial(defined, 1 - 4 * found.before.sum(axis=1)[defined] / pairs)

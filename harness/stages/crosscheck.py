@@ -1,17 +1,23 @@
-"""Agreement held against textbook formulas: a comparator that is wrong must not be believed.
+"""Kernels held against other people's code: a comparator that is wrong must not be believed.
 
-The kernels of ``harness.agreement`` work on arrays. Here a few queries are counted once more, the
-slow way: sets for Jaccard, scipy for Kendall's tau-b, over ranks of the shared documents alone.
+The kernels of ``harness.agreement`` and ``harness.measures`` work on arrays. Here a few queries are
+counted once more, the slow way: sets for Jaccard, scipy for Kendall's tau-b, over ranks of the
+shared documents alone, and ir-measures for quality.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
+from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
+from harness.core.scores import Scores
+from harness.measures.quality import oracle
 
 QUERIES = 40
 """Counted twice; a wrong formula shows in far fewer."""
@@ -44,6 +50,32 @@ def crosscheck(
                     f"{name} of {control.arm} and {candidate.arm} for query {query_id} is"
                     f" {found}, but counted by hand it is {wanted}; the comparison cannot be"
                     " believed: mend harness.agreement"
+                )
+
+
+def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, seed: int) -> None:
+    """Score some answered queries of a run again, with ir-measures.
+
+    ``scores`` are those of all its queries, by measure name.
+
+    Raises:
+        EvidenceError: a value is another, or stands where there is none, or the reverse.
+    """
+    answered = np.flatnonzero(run.status == Status.ANSWERED).tolist()
+    drawn = random.Random(seed).sample(answered, min(QUERIES, len(answered)))
+    queries = [run.query_ids[row] for row in drawn]
+    if not queries:
+        return
+    for name, wanted in oracle(run, qrels, tuple(scores), queries).items():
+        found, exact = scores[name].by_query, wanted.by_query
+        for query_id in queries:
+            ours, theirs = found.get(query_id), exact.get(query_id)
+            if (ours is None) != (theirs is None) or (
+                ours is not None and theirs is not None and abs(ours - theirs) > SAME
+            ):
+                raise EvidenceError(
+                    f"{name} of {run.arm} for query {query_id} is {ours}, but ir-measures says"
+                    f" {theirs}; the scores cannot be believed: mend harness.measures"
                 )
 
 

@@ -14,6 +14,7 @@ from harness.corpus.score_table import Key, write_scores
 from harness.measures.quality import score as score_run
 from harness.measures.summary import summarise
 from harness.stages import receipt
+from harness.stages.crosscheck import crosscheck_quality
 from harness.stages.layout import Layout
 from harness.stages.means import Means, as_json
 from harness.stages.params import ScoreParams
@@ -27,17 +28,19 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
     """Write the values by query, and the means of all queries and of each slice.
 
     Raises:
-        EvidenceError: an arm was not replayed, or its index or the queries changed since.
+        EvidenceError: an arm was not replayed, or its index or the queries changed since, or a
+            value is not what ir-measures gives.
     """
     data = Prepared.open(layout.data)
     for arm in arms:
         check_run(layout, arm)
     queries, qrels = data.queries(), data.qrels()
     asked = [query.query_id for query in queries]
-    found: dict[Key, dict[str, Scores]] = {
-        (arm,): dict(score_run(read_run(layout.run(arm)), qrels, params.measures, asked))
-        for arm in arms
-    }
+    found: dict[Key, dict[str, Scores]] = {}
+    for arm in arms:
+        run = read_run(layout.run(arm))
+        found[(arm,)] = dict(score_run(run, qrels, params.measures, asked))
+        crosscheck_quality(run, qrels, found[(arm,)], seed=params.seed)
     write_scores(layout.per_query, ["arm"], found)
     by_arm = {arm: found[(arm,)] for arm in arms}
     means = estimates(by_arm, queries, params)

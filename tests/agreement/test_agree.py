@@ -26,6 +26,7 @@ NAMES = {
     "shadow_only@10",
     "RBO",
     "tau",
+    "tauAP",
     "nDCG@10-of-serving",
     "length_difference",
 }

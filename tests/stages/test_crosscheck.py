@@ -16,7 +16,9 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.stages.crosscheck import crosscheck
+from harness.measures.quality import score
+from harness.stages.crosscheck import crosscheck, crosscheck_quality
+from tests.measures.make import qrels_of, random_case, run_of
 
 DEPTHS = (3, 10)
 LISTS = st.lists(
@@ -80,3 +82,25 @@ def test_a_value_for_two_empty_lists_is_named() -> None:
     wrong = replace(found, scores={**found.scores, "Jaccard@3": same})
     with pytest.raises(EvidenceError, match=r"query q0 is 1\.0, but counted by hand it is None"):
         crosscheck(control, candidate, wrong, depths=DEPTHS, seed=1)
+
+
+def test_quality_is_what_ir_measures_says() -> None:
+    control, qrels = random_case(3)
+    found = score(control, qrels, ("nDCG@10", "RR@10"), control.query_ids)
+    crosscheck_quality(control, qrels, found, seed=1)
+    unanswered = run_of({"q": []}, ended={"q": Status.FAILED})
+    crosscheck_quality(unanswered, qrels_of({"q": {"a": 1}}), {}, seed=1)
+
+
+@pytest.mark.parametrize("value", [0.123, None])
+def test_a_wrong_kernel_is_named(value: float | None) -> None:
+    control, qrels = random_case(3, queries=5)
+    found = dict(score(control, qrels, ("nDCG@10", "RR@10"), control.query_ids))
+    old = found["RR@10"]
+    found["RR@10"] = (
+        Scores("RR@10", old.query_ids[1:], old.values[1:], {"failed": old.query_ids[:1]})
+        if value is None
+        else replace(old, values=np.concatenate([[value], old.values[1:]]))
+    )
+    with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* mend harness.measu"):
+        crosscheck_quality(control, qrels, found, seed=1)
