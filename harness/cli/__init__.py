@@ -16,9 +16,9 @@ BAD_INPUT = 2
 @cache
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
-    from harness.cli import demo, doctor, importing, mail_server, oneshot, pipeline
+    from harness.cli import demo, doctor, importing, mail_server, oneshot, pipeline, verify
 
-    for commands in (demo, pipeline, importing, oneshot, mail_server, doctor):
+    for commands in (demo, pipeline, importing, oneshot, verify, mail_server, doctor):
         commands.register(app)
     return app
 

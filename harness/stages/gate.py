@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.gate import StepDecision
+from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
 from harness.policy.decide import decide
 from harness.report.decided import from_json
 from harness.report.decision_json import to_json, without_times
@@ -45,7 +46,8 @@ def gate(layout: Layout, subject: Subject) -> tuple[StepDecision, ...]:
     write_json(layout.decision, written)
     write_text(layout.junit, to_junit([report]))
     write_json(layout.findings, {key: steady[key] for key in DETERMINISTIC})
-    receipt.write(layout.decision_receipt, _files(layout, subject))
+    files = rests_on(layout, subject.arms, subject.policy_file)
+    receipt.write(layout.decision_receipt, dict.fromkeys(files))
     return decisions
 
 
@@ -56,17 +58,26 @@ def check_decision(layout: Layout, subject: Subject, decisions: tuple[StepDecisi
         EvidenceError: one of them was changed since, or the decision itself was.
     """
     cure = f"Run: harness gate --dataset {layout.root.name}"
-    receipt.check(layout.decision_receipt, _files(layout, subject), cure)
+    files = rests_on(layout, subject.arms, subject.policy_file)
+    receipt.check(layout.decision_receipt, files, cure)
     if subject.policy:
         held_to(subject.policy, decisions)
 
 
-def _files(layout: Layout, subject: Subject) -> Iterable[Path]:
-    yield from (layout.decision, layout.findings, layout.score_receipt, layout.compare_receipt)
-    if subject.policy_file:
-        yield subject.policy_file
+def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterable[Path]:
+    """Yield the decision and every file that it was made from."""
+    yield from (layout.decision, layout.findings, layout.junit)
+    yield from (layout.score_receipt, layout.compare_receipt)
+    if policy:
+        yield policy
     if layout.race_receipt.is_file():
         yield from (layout.race_receipt, layout.times)
+    yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS))
+    for arm in arms:
+        yield from (layout.manifest(arm), layout.run_receipt(arm))
+        yield from (layout.run(arm), layout.again(arm))
+    yield from (layout.per_query, layout.scores, layout.slices)
+    yield from (layout.agreement, layout.classes, layout.differences)
 
 
 def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:

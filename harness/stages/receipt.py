@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
-from os.path import relpath
+from os.path import normpath, relpath
 from pathlib import Path
 
 from harness.core import digest
@@ -24,14 +24,7 @@ def check(receipt: Path, files: Iterable[Path], cure: str) -> None:
         EvidenceError: there is no receipt, it does not speak of a file, or a file is gone or was
             changed since.
     """
-    try:
-        noted = json.loads(receipt.read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise EvidenceError(
-            f"{receipt}: is not there, so nothing was measured yet. {cure}"
-        ) from None
-    except ValueError as exc:
-        raise EvidenceError(f"{receipt}: is not a receipt ({exc}). {cure}") from exc
+    noted = _read(receipt, cure)
     for path in files:
         name = _name(receipt, path)
         if name not in noted:
@@ -40,6 +33,31 @@ def check(receipt: Path, files: Iterable[Path], cure: str) -> None:
             raise EvidenceError(f"{path}: is gone since {receipt} was written. {cure}")
         if digest.of_file(path) != noted[name]:
             raise EvidenceError(f"{path}: was changed since {receipt} was written. {cure}")
+
+
+def check_all(receipt: Path, cure: str) -> tuple[Path, ...]:
+    """Hold every file that the receipt speaks of, and give them.
+
+    Raises:
+        EvidenceError: as ``check``.
+    """
+    files = tuple(Path(normpath(receipt.parent / name)) for name in _read(receipt, cure))
+    check(receipt, files, cure)
+    return files
+
+
+def _read(receipt: Path, cure: str) -> dict[str, str]:
+    try:
+        noted = json.loads(receipt.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise EvidenceError(
+            f"{receipt}: is not there, so nothing was measured yet. {cure}"
+        ) from None
+    except ValueError as exc:
+        raise EvidenceError(f"{receipt}: is not a receipt ({exc}). {cure}") from exc
+    if not isinstance(noted, dict):
+        raise EvidenceError(f"{receipt}: is not a receipt but a {type(noted).__name__}. {cure}")
+    return noted
 
 
 def _name(receipt: Path, path: Path) -> str:

@@ -1,0 +1,51 @@
+"""Where evidence lies: below the project, or in what ``harness run`` left."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from harness.stages.layout import Layout
+
+Dataset = Annotated[
+    str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
+]
+Left = Annotated[
+    Path | None, typer.Option("--out", help="What a `harness run` wrote, instead of the project.")
+]
+
+
+def left_by_run(out: Path) -> Layout:
+    """Say where the evidence of a ``harness run`` into ``out`` lies.
+
+    Raises:
+        BadFile: there is none.
+    """
+    from harness.core.errors import BadFile
+    from harness.stages.layout import Layout
+
+    work = out / "work"
+    found = sorted(path for path in (work / "build").glob("*") if path.is_dir())
+    if len(found) != 1:
+        names = ", ".join(path.name for path in found) or "none"
+        raise BadFile(
+            work / "build",
+            f"holds the evidence of {names}, where one data set is meant",
+            "Give the folder that was --out of one harness run",
+        )
+    return Layout(found[0], work / "perf", work / "cache")
+
+
+def one_of(dataset: str, out: Path | None) -> None:
+    """Refuse a data set beside a folder.
+
+    Raises:
+        HarnessError: both are named.
+    """
+    from harness.core.errors import HarnessError
+
+    if dataset and out:
+        raise HarnessError("--out has its own data; leave --dataset out")

@@ -1,0 +1,177 @@
+"""Everything that a decision rests on, digest by digest, recomputed from the files at hand."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.run import Status
+from harness.corpus import card, trec
+from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
+from harness.corpus.runs import read_run
+from harness.report.decision_json import without_times
+from harness.stages import receipt
+from harness.stages.gate import DETERMINISTIC, read_decision, rests_on
+from harness.stages.layout import Layout
+from harness.stages.proof import read_manifest
+from harness.stages.provenance import code_sha256
+from harness.stages.race import read_race
+from harness.stages.recorded import LOCK, check_recorded
+
+PREFIX = 12
+
+
+class Verified(NamedTuple):
+    """One thing that is as it was when the decision was made."""
+
+    what: str
+    said: str
+
+
+def verify(layout: Layout) -> tuple[Verified, ...]:
+    """Recompute all digests below the decision in ``layout``; nothing is written.
+
+    Receipts tell of bytes; the data's manifest and the decision itself tell of content.
+
+    Raises:
+        BadFile: there is no decision, or a file cannot be read.
+        EvidenceError: a file is gone, or is not the one that the decision was made from.
+    """
+    cure = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
+    read_decision(layout)
+    beside = receipt.check_all(layout.decision_receipt, cure)
+    written = json.loads(layout.decision.read_text(encoding="utf-8"))
+    (about,) = written["datasets"]
+    arms = tuple(about["provenance"]["arms"])
+    policy = _policy(layout, beside, about["policy"]["sha256"], cure)
+    files = tuple(dict.fromkeys(rests_on(layout, arms, policy)))
+    receipt.check(layout.decision_receipt, files, cure)
+    receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
+    noted = {path for one in receipts for path in receipt.check_all(one, cure)}
+    _data(layout, about["provenance"], cure)
+    answers = sum(_answers(layout, arm, about["provenance"], cure) for arm in arms)
+    race = read_race(layout)
+    if not _same_findings(layout, written):
+        raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {cure}")
+    same = code_sha256() == about["provenance"]["code_version"]
+    return (
+        Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
+        Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
+        *(Verified(f"{of} sha256", sha) for of, sha in about["provenance"]["sha256"].items()),
+        *(
+            Verified(f"arm {arm}", f"{row['engine']} {row['fingerprint'][:PREFIX]}")
+            for arm, row in about["provenance"]["arms"].items()
+        ),
+        Verified("answers", f"{answers}, each by its own arm's fingerprint"),
+        Verified("race", f"of {race.raced_at}" if race else "none was run"),
+        Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
+        Verified("code", "the same" if same else "changed since; deciding anew may say otherwise"),
+    )
+
+
+def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded.
+
+    Raises:
+        EvidenceError: one of them is not what the decision's data was made from.
+    """
+    name = layout.root.name
+    data = Prepared.open(layout.data).manifest
+    cure = f"Bring the file back, or run: harness prepare --dataset {name}"
+    about = card.read(root / "datasets" / name)
+    said = {"corpus": data.corpus_sha256, "queries": data.queries_sha256}
+    for kind, sha in {**said, "qrels": data.qrels_sha256}.items():
+        if getattr(about.sha256, kind) != sha:
+            path = root / "datasets" / name / card.FILE
+            raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {cure}")
+    judged = root / "qrels" / name / f"{about.split}.qrels"
+    if card.of_qrels(trec.qrels(judged)) != data.qrels_sha256:
+        raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {cure}")
+    recorded = check_recorded(root, name)
+    return (
+        Verified("card and judgements", f"{judged}"),
+        Verified(LOCK, f"{len(recorded)} files and folders" if recorded else "records none"),
+    )
+
+
+def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Hold the copies that ``harness run`` put into ``out`` against what they are copies of.
+
+    Raises:
+        EvidenceError: one is gone or differs.
+        BadFile: the decision beside them cannot be read.
+    """
+    cure = "Run the same harness run again"
+    arms = json.loads(layout.decision.read_text(encoding="utf-8"))["datasets"][0]["provenance"]
+    copies = {
+        out / "scores.json": layout.scores,
+        out / "per_query.parquet": layout.per_query,
+        out / QUERIES: layout.data / QUERIES,
+        **{out / "runs" / f"{arm}.parquet": layout.run(arm) for arm in arms["arms"]},
+    }
+    for copy, of in copies.items():
+        if not copy.is_file() or digest.of_file(copy) != digest.of_file(of):
+            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {cure}")
+    shown = out / "decision.json"
+    try:
+        found = json.loads(shown.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as exc:
+        raise BadFile(shown, f"cannot be read ({exc})", cure) from exc
+    if found != json.loads(layout.decision.read_text(encoding="utf-8")):
+        raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {cure}")
+    return (Verified("copies", f"{len(copies) + 1} in {out}"),)
+
+
+def _policy(layout: Layout, beside: Iterable[Path], sha256: str, cure: str) -> Path:
+    """Give the file of the policy that decided, among those that the receipt names."""
+    for path in beside:
+        if digest.of_file(path) == sha256:
+            return path
+    raise EvidenceError(
+        f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
+        f" {layout.decision_receipt} does not name. {cure}"
+    )
+
+
+def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
+    """Count the digests of the data from its content."""
+    data = Prepared.open(layout.data)
+    found = {
+        CORPUS: ("corpus", data.manifest.corpus_sha256, digest.of_documents(data.documents())),
+        QUERIES: ("queries", data.manifest.queries_sha256, digest.of_queries(data.queries())),
+        QRELS: ("qrels", data.manifest.qrels_sha256, card.of_qrels(data.qrels())),
+    }
+    for file, (kind, noted, counted) in found.items():
+        if counted != noted:
+            path = layout.data / file
+            raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {cure}")
+        if said["sha256"][kind] != noted:
+            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {cure}")
+
+
+def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
+    """Count the answers of an arm; each must be its own, and its index of this corpus."""
+    manifest = read_manifest(layout, arm)
+    if manifest.fingerprint != said["arms"][arm]["fingerprint"]:
+        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {cure}")
+    if manifest.corpus_sha256 != said["sha256"]["corpus"]:
+        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {cure}")
+    count = 0
+    for path in (layout.run(arm), layout.again(arm)):
+        run = read_run(path)
+        served = zip(run.served_by, run.status, strict=True)
+        own = [who == manifest.fingerprint for who, how in served if how == Status.ANSWERED]
+        count += len(own)
+        if run.arm != arm or not all(own):
+            raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {cure}")
+    return count
+
+
+def _same_findings(layout: Layout, written: dict[str, Any]) -> bool:
+    steady = without_times(written)["datasets"][0]
+    found = json.loads(layout.findings.read_text(encoding="utf-8"))
+    return bool(found == {key: steady[key] for key in DETERMINISTIC})
