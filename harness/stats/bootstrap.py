@@ -92,13 +92,11 @@ def by_cluster(values: Floats, clusters: Codes | None) -> tuple[Floats, Floats]:
 
 def _resampled(sums: Floats, sizes: Floats, resamples: int, seed: int, threads: int) -> Floats:
     """Means of ``resamples`` draws with replacement, shape (resamples, columns)."""
-    if (sizes == sizes[0]).all():
-        drawn = drawn_sums(sums, resamples=resamples, seed=seed, threads=threads)
-        found: Floats = drawn / (len(sums) * sizes[0])
-        return found
-    both = np.column_stack([sums, sizes])
-    drawn = drawn_sums(both, resamples=resamples, seed=seed, threads=threads)
-    found = drawn[:, :-1] / drawn[:, -1:]
+    alike = bool((sizes == sizes[0]).all())
+    columns = sums if alike else np.column_stack([sums, sizes])
+    drawn = drawn_sums(columns, resamples=resamples, seed=seed, threads=threads)
+    size = len(sums) * sizes[:1] if alike else drawn[:, -1:]
+    found: Floats = drawn[:, : sums.shape[1]] / size
     return found
 
 

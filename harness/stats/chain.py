@@ -1,0 +1,70 @@
+"""What the stages of a migration may err together, when they are taken one after the other.
+
+Within a stage all gates must pass, so a stage errs no more often than its surest wrong gate
+(intersection-union test; Berger, Technometrics 24, 1982). Along a chain a stage is promoted only
+after those before it, which is a fixed sequence (Maurer, Hothorn and Lehmacher, 1995): whatever is
+promoted wrongly, the first wrong stage was, so the chain errs no more often than one
+stage does and the level need not be split. Two things are paid for: a stage that waits
+for none starts a chain of its own, and a stage that is judged again on new evidence gets a second
+chance to err.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.core.errors import EvidenceError
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """A step of a policy, as far as its errors go."""
+
+    name: str
+    waits: bool
+    """Whether it can be promoted only after the stage before it was."""
+    attempts: int
+    """How often it was judged on evidence of its own, this time included."""
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """What a chain of stages may err."""
+
+    level: float
+    """Chance of a wrong PASS of one gate, judged once, at its bound."""
+    by_stage: tuple[float, ...]
+    """Chance that a stage is promoted wrongly in any of its attempts, stage by stage."""
+    together: float
+    """Chance that any stage is."""
+
+
+def account(stages: Sequence[Stage], *, confidence: float) -> Account:
+    """Add up what ``stages``, in their order, may err, each gate by an interval of ``confidence``.
+
+    An interval of 95 % has 2.5 % on each side, and a wrong PASS is on one. Attempts of one stage
+    add up (Bonferroni), stages that wait for each other do not, chains side by side do. These are
+    bounds; they hold whatever the stages' data share.
+
+    Raises:
+        EvidenceError: the first stage waits, a stage was never judged, or the confidence does
+            not lie between 0 and 1.
+    """
+    if not 0 < confidence < 1:
+        raise EvidenceError(f"a confidence of {confidence} does not lie between 0 and 1")
+    level = (1 - confidence) / 2
+    by_stage = []
+    chains: list[float] = []
+    for stage in stages:
+        if stage.attempts < 1:
+            raise EvidenceError(f"{stage.name} was judged {stage.attempts} times; leave it out")
+        own = min(1.0, level * stage.attempts)
+        by_stage.append(own)
+        if not stage.waits:
+            chains.append(own)
+        elif chains:
+            chains[-1] = max(chains[-1], own)
+        else:
+            raise EvidenceError(f"{stage.name} waits for a stage, and there is none before it")
+    return Account(level, tuple(by_stage), min(1.0, sum(chains)))
