@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import EvidenceError
+from harness.core.records import Scalar
 from harness.stages.tally import Tally, check_turns
 
 MANIFEST = Manifest("toy", "1", 1, "c", "s")
@@ -25,6 +28,21 @@ def test_a_tally_answers_as_its_searcher() -> None:
     assert tally.manifest == MANIFEST
     assert tally.search("x", 7) == Searcher().search("x", 7)
     assert tally.asked == 1
+
+
+class Filtering(Searcher):
+    """Answers with its filter too."""
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        return Answer((Hit(f"{text} {params['level']}", 1.0, float(k)),), "me")
+
+
+def test_a_tally_hands_filters_on_to_who_takes_them() -> None:
+    deaf, filtering = Tally(Searcher()), Tally(Filtering())
+    asked = {"level": "high"}
+    assert filtering.search_with("x", 7, asked) == Filtering().search_with("x", 7, asked)
+    assert deaf.search_with("x", 7, asked) == Searcher().search("x", 7)
+    assert (deaf.asked, filtering.asked) == (1, 1)
 
 
 @pytest.mark.parametrize("asked", [1, 3])
