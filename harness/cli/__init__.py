@@ -16,9 +16,29 @@ BAD_INPUT = 2
 @cache
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
-    from harness.cli import demo, doctor, importing, mail_server, oneshot, pipeline, verify
+    from harness.cli import (
+        decide,
+        demo,
+        doctor,
+        importing,
+        judging,
+        mail_server,
+        oneshot,
+        pipeline,
+        verify,
+    )
 
-    for commands in (demo, pipeline, importing, oneshot, verify, mail_server, doctor):
+    for commands in (
+        demo,
+        pipeline,
+        importing,
+        oneshot,
+        judging,
+        decide,
+        verify,
+        mail_server,
+        doctor,
+    ):
         commands.register(app)
     return app
 

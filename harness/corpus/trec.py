@@ -17,6 +17,8 @@ from harness.corpus.lines import SPACES, numbered
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
 GRADE = re.compile(r"[+-]?[0-9]{1,9}")
+UNFILLED = "?"
+"""The grade of a pair that was put into a pool and not judged yet."""
 
 
 def qrels(path: Path) -> Qrels:
@@ -107,8 +109,10 @@ def grade(path: Path, number: int, text: str) -> int:
     """Read a grade.
 
     Raises:
-        BadFile: it is not an integer of at most nine digits.
+        BadFile: it is not an integer of at most nine digits, or ``UNFILLED``.
     """
+    if text == UNFILLED:
+        raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
     if not GRADE.fullmatch(text):
         cure = "Map the scale to integers (gains are linear in the grade)."
         raise BadFile(path, f"the grade {text!r} is not an integer", cure, number)
@@ -119,9 +123,19 @@ _RUN_LINE = "query Q0 document rank score tag"
 _QRELS_LINE = "query 0 document grade"
 
 
+def judged_line(path: Path, number: int, line: str) -> tuple[str, str, str]:
+    """Take query, document and grade out of a line, the grade as it is written.
+
+    Raises:
+        BadFile: it has not four fields.
+    """
+    query_id, _, doc_id, graded = _fields(path, number, line, _QRELS_LINE)
+    return query_id, doc_id, graded
+
+
 def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
     for number, line in numbered(path):
-        query_id, _, doc_id, graded = _fields(path, number, line, _QRELS_LINE)
+        query_id, doc_id, graded = judged_line(path, number, line)
         yield number, Judgement(query_id, doc_id, grade(path, number, graded))
 
 

@@ -1,0 +1,128 @@
+"""A pool: pairs of query and document that somebody is to judge, and what was judged of them.
+
+It is a TREC file of judgements whose grades are ``?`` until they are filled in, by hand or by
+``harness judge``, beside JSON lines with what a person must see to judge.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Annotated, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadFile
+from harness.core.files import write_text
+from harness.core.records import Judgement
+from harness.corpus import trec
+from harness.corpus.lines import numbered
+
+CURE = "Make the pool again: harness pool."
+
+
+class Pair(BaseModel):
+    """One pair, with what a person must see; a line of the file beside the pool."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    query_id: str
+    doc_id: str
+    query: str
+    title: str
+    snippet: str
+    narrows: float
+    """How much narrower the bounds of the mean difference get by judging it."""
+    scale: Annotated[tuple[int, ...], Field(min_length=1, strict=False)]
+    """Grades that the judgements of the set know."""
+
+
+class Line(NamedTuple):
+    """A line of the pool."""
+
+    query_id: str
+    doc_id: str
+    grade: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class Pool:
+    """Pairs, the most decisive first, and the grade of each; None where nobody judged it yet."""
+
+    pairs: tuple[Pair, ...]
+    grades: tuple[int | None, ...]
+
+    @property
+    def open(self) -> tuple[int, ...]:
+        """Places of the pairs that nobody judged yet."""
+        return tuple(at for at, grade in enumerate(self.grades) if grade is None)
+
+    @property
+    def judgements(self) -> tuple[Judgement, ...]:
+        """What was judged."""
+        return tuple(
+            Judgement(pair.query_id, pair.doc_id, grade)
+            for pair, grade in zip(self.pairs, self.grades, strict=True)
+            if grade is not None
+        )
+
+    def graded(self, at: int, grade: int | None) -> Pool:
+        """Give the pair at a place a grade, or take it away."""
+        return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
+
+
+def beside(path: Path) -> Path:
+    """Where the queries and documents of a pool lie."""
+    return path.with_name(f"{path.name}.jsonl")
+
+
+def write_texts(path: Path, pool: Pool) -> None:
+    """Write the file beside the pool."""
+    rows = (pair.model_dump(mode="json") for pair in pool.pairs)
+    text = "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+    write_text(beside(path), text)
+
+
+def write_grades(path: Path, pool: Pool) -> None:
+    """Write the pool itself."""
+    lines = (
+        f"{pair.query_id} 0 {pair.doc_id} {trec.UNFILLED if grade is None else grade}\n"
+        for pair, grade in zip(pool.pairs, pool.grades, strict=True)
+    )
+    write_text(path, "".join(lines))
+
+
+def read(path: Path) -> Pool:
+    """Read a pool with what lies beside it; its lines may stand in another order by now.
+
+    Raises:
+        BadFile: a file is missing or malformed, or the two are not about the same pairs.
+    """
+    texts = {(pair.query_id, pair.doc_id): pair for pair in _texts(beside(path))}
+    found: dict[tuple[str, str], int | None] = {}
+    for number, line in _lines(path):
+        if line[:2] not in texts or line[:2] in found:
+            problem = f"{line.doc_id} for query {line.query_id} is no pair of the pool, or is twice"
+            raise BadFile(path, problem, "Only fill in grades.", number)
+        found[line[:2]] = line.grade
+    if not found:
+        raise BadFile(path, "it holds no pair", CURE)
+    return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
+
+
+def _lines(path: Path) -> Iterator[tuple[int, Line]]:
+    for number, text in numbered(path):
+        query_id, doc_id, grade = trec.judged_line(path, number, text)
+        given = None if grade == trec.UNFILLED else trec.grade(path, number, grade)
+        yield number, Line(query_id, doc_id, given)
+
+
+def _texts(path: Path) -> Iterator[Pair]:
+    for number, text in numbered(path):
+        try:
+            yield Pair.model_validate_json(text)
+        except ValidationError as exc:
+            first = exc.errors()[0]
+            key = ".".join(map(str, first["loc"])) or "the line"
+            raise BadFile(path, f"{key}: {first['msg']}", CURE, number) from exc

@@ -1,0 +1,168 @@
+"""``harness.stages.pool`` and ``judge`` by their commands: from missing judgements and back."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile, DatasetError
+from harness.corpus import card, pool, trec
+from harness.corpus.pool import Pool
+from harness.measures.unjudged_runs import bounds
+from harness.stages.judge import judge, merge
+from harness.stages.pool import SNIPPET
+from tests.cli.conftest import Harness, Said
+from tests.toy import CANDIDATE, CONTROL, Toy
+
+ARMS = ("--control", CONTROL, "--candidate", CANDIDATE)
+
+
+@pytest.fixture
+def sparse(project: Toy, harness: Harness) -> Toy:
+    """Take most judgements away: only the best document of each query stays judged."""
+    judged = project.root / "qrels" / "toy" / "test.qrels"
+    lines = judged.read_text().splitlines(keepends=True)
+    judged.write_text("".join(line for line in lines if line.split()[3] == "2" or "q99" in line))
+    assert harness("prepare", "--dataset", "toy", "--update").code == 0
+    return project
+
+
+@pytest.fixture
+def pooled(sparse: Toy, harness: Harness) -> Path:
+    """Write a pool of five."""
+    path = sparse.root / "pool.qrels"
+    words = ("--measure", "nDCG@10", "--size", "5", "--out", path)
+    said = harness("pool", "--dataset", "toy", *ARMS, *words)
+    assert said.code == 0, said
+    assert "wrote the first 5" in said.out
+    return path
+
+
+def piped(harness: Harness, monkeypatch: pytest.MonkeyPatch, keys: str, *words: str | Path) -> Said:
+    monkeypatch.setattr("sys.stdin", io.StringIO(keys))
+    return harness("judge", *words)
+
+
+def test_a_pool_names_the_most_decisive_pairs_first(pooled: Path, sparse: Toy) -> None:
+    found = pool.read(pooled)
+    gains = [pair.narrows for pair in found.pairs]
+    assert gains == sorted(gains, reverse=True)
+    assert min(gains) > 0
+    assert found.grades == (None,) * 5
+    judged = trec.qrels(sparse.root / "qrels" / "toy" / "test.qrels").grades
+    for pair in found.pairs:
+        assert pair.doc_id not in judged[pair.query_id]
+        assert pair.query
+        assert pair.title
+        assert 0 < len(pair.snippet) <= SNIPPET
+        assert pair.scale == (0, 1, 2)
+
+
+def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
+    words = ("--measure", "nDCG@10", "--size", "5", "--out", pooled)
+    assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
+
+
+def test_where_all_is_judged_there_is_nothing_to_pool(project: Toy, harness: Harness) -> None:
+    words = ("--measure", "nDCG@10", "--size", "5", "--out", project.root / "p")
+    said = harness("pool", "--dataset", "toy", *ARMS, *words)
+    assert "no judgement is missing" in said.error
+    unknown = ("--measure", "Judged@10", "--size", "5", "--out", project.root / "p")
+    assert "measure with bounds" in harness("pool", "--dataset", "toy", *ARMS, *unknown).error
+
+
+def test_keys_give_grades_and_may_be_taken_back(
+    pooled: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    said = piped(harness, monkeypatch, "1 s 9 2 u 0\n", pooled)
+    assert said.code == 0, said
+    assert pool.read(pooled).grades == (1, None, 0, None, None)
+    assert "'9' is no key" in said.out
+    assert "2 of 5 pairs are judged" in said.out
+
+
+def test_it_goes_on_where_it_was_left(
+    pooled: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped(harness, monkeypatch, "12q00", pooled)
+    assert pool.read(pooled).grades == (1, 2, None, None, None)
+    piped(harness, monkeypatch, "000", pooled)
+    assert pool.read(pooled).grades == (1, 2, 0, 0, 0)
+    assert "5 of 5" in piped(harness, monkeypatch, "", pooled).out
+
+
+def test_each_key_is_in_the_file_before_the_next(pooled: Path) -> None:
+    """Whoever pulls the plug loses one key at most."""
+    seen: list[tuple[int | None, ...]] = []
+
+    def show(_: Pool, __: int, ___: str) -> None:
+        seen.append(pool.read(pooled).grades)
+
+    judge(pooled, "01u", show)
+    assert seen == [
+        (None, None, None, None, None),
+        (0, None, None, None, None),
+        (0, 1, None, None, None),
+        (0, None, None, None, None),
+    ]
+
+
+def test_judgements_come_back_into_the_data_set_with_who_made_them(
+    pooled: Path, sparse: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    piped(harness, monkeypatch, "0120q", pooled)
+    said = harness("judge", pooled, "--merge", "toy", "--by", "two editors")
+    assert "added 4 judgements to toy; 0 were known, 1 are open" in said.out
+    judged = sparse.root / "qrels" / "toy" / "test.qrels"
+    grades = trec.qrels(judged).grades
+    for query_id, doc_id, grade in pool.read(pooled).judgements:
+        assert grades[query_id][doc_id] == grade
+    assert "4 judgements were added on" in card.read(sparse.root / "datasets" / "toy").warnings[-1]
+    (line,) = judged.with_name("test.judged.jsonl").read_text().splitlines()
+    assert json.loads(line)["by"] == "two editors"
+    assert len(json.loads(line)["judgements"]) == 4
+    assert harness("prepare", "--dataset", "toy").code == 0
+    again = harness("judge", pooled, "--merge", "toy", "--by", "two editors")
+    assert "added 0 judgements to toy; 4 were known" in again.out
+
+
+def test_a_judgement_narrows_what_is_open(
+    pooled: Path, sparse: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from harness.corpus.prepared import Prepared
+    from harness.corpus.runs import read_run
+
+    control, candidate = (read_run(sparse.layout.run(arm)) for arm in (CONTROL, CANDIDATE))
+
+    def width() -> float:
+        qrels = Prepared.open(sparse.layout.data).qrels()
+        worst, best = bounds(control, candidate, qrels, "nDCG@10", qrels.answerable).mean
+        return best - worst
+
+    before = width()
+    piped(harness, monkeypatch, "00000", pooled)
+    harness("judge", pooled, "--merge", "toy", "--by", "me")
+    assert 0 < width() < before
+
+
+def test_a_contradiction_is_not_settled_in_silence(pooled: Path, sparse: Toy) -> None:
+    judge(pooled, "1", lambda *_: None)
+    query_id, doc_id, _ = pool.read(pooled).judgements[0]
+    folders = sparse.root / "datasets" / "toy", sparse.root / "qrels" / "toy"
+    judged = folders[1] / "test.qrels"
+    judged.write_text(judged.read_text() + f"{query_id} 0 {doc_id} 2\n")
+    with pytest.raises(DatasetError, match=r"has grade 2 .* and grade 1"):
+        merge(pooled, *folders, by="me", at="2026-01-31")
+
+
+def test_who_judged_must_be_said(pooled: Path, harness: Harness) -> None:
+    assert "say who judged" in harness("judge", pooled, "--merge", "toy").error
+
+
+def test_a_pool_that_is_none(sparse: Toy, harness: Harness) -> None:
+    assert "no such file" in harness("judge", sparse.root / "nothing.qrels").error
+    with pytest.raises(BadFile):
+        judge(sparse.root / "nothing.qrels", "", lambda *_: None)

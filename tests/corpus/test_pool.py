@@ -1,0 +1,91 @@
+"""``harness.corpus.pool``: pairs that wait for a grade, in a file that TREC's tools can read."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile
+from harness.core.records import Judgement
+from harness.corpus import pool, trec
+from harness.corpus.pool import Pair, Pool
+
+
+def pair(doc_id: str, query_id: str = "q1") -> Pair:
+    return Pair(
+        query_id=query_id,
+        doc_id=doc_id,
+        query="what?",
+        title="A title",
+        snippet="words \u2028 of it",
+        narrows=0.25,
+        scale=(0, 1, 2),
+    )
+
+
+def written(path: Path) -> Pool:
+    made = Pool((pair("a"), pair("b"), pair("a", "q2")), (None, None, None))
+    pool.write_texts(path, made)
+    pool.write_grades(path, made)
+    return made
+
+
+def test_what_was_written_is_read_again(tmp_path: Path) -> None:
+    made = written(tmp_path / "p.qrels")
+    assert pool.read(tmp_path / "p.qrels") == made
+    assert made.open == (0, 1, 2)
+    graded = made.graded(1, 2)
+    pool.write_grades(tmp_path / "p.qrels", graded)
+    assert pool.read(tmp_path / "p.qrels") == graded
+    assert graded.open == (0, 2)
+    assert graded.judgements == (Judgement("q1", "b", 2),)
+    assert graded.graded(1, None) == made
+
+
+def test_the_file_is_one_of_judgements_once_it_is_filled_in(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    made = written(path)
+    with pytest.raises(BadFile, match=r":1: the pair is not judged yet. Judge it: harness judge"):
+        trec.qrels(path)
+    for at in made.open:
+        made = made.graded(at, at)
+    pool.write_grades(path, made)
+    assert tuple(trec.qrels(path).rows()) == made.judgements
+
+
+def test_a_pool_may_be_filled_in_by_hand_and_sorted(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    written(path)
+    path.write_text("q2\t0\ta\t1\nq1 0 b ?\n")
+    assert pool.read(path).judgements == (Judgement("q2", "a", 1),)
+    assert pool.read(path).open == (1,)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("q1 0 a maybe\n", "':?maybe'? is not an integer"),
+        ("q1 0 strange 1\n", ":1: strange for query q1 is no pair of the pool"),
+        ("q1 0 a 1\nq1 0 a 1\n", ":2: a for query q1"),
+        ("q1 a 1\n", "3 fields, not 4"),
+        ("\n", "it holds no pair"),
+    ],
+)
+def test_what_is_wrong_names_its_line(tmp_path: Path, text: str, says: str) -> None:
+    path = tmp_path / "p.qrels"
+    written(path)
+    path.write_text(text)
+    with pytest.raises(BadFile, match=says):
+        pool.read(path)
+
+
+def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    written(path)
+    pool.beside(path).write_text('{"query_id": "q1"}\n')
+    with pytest.raises(BadFile, match=r"jsonl:1: doc_id: Field required. Make the pool again"):
+        pool.read(path)
+    pool.beside(path).unlink()
+    with pytest.raises(BadFile, match="no such file"):
+        pool.read(path)
