@@ -17,6 +17,7 @@ BAD_INPUT = 2
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
+        decide,
         demo,
         doctor,
         importing,
@@ -33,6 +34,7 @@ def application() -> typer.Typer:
         importing,
         oneshot,
         judging,
+        decide,
         verify,
         mail_server,
         doctor,

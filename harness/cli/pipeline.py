@@ -126,7 +126,7 @@ def gate(
     """
     from harness.cli.verdicts import show
     from harness.core.errors import UnknownName
-    from harness.policy.decide import exit_code
+    from harness.policy.decide import exit_code, worst
     from harness.stages.gate import gate as stage
 
     project = Project.here()
@@ -138,8 +138,7 @@ def gate(
         decisions = stage(project.layout(name), project.subject(name))
         show(name, decisions)
         codes.append(exit_code(one for one in decisions if step in {"", one.step}))
-    worst = next((code for code in (1, 3) if code in codes), 0)
-    raise typer.Exit(0 if exit_zero else worst)
+    raise typer.Exit(0 if exit_zero else worst(codes))
 
 
 def report() -> None:

@@ -58,6 +58,12 @@ def exit_code(decisions: Iterable[StepDecision]) -> int:
     return EXIT_UNDECIDED
 
 
+def worst(codes: Iterable[int]) -> int:
+    """One exit code for several data sets: a failure before what is open, and that before 0."""
+    found = set(codes)
+    return next((code for code in (EXIT_FAIL, EXIT_UNDECIDED) if code in found), EXIT_PROMOTE)
+
+
 def _findings(
     policy: Policy, step: Step, evidence: Evidence | None, now: datetime
 ) -> tuple[Finding, ...]:

@@ -1,0 +1,42 @@
+"""Old evidence under another policy: nothing is asked again, and nothing is written."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from harness.core.errors import EvidenceError
+from harness.core.gate import StepDecision
+from harness.corpus.score_table import read_scores
+from harness.policy.decide import decide as judge
+from harness.policy.model import Policy
+from harness.policy.pairwise import for_candidates
+from harness.stages.compare import read_agreement
+from harness.stages.evidence import gathered, pairs_of, sides
+from harness.stages.held import held_to
+from harness.stages.layout import Layout
+from harness.stages.race import read_race
+
+
+def decide(layout: Layout, policy: Policy, *, control: str) -> tuple[StepDecision, ...]:
+    """Judge what was measured in ``layout`` by ``policy``; no index is opened.
+
+    With ``control``, a name that is not empty, the policy's one step judges every other arm that
+    was measured. A step whose arms were never compared is INCONCLUSIVE, and says so.
+
+    Raises:
+        BadFile: nothing was scored or compared.
+        EvidenceError: evidence is stale or was changed since, the control was not measured, or
+            the policy has more than one step beside a ``control``.
+    """
+    arms = tuple(arm for (arm,) in read_scores(layout.per_query, ["arm"]))
+    if control:
+        if control not in arms:
+            raise EvidenceError(f"no arm {control} was measured, only {', '.join(arms)}")
+        policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
+    compared = read_agreement(layout)
+    pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+    measured = sides(layout, arms)
+    evidence = gathered(layout, pairs, measured, read_race(layout))
+    decisions = judge(policy, evidence, now=datetime.now(UTC))
+    held_to(policy, decisions)
+    return decisions
