@@ -23,6 +23,9 @@ COLUMNS = pa.schema([
     ("error", pa.string()),
 ])
 
+PARTITION = 10_000
+"""Queries in a row group, so that a long run can be read in parts."""
+
 
 def write_run(run: Run, path: Path) -> None:
     """Write a run; the same run always gives the same bytes."""
@@ -42,7 +45,7 @@ def write_run(run: Run, path: Path) -> None:
         schema=COLUMNS.with_metadata({"arm": run.arm}),
     )
     with replacing(path) as beside:
-        pq.write_table(table, beside, compression="zstd")
+        pq.write_table(table, beside, compression="zstd", row_group_size=PARTITION)
 
 
 def read_run(path: Path) -> Run:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import chain
+from functools import cached_property
+from itertools import chain, repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,7 +15,7 @@ from harness.core.qrels import Qrels
 from harness.measures.lookup import UNKNOWN, Lookup
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class CodedQrels:
     """Pairs of query and document with their grades: by query, the best grade first."""
 
@@ -29,7 +30,6 @@ class CodedQrels:
     """Shape (pairs,): falling within a query."""
     place: NDArray[np.int64]
     """Shape (pairs,): of each within its query, from 0; its rank in the ideal ranking."""
-    lookup: Lookup
 
     def __len__(self) -> int:
         """Count the judged queries."""
@@ -78,13 +78,41 @@ class CodedQrels:
             )
         first = np.searchsorted(rows, np.arange(len(query_ids)))
         place = np.arange(len(rows), dtype=np.int64) - first[rows]
-        lookup = Lookup.of(rows, docs, len(query_ids))
-        return cls(query_ids, vocabulary, rows, docs, grades, place, lookup)
+        return cls(query_ids, vocabulary, rows, docs, grades, place)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """Finds pairs; made when it is first needed."""
+        return Lookup.of(self.rows, self.docs, len(self))
+
+    @cached_property
+    def code(self) -> Mapping[str, int]:
+        """Code of each judged document."""
+        return {doc_id: at for at, doc_id in enumerate(self.vocabulary)}
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Position of each judged query."""
+        return {query_id: at for at, query_id in enumerate(self.query_ids)}
+
+    def part(self, queries: NDArray[np.int64]) -> CodedQrels:
+        """Keep some queries, by their rising positions; the vocabulary stays."""
+        low = np.searchsorted(self.rows, queries)
+        each = np.searchsorted(self.rows, queries, side="right") - low
+        rows = np.repeat(np.arange(len(queries), dtype=np.int64), each)
+        at = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each) + np.repeat(low, each)
+        return CodedQrels(
+            tuple(self.query_ids[query] for query in queries.tolist()),
+            self.vocabulary,
+            rows,
+            self.docs[at],
+            self.grades[at],
+            self.place[at],
+        )
 
     def translation(self, vocabulary: Sequence[str]) -> NDArray[np.int32]:
         """Our code of each document of another vocabulary, shape (that vocabulary,)."""
-        code = {doc_id: at for at, doc_id in enumerate(self.vocabulary)}
-        ours = (code.get(doc_id, UNKNOWN) for doc_id in vocabulary)
+        ours = map(self.code.get, vocabulary, repeat(UNKNOWN))
         return np.fromiter(ours, dtype=np.int32, count=len(vocabulary))
 
     def relevant(self, rel: int) -> NDArray[np.int64]:

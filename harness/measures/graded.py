@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import repeat
 
 import numpy as np
 from numpy.typing import NDArray
@@ -42,10 +43,8 @@ class Graded:
     @classmethod
     def of(cls, run: Run, qrels: CodedQrels) -> Graded:
         """Grade the answered queries of a run; queries without judgements are left out."""
-        position = {query_id: at for at, query_id in enumerate(qrels.query_ids)}
-        rows = np.fromiter(
-            (position.get(query_id, OTHER) for query_id in run.query_ids), np.int64, len(run)
-        )
+        at = map(qrels.position.get, run.query_ids, repeat(OTHER))
+        rows = np.fromiter(at, dtype=np.int64, count=len(run))
         rows[run.status != Status.ANSWERED] = OTHER
         translation = (
             None if run.vocabulary is qrels.vocabulary else qrels.translation(run.vocabulary)

@@ -30,6 +30,17 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
     return KERNELS[asked.name](seen, asked)
 
 
+def has_value(qrels: CodedQrels, asked: Asked) -> NDArray[np.bool_]:
+    """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
+
+    A query without relevant document has none, but of what rests on judging or length alone.
+    """
+    if asked.name == "Judged" or (asked.name == "NumRet" and not asked.rel):
+        return np.ones(len(qrels), dtype=bool)
+    good = gains_of(qrels.grades, asked.gains) >= asked.rel
+    return np.bincount(qrels.rows[good], minlength=len(qrels)) > 0
+
+
 def _ndcg(graded: Graded, asked: Asked) -> Values:
     """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
     deepest = int(graded.rank.max(initial=0)) + 1

@@ -13,6 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
 from harness.core.run import Row, Run, Status
+from harness.corpus import runs
 from harness.corpus.runs import COLUMNS, read_run, write_run
 from tests.core.strategies import rows
 
@@ -83,11 +84,7 @@ def test_any_run_goes_in_and_out_with_the_same_bytes(
 def test_more_queries_than_a_row_group_holds(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def write_in_groups(table: pa.Table, where: Path, **more: str) -> None:
-        real(table, where, row_group_size=2, **more)
-
-    real = pq.write_table
-    monkeypatch.setattr(pq, "write_table", write_in_groups)
+    monkeypatch.setattr(runs, "PARTITION", 2)
     hits = [tuple(Hit(f"d{(at + j) % 7}", 1.0, float(j)) for j in range(at)) for at in range(7)]
     run = Run.of("arm", [Row(f"q{at}", Status.ANSWERED, hits[at]) for at in range(7)])
     write_run(run, tmp_path / "run.parquet")

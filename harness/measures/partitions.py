@@ -1,0 +1,122 @@
+"""Scores of a run that does not fit in memory: a row group of its file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.run import Status
+from harness.core.scores import Scores
+from harness.measures import kernels
+from harness.measures.asked import Asked
+from harness.measures.coded import CodedQrels
+from harness.measures.gain import as_gains
+from harness.measures.graded import OTHER, Graded
+from harness.measures.name import parse
+
+COLUMNS = ("query_id", "status", "docs")
+
+
+def score_partitions(
+    path: Path, qrels: CodedQrels, measures: Sequence[str]
+) -> Mapping[str, Scores]:
+    """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
+
+    Values and queries without one are those of ``harness.measures.quality.score``. In memory are
+    the judgements, the values and one row group. A query lies in one row, so in one row group.
+
+    Raises:
+        BadFile: the file is missing, damaged or no run.
+        UnknownName: there is no kernel for a measure.
+    """
+    asked = {name: _asked(name, qrels) for name in measures}
+    values = {name: np.zeros(len(qrels)) for name in measures}
+    ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
+    for table in _row_groups(path):
+        found = _positions(qrels, table.column("query_id").to_pylist())
+        known = found != OTHER
+        status = _statuses(path, table.column("status"))
+        ended[found[known]] = status[known]
+        rising = np.sort(found[known & (status == Status.ANSWERED)])
+        part = qrels.part(rising)
+        graded = _graded(table, part, found, rising)
+        for name, one in asked.items():
+            values[name][rising] = kernels.evaluate(graded, one)
+    return {name: _scores(name, one, qrels, values[name], ended) for name, one in asked.items()}
+
+
+def _asked(name: str, qrels: CodedQrels) -> Asked:
+    asked = Asked.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
+    if asked is None:
+        raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
+    return asked
+
+
+def _row_groups(path: Path) -> Iterator[pa.Table]:
+    try:
+        with pq.ParquetFile(path) as file:
+            lacking = set(COLUMNS) - set(file.schema_arrow.names)
+            if lacking:
+                raise BadFile(path, f"lacks {sorted(lacking)}", "Write it with write_run.")
+            for group in range(file.num_row_groups):
+                yield file.read_row_group(group, columns=list(COLUMNS))
+    except (OSError, pa.ArrowInvalid) as exc:
+        raise BadFile(path, f"not a Parquet file ({exc})", "Make it again.") from exc
+
+
+def _positions(qrels: CodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
+    at = (qrels.position.get(query_id, OTHER) for query_id in query_ids)
+    return np.fromiter(at, dtype=np.int64, count=len(query_ids))
+
+
+def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    code = {status.name.lower(): status.value for status in Status}
+    try:
+        return np.array([code[name] for name in column.to_pylist()], dtype=np.uint8)
+    except KeyError as exc:
+        raise BadFile(path, f"knows the unknown status {exc}", "Make it again.") from exc
+
+
+def _graded(
+    table: pa.Table, part: CodedQrels, found: NDArray[np.int64], rising: NDArray[np.int64]
+) -> Graded:
+    """Grade one row group; ``rising`` are the positions of its queries that were answered."""
+    lists = table.column("docs").combine_chunks()
+    docs = lists.values
+    at = np.searchsorted(rising, found)
+    inside = (at < len(rising)) & (found != OTHER)
+    rows = np.where(inside, at, OTHER)
+    rows[inside] = np.where(rising[at[inside]] == found[inside], at[inside], OTHER)
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    translation = part.translation(docs.dictionary.to_pylist())
+    return Graded.of_rows(part, rows, offsets, docs.indices.to_numpy(), translation)
+
+
+def _scores(
+    name: str,
+    asked: Asked,
+    qrels: CodedQrels,
+    values: NDArray[np.float64],
+    ended: NDArray[np.uint8],
+) -> Scores:
+    """Leave out the queries without a value, each under the first reason that fits."""
+    reason = np.full(len(qrels), "", dtype=object)
+    reason[ended == Status.TIMED_OUT] = "timed_out"
+    reason[ended == Status.FAILED] = "failed"
+    reason[~kernels.has_value(qrels, asked)] = "negative_query"
+    undefined: dict[str, list[str]] = {}
+    for at in np.flatnonzero(reason != "").tolist():
+        undefined.setdefault(reason[at], []).append(qrels.query_ids[at])
+    kept = np.flatnonzero(reason == "")
+    return Scores(
+        name,
+        tuple(qrels.query_ids[at] for at in kept.tolist()),
+        values[kept],
+        {why: tuple(ids) for why, ids in undefined.items()},
+    )
