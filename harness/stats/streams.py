@@ -26,7 +26,6 @@ class Purpose(IntEnum):
     QUERIES = 1
     SIGNS = 2
     TIMES = 3
-    BLOCKS = 4
 
 
 def picks(seed: int, purpose: Purpose, *, first: int, rows: int, units: int) -> NDArray[np.int32]:

@@ -1,0 +1,79 @@
+"""Percentiles of times that depend on those before them, as times of live traffic do.
+
+A busy machine is busy for a while, so a thousand times in a row say less than a thousand
+times of a thousand days. How much less is the long-run variance of "is at most the percentile".
+It is the one that the moving block bootstrap of that share has (Künsch, Annals of Statistics
+17, 1989), which needs no draws: the blocks' own shares give it (overlapping batch means;
+Meketon and Schmeiser, 1984). The blocks are long, a fixed part of the series, so that it
+is not too small, and the few blocks that fit are paid for with Student's reach.
+docs/decisions/0009 says why it is not the stationary bootstrap.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import betaincinv, ndtri, stdtrit
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+from harness.stats.quantiles import Nanoseconds, percentile_ns
+
+BLOCKS = 20
+FREEDOM = 1.5
+"""Overlapping blocks tell as much as this many times the blocks that lie side by side."""
+FEWEST_BEYOND = 10
+"""Independent times that must be expected on either side of the percentile."""
+
+
+def series_interval(
+    elapsed_ns: Nanoseconds, percent: float, *, confidence: float
+) -> Estimate | None:
+    """Percentile of times in the order they were taken, shape (times,), with its interval.
+
+    The series is worth some number of independent times; the interval is the one of the binomial
+    with that number, put back on the sorted times (Woodruff, JASA 47, 1952). ``n`` counts
+    the times that there are. None where they are worth too few for this percentile.
+
+    Raises:
+        EvidenceError: there are no times, one is not above 0, or they have no order.
+    """
+    if elapsed_ns.ndim != 1:
+        raise EvidenceError(
+            f"times of shape {elapsed_ns.shape} are in no one order; give one series of times"
+        )
+    value = percentile_ns(elapsed_ns, percent)
+    share = percent / 100
+    beyond = min(share, 1 - share)
+    if len(elapsed_ns) * beyond < FEWEST_BEYOND:
+        return None
+    worth = worth_of(elapsed_ns <= value)
+    if worth * beyond < FEWEST_BEYOND:
+        return None
+    tail = (1 - confidence) / 2
+    worth *= (float(ndtri(tail)) / float(stdtrit(FREEDOM * (BLOCKS - 1), tail))) ** 2
+    under = share * worth
+    levels = (
+        float(betaincinv(under, worth - under + 1, tail)),
+        float(betaincinv(under + 1, worth - under, 1 - tail)),
+    )
+    low, high = np.quantile(elapsed_ns.astype(np.float64), levels)
+    return Estimate(value, float(low), float(high), len(elapsed_ns))
+
+
+def worth_of(flags: NDArray[np.bool_]) -> float:
+    """How many independent flags would give as sure a share as these, shape (times,), do.
+
+    Never more than there are. Needs at least as many flags as blocks.
+    """
+    count = len(flags)
+    share = float(flags.mean())
+    length = count // BLOCKS
+    sums = np.concatenate([[0.0], np.cumsum(flags - share)])
+    of_blocks = (sums[length:] - sums[:-length]) / length
+    variance = length * float((of_blocks**2).mean()) * count / (count - length)
+    if math.isclose(variance, 0, abs_tol=1e-300):
+        return float(count)
+    return min(float(count), count * share * (1 - share) / variance)
