@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.evidence import Evidence, Side
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.core.scores import Paired
+from harness.measures.decompose import decompose
 from harness.report.cards import paired
 from harness.report.inputs import ReportInput
 from harness.report.plain import one_line, snippet
@@ -16,6 +17,8 @@ from harness.report.rounding import number, signed
 
 DEPTH = 10
 """Ranks shown of each arm."""
+DIGITS = 12
+"""After which a part of a difference is rounding."""
 TITLE = 120
 SNIPPET = 180
 QUERY = 400
@@ -55,6 +58,8 @@ class Moved:
     text: str
     slices: tuple[str, ...]
     difference: str
+    parts: str
+    """How much of the difference is by what is shown, and how much by its order."""
     better: bool
     relevant: int
     control: Ranking
@@ -144,12 +149,27 @@ def instead(side: Side, query: Query) -> str:
             return "was not asked"
 
 
+def _parts(report: ReportInput, evidence: Evidence, ids: Sequence[str]) -> Mapping[str, str]:
+    """Take the differences of some queries apart, in words."""
+    if not ids:
+        return {}
+    runs = evidence.control.run, evidence.candidate.run
+    parts = decompose(*runs, report.qrels, report.measure, ids)
+    return {
+        query_id: f"by what is shown {signed(shown)}, by its order {signed(order)}"
+        for query_id, shown, order in zip(
+            ids, parts.shown.round(DIGITS).tolist(), parts.order.round(DIGITS).tolist(), strict=True
+        )
+    }
+
+
 def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
     """Collect the movers of every comparison, at most ``limit`` in each direction."""
     documents = report.documents(needed(report, limit))
 
-    def collect(evidence: Evidence, pairs: Paired, ids: Iterable[str]) -> tuple[Moved, ...]:
+    def collect(evidence: Evidence, pairs: Paired, ids: Sequence[str]) -> tuple[Moved, ...]:
         gain = dict(zip(pairs.query_ids, pairs.difference.tolist(), strict=True))
+        parts = _parts(report, evidence, tuple(ids))
         found = []
         for query_id in ids:
             query = report.queries[query_id]
@@ -161,6 +181,7 @@ def movers(report: ReportInput, limit: int) -> Mapping[str, Movers]:
                     text=one_line(query.text, QUERY),
                     slices=query.slices,
                     difference=signed(gain[query_id]),
+                    parts=parts[query_id],
                     better=gain[query_id] > 0,
                     relevant=sum(grade > 0 for grade in grades.values()),
                     control=_ranking(report, *sides, query, documents, candidate=False),

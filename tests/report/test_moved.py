@@ -12,6 +12,7 @@ from harness.core.records import Document
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
 from harness.report.moved import furthest, instead, movers
+from harness.report.rounding import MINUS
 from tests.report import builder
 
 
@@ -94,3 +95,28 @@ def test_a_failure_is_not_an_empty_answer() -> None:
 def test_a_document_that_left_the_corpus_is_said_so() -> None:
     found = movers(replace(builder.report(), documents=lambda _: {}), 1)["tantivy"]
     assert {hit.snippet for hit in found.worse[0].control.hits} == {"not in the corpus"}
+
+
+def test_a_move_says_how_much_is_by_what_is_shown_and_how_much_by_its_order() -> None:
+    """Candidate shows what the control shows, the other way round: all is by the order."""
+    report = builder.report()
+    evidence = report.evidence["tantivy"]
+    query_id = movers(report, 1)["tantivy"].worse[0].query_id
+    grades = report.qrels.grades[query_id]
+    good = next(doc_id for doc_id, grade in grades.items() if grade > 0)
+    known = (f"d{at:03}" for at in range(1, 7))
+    bad, worse = [doc_id for doc_id in known if grades.get(doc_id, 0) <= 0][:2]
+
+    def showing(side: str, *ids: str) -> Run:
+        hits = [Hit(doc_id, 1.0, 1.0) for doc_id in ids]
+        return Run.of(side, [Row(q, Status.ANSWERED, hits) for q in report.queries])
+
+    def parts(*shown: str) -> str:
+        control = replace(evidence.control, run=showing("fts5-default", good, bad))
+        candidate = replace(evidence.candidate, run=showing("tantivy-default", *shown))
+        changed = replace(evidence, control=control, candidate=candidate)
+        return movers(replace(report, evidence={"tantivy": changed}), 1)["tantivy"].worse[0].parts
+
+    assert parts(bad, good).startswith(f"by what is shown 0, by its order {MINUS}0.")
+    assert parts(worse, bad).startswith(f"by what is shown {MINUS}0.")
+    assert parts(worse, bad).endswith("by its order 0")

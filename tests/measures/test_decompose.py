@@ -1,0 +1,62 @@
+"""``harness.measures.decompose``: parts that sum to the difference, whoever is called control."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.measures.decompose import decompose, reordered
+from harness.measures.quality import score
+from tests.measures.make import qrels_of, random_case, run_of
+
+MEASURES = ("nDCG@10", "RR@10", "P@5", "AP@10", "R@20", "nDCG", "nDCG(dcg='exp-log2')@10")
+RANKING = st.lists(st.sampled_from("abcdefghij"), max_size=8, unique=True)
+
+
+@pytest.mark.parametrize("measure", MEASURES)
+def test_the_parts_sum_to_the_difference(measure: str) -> None:
+    control, qrels = random_case(1)
+    candidate, _ = random_case(2)
+    ids = qrels.query_ids
+    parts = decompose(control, candidate, qrels, measure, ids)
+    old, new = (score(run, qrels, [measure], ids)[measure].by_query for run in (control, candidate))
+    difference = [new[q] - old[q] for q in parts.query_ids]
+    np.testing.assert_allclose(parts.total, difference, rtol=0, atol=1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    old=RANKING, new=RANKING, good=st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3))
+)
+def test_the_parts_of_any_two_rankings(
+    old: list[str], new: list[str], good: dict[str, int]
+) -> None:
+    qrels = qrels_of({"q": {"elsewhere": 1, **good}})
+    control, candidate = run_of({"q": old}), run_of({"q": new})
+    parts = decompose(control, candidate, qrels, "nDCG@5", ["q"])
+    values = [score(r, qrels, ["nDCG@5"], ["q"])["nDCG@5"].values for r in (control, candidate)]
+    np.testing.assert_allclose(parts.total, values[1] - values[0], rtol=0, atol=1e-12)
+    back = decompose(candidate, control, qrels, "nDCG@5", ["q"])
+    np.testing.assert_allclose(back.shown, -parts.shown, rtol=0, atol=1e-12)
+    np.testing.assert_allclose(back.order, -parts.order, rtol=0, atol=1e-12)
+    if set(old[:5]) == set(new[:5]):
+        assert parts.shown[0] == 0
+    if [d for d in old[:5] if d in new[:5]] == [d for d in new[:5] if d in old[:5]]:
+        assert parts.order[0] == 0
+
+
+def test_what_entered_is_told_from_what_rose() -> None:
+    """RR@2: b rises from 2 to 1, or enters there."""
+    qrels = qrels_of({"q": {"b": 1}})
+    rose = decompose(run_of({"q": "ab"}), run_of({"q": "ba"}), qrels, "RR@2", ["q"])
+    assert (rose.shown[0], rose.order[0]) == (0, 0.5)
+    entered = decompose(run_of({"q": "ac"}), run_of({"q": "bc"}), qrels, "RR@2", ["q"])
+    assert (entered.shown[0], entered.order[0]) == (1, 0)
+
+
+def test_documents_that_stay_take_each_others_places() -> None:
+    assert reordered("abcd", "dxbz") == ("a", "d", "c", "b")
+    assert reordered("abcd", "") == tuple("abcd")
+    assert reordered("", "abcd") == ()
