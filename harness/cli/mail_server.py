@@ -44,7 +44,7 @@ def mail_server(
     """
     from engines.contract import arms
     from engines.contract.mail.query import SearchMode
-    from engines.stacks.agent_mail import store
+    from engines.stacks.agent_mail import drivers
     from engines.stacks.agent_mail.surface.search import Identity, Surface
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
@@ -63,7 +63,7 @@ def mail_server(
     with served.engine.open(index) as searcher:
         if not isinstance(searcher, MailSearcher):
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
-        with store.opened(index / STORE) as directory:
+        with drivers.opened(index / STORE, searcher.settings.driver) as directory:
             app = application(
                 Surface(
                     searcher.service,

@@ -64,9 +64,7 @@ def opened(path: Path) -> Iterator[MessageStore]:
         FeatureUnavailable: apsw is not installed.
         IndexNotReady: the store is missing, broken, or of another version.
     """
-    if not find_spec("apsw"):
-        raise FeatureUnavailable("apsw is not installed: pip install 'search-harness[apsw]'")
-    apsw = _configured()
+    apsw = _installed()
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOMUTEX
     try:
         with _as_python_says():
@@ -75,6 +73,26 @@ def opened(path: Path) -> Iterator[MessageStore]:
         raise search_error(exc, str(path)) from exc
     with closing(db):
         yield checked(MessageStore(cast("sqlite3.Connection", db)), path)
+
+
+def sqlite_version() -> str:
+    """Give the version of apsw's SQLite.
+
+    Raises:
+        FeatureUnavailable: apsw is not installed.
+    """
+    return str(_installed().sqlite_lib_version())
+
+
+def _installed() -> Any:  # noqa: ANN401  a module that may be absent
+    """Give apsw.
+
+    Raises:
+        FeatureUnavailable: it is not installed.
+    """
+    if not find_spec("apsw"):
+        raise FeatureUnavailable("apsw is not installed: pip install 'search-harness[apsw]'")
+    return _configured()
 
 
 @cache

@@ -21,8 +21,9 @@ from engines.contract.mail.query import SearchMode
 from engines.contract.mail.results import SearchResponse
 from engines.contract.settings import StackSettings
 from engines.stacks.agent_mail import documents as taken
-from engines.stacks.agent_mail import fts5, store, tantivy_text
+from engines.stacks.agent_mail import drivers, fts5, store, tantivy_text
 from engines.stacks.agent_mail.absent import or_absent
+from engines.stacks.agent_mail.drivers import Driver
 from engines.stacks.agent_mail.hurried import HurriedStore
 from engines.stacks.agent_mail.kinds import entities
 from engines.stacks.agent_mail.like import LikeEngine
@@ -39,7 +40,7 @@ from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
 from harness.core.files import write_text
 from harness.core.records import Document, Scalar
 
@@ -63,12 +64,19 @@ class Settings(StackSettings):
     """``late-interaction``, a folder with a cross-encoder, or empty for none."""
     reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
     """Of the cross-encoder's weights; empty takes any."""
+    sqlite: Literal["stdlib", "apsw"] = "stdlib"
+    """Which SQLite reads the store; ``apsw`` is newer and quicker, and an extra of the project."""
 
     @model_validator(mode="after")
     def _late_interaction_needs_tokens(self) -> Self:
         if self.reranker == LATE_INTERACTION and self.embedder in {"", HASH}:
             raise ValueError(f"reranker: {LATE_INTERACTION} needs a model for embedder")
         return self
+
+    @property
+    def driver(self) -> Driver:
+        """What ``sqlite`` names."""
+        return Driver(self.sqlite)
 
     @property
     def reranking(self) -> Reranking:
@@ -89,9 +97,19 @@ class Mail:
 
     @property
     def version(self) -> str:
-        """What answers depend on beside settings and messages."""
+        """What answers depend on beside settings and messages.
+
+        Raises:
+            InvalidArm: the SQLite that is asked for is not installed.
+            ModelNotReady: the embedder or the reranker is not there.
+        """
+        try:
+            sqlite = drivers.version(self.settings.driver)
+        except mail_errors.FeatureUnavailable as exc:
+            raise InvalidArm(f'sqlite = "{self.settings.sqlite}": {exc}') from exc
         embedder = self.embedder()
-        parts = [f"tantivy {version('tantivy')}", embedder.identity if embedder else "no vectors"]
+        vectors = embedder.identity if embedder else "no vectors"
+        parts = [f"sqlite {sqlite}", f"tantivy {version('tantivy')}", vectors]
         return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -132,7 +150,9 @@ class Mail:
         with ExitStack() as until_closed:
             try:
                 doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
-                opened = until_closed.enter_context(store.opened(index / STORE))
+                opened = until_closed.enter_context(
+                    drivers.opened(index / STORE, self.settings.driver)
+                )
                 manifest.check_count(index, made, opened.total_count())
                 manifest.check_count(index, made, len(doc_ids))
                 service = self._service(index, opened)
