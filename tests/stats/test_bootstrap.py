@@ -10,6 +10,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
+from benchmarks import simulations
 from harness.core.errors import EvidenceError, HarnessError
 from harness.stats import resampling
 from harness.stats.bootstrap import bca, bca_each
@@ -21,37 +22,53 @@ def as_theirs(units: int) -> float:
     return float(2 * stats.t.cdf(reach, units - 1) - 1)
 
 
-@pytest.mark.parametrize("seed", [1, 2, 3])
-def test_agrees_with_scipy_on_skewed_values(seed: int) -> None:
-    values = np.random.default_rng(seed).exponential(size=40)
-    theirs = stats.bootstrap(
+def by_scipy(values: NDArray[np.float64]) -> tuple[float, float]:
+    found = stats.bootstrap(
         (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
     ).confidence_interval
-    ours = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
-    assert ours.value == pytest.approx(values.mean(), abs=1e-15)
-    assert ours.low == pytest.approx(theirs.low, abs=0.015)
-    assert ours.high == pytest.approx(theirs.high, abs=0.02)
-    plain = stats.t.interval(0.95, 39, values.mean(), values.std(ddof=1) / np.sqrt(40))
-    skewed = bca(values, confidence=0.95, resamples=20_000, seed=5, clusters=None)
-    assert skewed.high > plain[1]
-    assert skewed.low > plain[0]
+    return float(found.low), float(found.high)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.random.default_rng(1).uniform(size=40) ** 2,
+        -np.random.default_rng(2).beta(1, 2, size=60),
+        np.array([0.0] * 25 + [1 / 3] * 6 + [0.5] * 5 + [1.0] * 14),
+    ],
+)
+def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np.float64]) -> None:
+    assert float(stats.kurtosis(values, fisher=False)) < 3
+    assert abs(float(stats.skew(values))) > 0.4
+    low, high = by_scipy(values)
+    found = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
+    assert found.value == pytest.approx(values.mean(), abs=1e-15)
+    assert (found.low, found.high) == pytest.approx((low, high), abs=0.004)
 
 
 def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
-    values = np.random.default_rng(8).normal(size=12)
+    values = np.random.default_rng(8).uniform(-1, 1, 12)
     values = np.concatenate([values, -values])
     found = bca(values, confidence=0.9, resamples=40_000, seed=5, clusters=None)
     reach = stats.t.ppf(0.95, 23) * values.std(ddof=1) / np.sqrt(24)
     assert (found.low, found.high) == pytest.approx((-reach, reach), rel=0.03)
 
 
-def test_agrees_with_scipy_on_tied_values() -> None:
-    values = np.array([0.0] * 30 + [1 / 3] * 6 + [0.5] * 5 + [1.0] * 9)
-    theirs = stats.bootstrap(
-        (values,), np.mean, n_resamples=20_000, method="BCa", rng=np.random.default_rng(9)
-    ).confidence_interval
-    ours = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
-    assert (ours.low, ours.high) == pytest.approx((theirs.low, theirs.high), abs=0.012)
+def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
+    few = np.array([0.0] * 44 + [1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
+    low, high = by_scipy(few)
+    found = bca(few, confidence=as_theirs(50), resamples=20_000, seed=5, clusters=None)
+    freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
+    assert freedom < 8
+    wider = stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)
+    assert 1.1 < (found.high - found.low) / (high - low) < wider + 0.05
+
+
+def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
+    for case in (simulations.steps("80 % zero", 0.12, 0.08), simulations.skewed()):
+        held, above, below = simulations.coverage(case, 50, 500)
+        assert 0.93 - 0.02 <= held <= 0.97 + 0.02
+        assert max(above, below) < 0.07
 
 
 def test_same_seed_same_interval_and_other_seed_another() -> None:
