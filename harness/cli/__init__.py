@@ -25,6 +25,7 @@ def application() -> typer.Typer:
         mail_server,
         oneshot,
         pipeline,
+        selftest,
         verify,
     )
 
@@ -36,6 +37,7 @@ def application() -> typer.Typer:
         judging,
         decide,
         verify,
+        selftest,
         mail_server,
         doctor,
     ):

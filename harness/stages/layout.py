@@ -120,3 +120,8 @@ class Layout:
     def junit(self) -> Path:
         """The decision as a test report."""
         return self.today / "junit.xml"
+
+    @property
+    def selftest(self) -> Path:
+        """How far the gates can be trusted on these data; there only where it was asked for."""
+        return self.today / "selftest.json"

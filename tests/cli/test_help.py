@@ -14,8 +14,8 @@ from harness.cli import application
 
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
-    *STAGES, "demo", "run", "decide", "verify", "pool", "judge", "doctor", "mail-server",
-    "import beir", "import trec", "import jsonl",
+    *STAGES, "demo", "run", "decide", "verify", "selftest", "pool", "judge", "doctor",
+    "mail-server", "import beir", "import trec", "import jsonl",
 )  # fmt: skip
 
 
@@ -67,8 +67,8 @@ def test_the_example_of_run_is_one_that_can_be_typed() -> None:
 def test_registering_happens_once() -> None:
     assert application() is application()
     group = typer.main.get_command(application())
-    assert len(application().registered_commands) == len(STAGES) + 8
-    assert len(group.commands) == len(STAGES) + 9  # type: ignore[attr-defined]
+    assert len(application().registered_commands) == len(STAGES) + 9
+    assert len(group.commands) == len(STAGES) + 10  # type: ignore[attr-defined]
 
 
 def test_importing_a_command_does_nothing_heavy() -> None:

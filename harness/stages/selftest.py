@@ -1,0 +1,166 @@
+"""How far a policy can be trusted on data at hand: gates tried where the truth is known."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass, replace
+
+import numpy as np
+
+from harness.core.evidence import Evidence
+from harness.core.files import write_json
+from harness.core.gate import Verdict
+from harness.core.run import Run
+from harness.core.scores import Estimate
+from harness.corpus.prepared import Prepared
+from harness.gates import non_inferior, superior
+from harness.gates.base.paired import Comparison, compare
+from harness.gates.base.rules import Rules
+from harness.measures.quality import score
+from harness.policy.model import FEWEST_RESAMPLES, Gate, Policy
+from harness.policy.null_models import popular, shuffled
+from harness.policy.planted import Values, count
+from harness.stages.evidence import gathered, pairs_of, sides
+from harness.stages.layout import Layout
+
+Settings = non_inferior.Settings | superior.Settings
+ITSELF = "the control itself"
+
+
+@dataclass(frozen=True, slots=True)
+class Tried:
+    """One gate on quality, and how often it was wrong."""
+
+    step: str
+    gate: str
+    what: str
+    """Measure and slice."""
+    queries: int
+    limit: float
+    false_promote: Estimate | None
+    """Share of PASS where the candidate is exactly as bad as the gate forbids."""
+    false_hold: Estimate | None
+    """Share without PASS where the candidate is as good as the control (for a gain: twice it)."""
+    smallest_loss: float | None
+    """What this query set shows as a loss with the policy's power."""
+    seen: Estimate | None
+    """Share of planted losses of that size that were seen."""
+
+
+@dataclass(frozen=True, slots=True)
+class Null:
+    """An engine that knows nothing, or the control, in the place of the candidate."""
+
+    step: str
+    model: str
+    verdicts: dict[str, str]
+    """By gate."""
+    as_it_should: bool
+    """The control itself fails no margin; the others fail somewhere and pass nowhere."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selftest:
+    """What the harness can see on one data set."""
+
+    dataset: str
+    policy: str
+    seed: int
+    trials: int
+    level: float
+    """False promotes that the policy's confidence allows."""
+    power: float
+    gates: tuple[Tried, ...]
+    nulls: tuple[Null, ...]
+
+    @property
+    def valid(self) -> bool:
+        """Whether no engine passes that knows nothing, and the control is no loss to itself."""
+        return all(null.as_it_should for null in self.nulls)
+
+
+def selftest(layout: Layout, policy: Policy, *, trials: int) -> Selftest:
+    """Try the quality gates of ``policy`` on the runs in ``layout``; write ``selftest.json``.
+
+    Gates of the rules ``non_inferior`` and ``superior`` are tried (method, section 7), with the
+    fewest resamples that a policy may have.
+
+    Raises:
+        EvidenceError: an arm was not measured or a pair not compared, or something was changed
+            since; or there are too few queries.
+    """
+    arms = sides(layout, policy.arms)
+    evidence = gathered(layout, pairs_of(policy), arms, race=None)
+    rules = replace(policy.rules, resamples=FEWEST_RESAMPLES)
+    found = Selftest(
+        dataset=layout.root.name,
+        policy=policy.name,
+        seed=rules.seed,
+        trials=trials,
+        level=(1 - rules.confidence) / 2,
+        power=rules.power,
+        gates=tuple(_tried(policy, evidence, rules, trials)),
+        nulls=tuple(_nulls(layout, policy, evidence, rules)),
+    )
+    write_json(layout.selftest, {**asdict(found), "valid": found.valid})
+    return found
+
+
+def _on_quality(gates: tuple[Gate, ...]) -> tuple[tuple[Gate, Settings], ...]:
+    return tuple((g, g.settings) for g in gates if isinstance(g.settings, Settings))
+
+
+def _tried(
+    policy: Policy, evidence: dict[str, Evidence], rules: Rules, trials: int
+) -> Iterator[Tried]:
+    for step in policy.steps:
+        for gate, settings in _on_quality(step.gates):
+            versus = settings.versus if isinstance(settings, superior.Settings) else None
+            compared = compare(evidence[step.name], settings, versus)
+            if len(compared.paired.query_ids) < settings.min_queries:
+                continue
+            counted = count(_values(compared), limit=settings.limit, rules=rules, trials=trials)
+            yield Tried(
+                step.name,
+                gate.name,
+                settings.where,
+                len(compared.paired.query_ids),
+                settings.limit,
+                *counted,
+            )
+
+
+def _values(compared: Comparison) -> Values:
+    known, paired = compared.known, compared.paired
+    alone = np.arange(len(paired.query_ids))
+    return Values(paired.control, paired.candidate, alone if known is None else known)
+
+
+def _nulls(
+    layout: Layout, policy: Policy, evidence: dict[str, Evidence], rules: Rules
+) -> Iterator[Null]:
+    data = Prepared.open(layout.data)
+    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
+    for step in policy.steps:
+        gates = _on_quality(step.gates)
+        if not gates:
+            continue
+        given = evidence[step.name]
+        measures = tuple(dict.fromkeys(settings.measure for _, settings in gates))
+        runs: dict[str, Run] = {
+            ITSELF: given.control.run,
+            "shuffled": shuffled(given.control.run, seed=rules.seed),
+            "popular": popular(given.control.run),
+        }
+        for model, run in runs.items():
+            scores = score(run, qrels, measures, asked)
+            side = replace(given.control, run=run, scores=scores)
+            said = {
+                gate.name: gate.judge(replace(given, candidate=side), rules).verdict
+                for gate, settings in gates
+                if model != ITSELF or isinstance(settings, non_inferior.Settings)
+            }
+            verdicts = list(said.values())
+            lost = Verdict.FAIL in verdicts and Verdict.PASS not in verdicts
+            fits = Verdict.FAIL not in verdicts if model == ITSELF else lost
+            yield Null(step.name, model, {gate: v.value for gate, v in said.items()}, fits)
