@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Manifest
+from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
 
@@ -69,3 +70,5 @@ class Evidence:
     intents: Mapping[str, str]
     """Intent by query id, where the query set names one: queries to resample together."""
     race: Race | None
+    qrels: Qrels | None = None
+    """What was judged; None where nothing was handed on."""

@@ -48,7 +48,7 @@ def gathered(
     check_compared(layout, tuple(pairs.values()))
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
-    queries = data.queries()
+    queries, qrels = data.queries(), data.qrels()
     return {
         name: Evidence(
             dataset=data.manifest.name,
@@ -60,6 +60,7 @@ def gathered(
             slices=slices(queries),
             intents=intents(queries),
             race=race,
+            qrels=qrels,
         )
         for name, (control, candidate) in pairs.items()
     }
