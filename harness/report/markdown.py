@@ -11,6 +11,7 @@ from harness.report.merged import merged
 from harness.report.moved import Moved, movers
 from harness.report.plain import markdown, printable
 from harness.report.tables import Table
+from harness.report.unjudged import unjudged
 
 WORST = 10
 TEXT = 100
@@ -89,6 +90,7 @@ def _dataset(report: ReportInput) -> Iterator[str]:
     yield from _table(tables.leaderboard(report), 3)
     if report.evidence:
         yield from _table(tables.differences(report), 3)
+        yield from _table(unjudged(merged(report)), 3)
     if report.slice_means:
         yield from _table(tables.by_slice(report), 3)
     described = merged(report)

@@ -28,6 +28,7 @@ from harness.report.moved import QUERY, Moved, movers
 from harness.report.plain import one_line, printable
 from harness.report.rounding import for_json
 from harness.report.tables import Table
+from harness.report.unjudged import unjudged
 
 TEMPLATES = Path(__file__).with_name("templates")
 SIDE_BY_SIDE = 10
@@ -81,6 +82,7 @@ class DatasetView:
     leaderboard: Table
     quality: Markup
     differences: Table
+    unjudged: Table
     by_slice: Table
     slice_differences: Table
     slices: Markup
@@ -182,6 +184,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         leaderboard=tables.leaderboard(report),
         quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
         differences=tables.differences(described),
+        unjudged=unjudged(described),
         by_slice=tables.by_slice(report),
         slice_differences=tables.slice_differences(described),
         slices=_markup(slices),
