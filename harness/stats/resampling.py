@@ -6,6 +6,7 @@ added up in one order, whatever block or thread it falls into, so results are th
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 
@@ -13,10 +14,18 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from harness.stats.streams import LINE_BITS, Purpose, picks, sign_bytes
+from harness.stats.streams import LINE_BYTES, Purpose, picks, slab_bytes
 
 PICKS_AT_ONCE = 1 << 18
-BYTE_UNITS, BYTE_STATES = 8, 256
+BYTE_STATES = 256
+SIGNS = (-1.0, 1.0)
+WEIGHTS = (
+    -0.7422271989685592,
+    -0.7422271989685592,
+    -0.20550565907877782,
+    1.6899600570158961,
+)
+"""Two of four are the root near -0.74 of x**3 - x - 1/3; moments 0, 1 and 1 give the others."""
 
 Columns = NDArray[np.float64]
 """Shape (units, columns)."""
@@ -43,12 +52,41 @@ def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1)
 def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
     """Sum of the units under random signs; shape (resamples, columns).
 
-    All columns share the signs. Eight units share a random byte, which picks one of the 256 sums
-    that they can have; units are taken in slabs whose sums stay in the processor's cache.
+    All columns share the signs.
+    """
+    return _by_bytes(columns, SIGNS, Purpose.SIGNS, resamples=resamples, seed=seed, threads=threads)
+
+
+def reweighted_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
+    """Sum of the units under random weights; shape (resamples, columns).
+
+    A weight has mean 0, variance 1 and third moment 1, as one less than the number of times that
+    a unit is drawn with replacement has for many units: so sums around their mean have the first
+    three moments of ``drawn_sums``. All columns share the weights.
+    """
+    return _by_bytes(
+        columns, WEIGHTS, Purpose.WEIGHTS, resamples=resamples, seed=seed, threads=threads
+    )
+
+
+def _by_bytes(
+    columns: Columns,
+    levels: tuple[float, ...],
+    purpose: Purpose,
+    *,
+    resamples: int,
+    seed: int,
+    threads: int,
+) -> Columns:
+    """Sum of the units, each times one of ``levels``, all alike probable.
+
+    A few units share a random byte, which picks one of the 256 sums that they can have; units
+    are taken in slabs whose sums stay in the processor's cache.
     """
     found = np.zeros((resamples, columns.shape[1]))
-    for slab, start in enumerate(range(0, len(columns), LINE_BITS)):
-        sums = _sums_by_byte(columns[start : start + LINE_BITS])
+    width = LINE_BYTES * _units_a_byte(levels)
+    for slab, start in enumerate(range(0, len(columns), width)):
+        sums = _sums_by_byte(columns[start : start + width], levels)
         step = np.arange(0, len(sums), BYTE_STATES, dtype=np.int32)
 
         def work(
@@ -58,25 +96,30 @@ def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 
             sums: Columns = sums,
             step: NDArray[np.int32] = step,
         ) -> None:
-            signs = sign_bytes(seed, slab=slab, first=start, rows=stop - start)
-            found[start:stop] += _gathered(signs[:, : len(step)] + step, sums)
+            drawn = slab_bytes(seed, purpose, slab=slab, first=start, rows=stop - start)
+            found[start:stop] += _gathered(drawn[:, : len(step)] + step, sums)
 
         _over(work, resamples, PICKS_AT_ONCE // len(step), threads)
     return found
 
 
-def _sums_by_byte(columns: Columns) -> Columns:
-    """Give the sums of each eight units under each byte of signs, shape (bytes * 256, columns).
+def _units_a_byte(levels: tuple[float, ...]) -> int:
+    return round(math.log(BYTE_STATES, len(levels)))
 
-    A set bit is a plus; the first unit has the lowest bit.
+
+def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
+    """Give the sums of each byte's units under each byte, shape (bytes * 256, columns).
+
+    The first unit has the lowest bits.
     """
-    groups = -(-len(columns) // BYTE_UNITS)
-    padded = np.zeros((groups * BYTE_UNITS, columns.shape[1]))
+    units = _units_a_byte(levels)
+    groups = -(-len(columns) // units)
+    padded = np.zeros((groups * units, columns.shape[1]))
     padded[: len(columns)] = columns
-    by_group = padded.reshape(groups, BYTE_UNITS, 1, -1)
+    by_group = padded.reshape(groups, units, 1, -1)
     sums = np.zeros((groups, 1, columns.shape[1]))
-    for at in range(BYTE_UNITS):
-        sums = np.concatenate([sums - by_group[:, at], sums + by_group[:, at]], axis=1)
+    for at in range(units):
+        sums = np.concatenate([sums + level * by_group[:, at] for level in levels], axis=1)
     return sums.reshape(groups * BYTE_STATES, -1)
 
 

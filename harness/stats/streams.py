@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 LINE_WORDS = 4
-LINE_BITS = 256
+LINE_BYTES = 32
 LINE_PICKS = 8
 HALF = np.uint64(32)
 LOW_HALF = np.uint64(0xFFFFFFFF)
@@ -26,6 +26,7 @@ class Purpose(IntEnum):
     QUERIES = 1
     SIGNS = 2
     TIMES = 3
+    WEIGHTS = 4
 
 
 def picks(seed: int, purpose: Purpose, *, first: int, rows: int, units: int) -> NDArray[np.int32]:
@@ -44,13 +45,15 @@ def picks(seed: int, purpose: Purpose, *, first: int, rows: int, units: int) -> 
     return found[:, :units]
 
 
-def sign_bytes(seed: int, *, slab: int, first: int, rows: int) -> NDArray[np.uint8]:
-    """Draw a bit for each of the 256 units of slab ``slab``, shape (rows, 32).
+def slab_bytes(
+    seed: int, purpose: Purpose, *, slab: int, first: int, rows: int
+) -> NDArray[np.uint8]:
+    """Draw the 32 bytes that the units of slab ``slab`` share, shape (rows, 32).
 
     Row r belongs to resample ``first + r``, which is its counter; the slab is the counter's
     second word.
     """
-    words = _words(seed, Purpose.SIGNS, (first, slab), rows)
+    words = _words(seed, purpose, (first, slab), rows)
     return words.astype("<u8", copy=False).view(np.uint8).reshape(rows, -1)
 
 

@@ -12,7 +12,7 @@ from scipy import stats
 
 from benchmarks import simulations
 from harness.core.errors import EvidenceError, HarnessError
-from harness.stats import resampling
+from harness.stats import bootstrap, resampling
 from harness.stats.bootstrap import bca, bca_each
 
 
@@ -134,6 +134,23 @@ def test_a_value_that_is_no_number_is_refused(broken: float) -> None:
         bca(np.array([0.1, broken, 0.2]), confidence=0.95, resamples=100, seed=1, clusters=None)
 
 
+def test_weights_and_counts_give_the_same_interval(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Apart by less than the draws of another seed move them."""
+    rng = np.random.default_rng(3)
+    values = np.column_stack([rng.exponential(size=1_200), rng.choice([0, 0, 0, 0.5, -0.2], 1_200)])
+    sizes = np.repeat(np.arange(1_100), rng.permutation([2] * 100 + [1] * 1_000))
+    for clusters in (None, sizes):
+        rules: Any = {"confidence": 0.95, "resamples": 20_000, "seed": 1, "clusters": clusters}
+        weighed = bca_each(values, **rules)
+        with monkeypatch.context() as patched:
+            patched.setattr(bootstrap, "WEIGHTED_FROM", 10**9)
+            counted = bca_each(values, **rules)
+        for one, other in zip(weighed, counted, strict=True):
+            near = 0.02 * (other.high - other.low)
+            assert (one.low, one.high) == pytest.approx((other.low, other.high), abs=near)
+            assert one != other
+
+
 def few_columns(count: int = 90) -> NDArray[np.float64]:
     rng = np.random.default_rng(12)
     return np.column_stack([
@@ -143,17 +160,22 @@ def few_columns(count: int = 90) -> NDArray[np.float64]:
     ])
 
 
-@pytest.mark.parametrize("clusters", [None, np.arange(90) // 4, np.arange(90) // 3])
+@pytest.mark.parametrize(
+    "clusters", [None, np.arange(90) // 4, np.arange(90) // 3, np.arange(4_010) // 4]
+)
 def test_a_column_is_the_same_alone_and_beside_others(clusters: NDArray[np.int64] | None) -> None:
-    columns = few_columns()
+    columns = few_columns(90 if clusters is None else len(clusters))
     rules: Any = {"confidence": 0.95, "resamples": 800, "seed": 3, "clusters": clusters}
     together = bca_each(columns, **rules)
     assert together == tuple(bca(column, **rules) for column in columns.T)
     assert len({each.low for each in together}) == 3
 
 
-def test_neither_blocks_nor_threads_change_a_bit(monkeypatch: pytest.MonkeyPatch) -> None:
-    columns = few_columns()
+@pytest.mark.parametrize("count", [90, 1_100])
+def test_neither_blocks_nor_threads_change_a_bit(
+    count: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    columns = few_columns(count)
     rules: Any = {"confidence": 0.95, "resamples": 900, "seed": 3, "clusters": None}
     whole = bca_each(columns, **rules)
     for block, threads in ((97, 1), (1_000, 2), (90 * 333, 2)):

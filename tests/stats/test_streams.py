@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from harness.stats.streams import Purpose, picks, sign_bytes
+from harness.stats.streams import Purpose, picks, slab_bytes
 
 
 @pytest.mark.parametrize("units", [3, 8, 300, 5_000])
@@ -14,8 +14,8 @@ def test_a_resample_is_the_same_in_any_block(units: int) -> None:
     whole = picks(7, Purpose.QUERIES, first=0, rows=12, units=units)
     parts = [picks(7, Purpose.QUERIES, first=at, rows=4, units=units) for at in (0, 4, 8)]
     assert (whole == np.concatenate(parts)).all()
-    signs = sign_bytes(7, slab=units, first=0, rows=12)
-    assert (signs[5:9] == sign_bytes(7, slab=units, first=5, rows=4)).all()
+    signs = slab_bytes(7, Purpose.SIGNS, slab=units, first=0, rows=12)
+    assert (signs[5:9] == slab_bytes(7, Purpose.SIGNS, slab=units, first=5, rows=4)).all()
 
 
 def test_every_unit_is_drawn_about_as_often() -> None:
@@ -26,7 +26,9 @@ def test_every_unit_is_drawn_about_as_often() -> None:
 
 
 def test_signs_are_fair_and_those_of_two_slabs_differ() -> None:
-    bits = [np.unpackbits(sign_bytes(7, slab=at, first=0, rows=500)) for at in (0, 1)]
+    bits = [
+        np.unpackbits(slab_bytes(7, Purpose.SIGNS, slab=at, first=0, rows=500)) for at in (0, 1)
+    ]
     assert bits[0].mean() == pytest.approx(0.5, abs=0.006)
     assert (bits[0] == bits[1]).mean() == pytest.approx(0.5, abs=0.006)
 
@@ -52,4 +54,11 @@ def test_the_words_are_those_of_today() -> None:
         12,
         15,
     ]
-    assert sign_bytes(5, slab=1, first=3, rows=1)[0, :6].tolist() == [104, 244, 107, 21, 116, 231]
+    assert slab_bytes(5, Purpose.SIGNS, slab=1, first=3, rows=1)[0, :6].tolist() == [
+        104,
+        244,
+        107,
+        21,
+        116,
+        231,
+    ]
