@@ -6,7 +6,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.gates.base.classes import class_of
 from harness.gates.base.queries import SampleSettings, checked, clusters, in_slice, too_few
-from harness.gates.base.rules import Rules, Share, above, plain
+from harness.gates.base.rules import Rules, Share, Where, above, plain
 from harness.stats.bootstrap import bca
 from harness.stats.power import queries_needed
 
@@ -19,6 +19,10 @@ class Settings(SampleSettings):
     @property
     def bound(self) -> str:
         return f"mean {self.where} above {self.floor:g}"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
 
     @property
     def limit(self) -> float:

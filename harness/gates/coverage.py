@@ -9,7 +9,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.classes import COMPARED, class_of
-from harness.gates.base.rules import GateSettings, Rules, Share
+from harness.gates.base.rules import GateSettings, Rules, Share, Where
 
 NEVER_TRIED = "never tried"
 
@@ -22,6 +22,10 @@ class Settings(GateSettings):
     @property
     def bound(self) -> str:
         return f"at least {self.min_share:.2%} of the query set is compared"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
 
     @property
     def limit(self) -> float:

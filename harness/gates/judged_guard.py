@@ -6,7 +6,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.gates.base.paired import compare
 from harness.gates.base.queries import SampleSettings, too_few
-from harness.gates.base.rules import Rules, Share, signed, within
+from harness.gates.base.rules import Rules, Share, Where, signed, within
 
 
 class Settings(SampleSettings):
@@ -17,6 +17,10 @@ class Settings(SampleSettings):
     @property
     def bound(self) -> str:
         return f"shares of judged documents differ by less than {self.max_gap:g} ({self.where})"
+
+    @property
+    def passes(self) -> Where:
+        return "within"
 
     @property
     def limit(self) -> float:

@@ -13,7 +13,7 @@ from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.paired import Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
-from harness.gates.base.rules import Rules, above, signed, within
+from harness.gates.base.rules import Rules, Where, above, signed, within
 from harness.measures.unjudged_bounds import Bounding
 from harness.measures.unjudged_runs import bounds
 
@@ -42,6 +42,10 @@ class Settings(SampleSettings):
             "equivalent": f"differs by less than {self.margin:g} of {self.where}",
         }
         return f"{asked[self.asks]}, whatever the missing judgements say"
+
+    @property
+    def passes(self) -> Where:
+        return "within" if self.asks == "equivalent" else "above"
 
     @property
     def limit(self) -> float:

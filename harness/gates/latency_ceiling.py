@@ -9,7 +9,7 @@ from pydantic import Field
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Rules, below, plain
+from harness.gates.base.rules import Rules, Where, below, plain
 from harness.gates.base.timing import TimedSettings, ready
 from harness.stats.quantiles import clustered
 
@@ -27,6 +27,10 @@ class Settings(TimedSettings):
     @property
     def bound(self) -> str:
         return f"{self.percent} below {self.max_ms:g} ms on {self.machine}"
+
+    @property
+    def passes(self) -> Where:
+        return "below"
 
     @property
     def limit(self) -> float:

@@ -8,7 +8,7 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
-from harness.gates.base.rules import Rules, below, plain
+from harness.gates.base.rules import Rules, Where, below, plain
 from harness.gates.base.timing import TimedSettings, ratio, ready
 
 
@@ -20,6 +20,10 @@ class Settings(TimedSettings):
     @property
     def bound(self) -> str:
         return f"takes less than {self.max_ratio:g} times the control's {self.percent} time"
+
+    @property
+    def passes(self) -> Where:
+        return "below"
 
     @property
     def limit(self) -> float:

@@ -14,7 +14,7 @@ from harness.core.run import Status
 from harness.core.scores import Scores
 from harness.gates.base.paired import judge_above
 from harness.gates.base.queries import SampleSettings, scores_of
-from harness.gates.base.rules import Rules, Share
+from harness.gates.base.rules import Rules, Share, Where
 
 NEGATIVE = "negative_query"
 
@@ -36,6 +36,10 @@ class Settings(SampleSettings):
     @property
     def bound(self) -> str:
         return f"fills less than {self.max_more:g} more of the first {self.depth} places"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
 
     @property
     def limit(self) -> float:

@@ -6,7 +6,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.gates.base.paired import judge_above
 from harness.gates.base.queries import SampleSettings
-from harness.gates.base.rules import Rules, Share
+from harness.gates.base.rules import Rules, Share, Where
 
 
 class Settings(SampleSettings):
@@ -17,6 +17,10 @@ class Settings(SampleSettings):
     @property
     def bound(self) -> str:
         return f"loses less than {self.margin:g} of {self.where}"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
 
     @property
     def limit(self) -> float:

@@ -10,7 +10,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.gates.base.paired import judge_above
 from harness.gates.base.queries import SampleSettings
-from harness.gates.base.rules import Rules
+from harness.gates.base.rules import Rules, Where
 
 
 class Settings(SampleSettings):
@@ -28,6 +28,10 @@ class Settings(SampleSettings):
     def bound(self) -> str:
         over = "the control" if self.versus is None else self.versus
         return f"gains more than {self.margin:g} of {self.where} over {over}"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
 
     @property
     def limit(self) -> float:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from harness.core.errors import EvidenceError
@@ -10,8 +11,8 @@ from harness.policy.model import Gate, Policy
 
 DIGITS = 9
 """``decision.json`` keeps ten significant digits."""
-LOOKS_FOR_HARM = "no_slice_harmed"
-"""The one rule that passes where harm was not shown; all others must show the opposite."""
+TOUCH = 10**-DIGITS
+"""An end of an interval as near as this to its bound, in parts of it, lies on it."""
 
 
 def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
@@ -20,7 +21,7 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
     Raises:
         EvidenceError: a step or a gate is missing, is about other arms, was judged by another
             rule or under another bound, or passed although its own interval reaches over the
-            bound.
+            bound or lies beyond it, or on fewer queries than the policy asks for.
     """
     steps = [(step.name, step.control, step.candidate, step.taken) for step in policy.steps]
     decided = [(one.step, one.control, one.candidate, one.taken) for one in decisions]
@@ -37,7 +38,9 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
             )
         for gate, finding in zip(step.gates, decision.findings, strict=True):
             _same_bound(step.name, gate, finding)
-            _sure(step.name, finding)
+            if finding.verdict is Verdict.PASS:
+                _sure(step.name, gate, finding)
+                _enough(step.name, gate, finding)
 
 
 def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
@@ -50,15 +53,35 @@ def _same_bound(step: str, gate: Gate, finding: Finding) -> None:
         )
 
 
-def _sure(step: str, finding: Finding) -> None:
-    found, limit = finding.estimate, finding.limit
-    if finding.verdict is not Verdict.PASS or found is None or limit is None:
+def _sure(step: str, gate: Gate, finding: Finding) -> None:
+    """Hold a PASS against its own interval: it must lie on the side where the rule passes."""
+    found, limit, side = finding.estimate, finding.limit, gate.settings.passes
+    if side is None or limit is None:
         return
-    if found.low < limit < found.high and finding.rule != LOOKS_FOR_HARM:
+    if found is None:
+        raise EvidenceError(
+            f"the gate {finding.gate!r} of step {step} passed and measured nothing"
+            f" ({finding.bound}); mend the rule {finding.rule}"
+        )
+    touch = TOUCH * max(1.0, abs(limit))
+    floor = {"above": limit, "below": -math.inf, "within": -limit}[side] - touch
+    ceiling = {"above": math.inf, "below": limit, "within": limit}[side] + touch
+    if not floor <= found.low <= found.high <= ceiling:
+        wholly = found.high < floor or found.low > ceiling
         raise EvidenceError(
             f"the gate {finding.gate!r} of step {step} passed, but its interval [{found.low:g},"
-            f" {found.high:g}] reaches over the bound {limit:g} ({finding.bound}); mend the rule"
-            f" {finding.rule}"
+            f" {found.high:g}] {'lies beyond' if wholly else 'reaches over'} the bound {limit:g}"
+            f" ({finding.bound}); mend the rule {finding.rule}"
+        )
+
+
+def _enough(step: str, gate: Gate, finding: Finding) -> None:
+    """Hold a PASS against the evidence that the policy waits for."""
+    found, fewest = finding.estimate, gate.settings.fewest
+    if found is not None and found.n < fewest:
+        raise EvidenceError(
+            f"the gate {finding.gate!r} of step {step} passed on {found.n} queries, before the"
+            f" {fewest} that the policy waits for were there; mend the rule {finding.rule}"
         )
 
 

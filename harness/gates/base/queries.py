@@ -24,6 +24,10 @@ class SampleSettings(GateSettings):
     min_queries: MinQueries
 
     @property
+    def fewest(self) -> int:
+        return self.min_queries
+
+    @property
     def unit(self) -> str:
         return self.measure
 

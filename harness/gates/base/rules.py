@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +15,7 @@ Share = Annotated[float, Field(gt=0, lt=1)]
 """A bound between 0 and 1, neither of them."""
 MinQueries = Annotated[int, Field(ge=2)]
 """Fewest independent queries that a gate may be judged on; one has no spread."""
+Where = Literal["above", "below", "within"]
 TOUCH = 1e-12
 """An end of an interval as near as this to the bound lies on it, rounding aside."""
 
@@ -47,6 +48,19 @@ class GateSettings(BaseModel, ABC):
     def limit(self) -> float | None:
         """The bound on the estimate's scale; None where there is no number."""
         return None
+
+    @property
+    def passes(self) -> Where | None:
+        """Where the interval of a PASS lies; None where the interval does not decide.
+
+        ``within`` means between ``-limit`` and ``limit``.
+        """
+        return None
+
+    @property
+    def fewest(self) -> int:
+        """Queries without which there is no PASS."""
+        return 0
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from harness.core.evidence import Side
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base.rules import GateSettings, Rules, Share, below, plain
+from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
 from harness.stats.proportion import share, size_for
 
 
@@ -15,6 +15,10 @@ class ShareSettings(GateSettings):
     """A share of the queries of each arm must lie below ``max_share``."""
 
     max_share: Share
+
+    @property
+    def passes(self) -> Where:
+        return "below"
 
     @property
     def limit(self) -> float:

@@ -24,6 +24,10 @@ class TimedSettings(GateSettings):
     """The same arm opened twice must agree within this factor, up or down."""
     min_queries: MinQueries
 
+    @property
+    def fewest(self) -> int:
+        return self.min_queries
+
 
 class Hindrance(NamedTuple):
     """Why no verdict can be given, and what would help."""
