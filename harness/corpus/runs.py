@@ -25,6 +25,8 @@ COLUMNS = pa.schema([
 
 PARTITION = 10_000
 """Queries in a row group, so that a long run can be read in parts."""
+IDS_BYTES = 1 << 28
+"""Room for the document ids of a row group; beyond it each hit would carry its own."""
 
 
 def write_run(run: Run, path: Path) -> None:
@@ -45,7 +47,13 @@ def write_run(run: Run, path: Path) -> None:
         schema=COLUMNS.with_metadata({"arm": run.arm}),
     )
     with replacing(path) as beside:
-        pq.write_table(table, beside, compression="zstd", row_group_size=PARTITION)
+        pq.write_table(
+            table,
+            beside,
+            compression="zstd",
+            row_group_size=PARTITION,
+            dictionary_pagesize_limit=IDS_BYTES,
+        )
 
 
 def read_run(path: Path) -> Run:

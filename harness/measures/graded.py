@@ -16,10 +16,13 @@ from numpy.typing import NDArray
 
 from harness.core.run import Run, Status
 from harness.measures.coded import CodedQrels
-from harness.measures.lookup import UNKNOWN
+from harness.measures.compiled import find, probe
+from harness.measures.lookup import UNKNOWN, Lookup
 
 BLOCK = 32_768
 """Hits graded at a time: their arrays stay in the cache of a core."""
+WORTH_COMPILING = 1_000_000
+"""Hits from which numba, where it is installed, is worth being loaded."""
 OTHER = -1
 """Stands for a query without judgements."""
 
@@ -69,20 +72,12 @@ class Graded:
         lengths = np.zeros(len(qrels), dtype=np.int64)
         known = rows >= 0
         lengths[rows[known]] = np.diff(offsets)[known]
-        places, pairs = [], []
-        for low, high in _blocks(offsets):
-            span = slice(int(offsets[low]), int(offsets[high]))
-            each = np.diff(offsets[low : high + 1])
-            asked = docs[span] if translation is None else translation[docs[span]]
-            row = np.repeat(rows[low:high], each)
-            if not known[low:high].all():
-                asked = np.where(row >= 0, asked, np.int32(UNKNOWN))
-                row = np.maximum(row, 0)
-            place, pair = qrels.lookup.find(row, asked)
-            places.append(place + span.start)
-            pairs.append(pair)
-        place = np.concatenate(places) if places else np.empty(0, dtype=np.int64)
-        pair = np.concatenate(pairs) if pairs else np.empty(0, dtype=np.int32)
+        through = probe() if len(docs) >= WORTH_COMPILING else None
+        if through is not None:
+            codes = docs if translation is None else translation[docs]
+            place, pair = find(qrels.lookup, rows, offsets, codes, through)
+        else:
+            place, pair = _found(qrels.lookup, rows, offsets, docs, translation)
         start = np.zeros(len(qrels), dtype=np.int64)
         start[rows[known]] = offsets[:-1][known]
         row = qrels.rows[pair]
@@ -102,6 +97,30 @@ class Graded:
         kept = self if lowest is None else self.only(self.grade >= lowest)
         lengths = np.bincount(kept.row, minlength=len(self.qrels)).astype(np.int64, copy=False)
         return replace(kept, lengths=lengths, rank=running(kept.row))
+
+
+def _found(
+    lookup: Lookup,
+    rows: NDArray[np.int64],
+    offsets: NDArray[np.int64],
+    docs: NDArray[np.int32],
+    translation: NDArray[np.int32] | None,
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Places of the judged hits in ``docs``, in order, and which judgement each is."""
+    places = [np.empty(0, dtype=np.int64)]
+    pairs = [np.empty(0, dtype=np.int32)]
+    for low, high in _blocks(offsets):
+        span = slice(int(offsets[low]), int(offsets[high]))
+        each = np.diff(offsets[low : high + 1])
+        asked = docs[span] if translation is None else translation[docs[span]]
+        row = np.repeat(rows[low:high], each)
+        if (rows[low:high] < 0).any():
+            asked = np.where(row >= 0, asked, np.int32(UNKNOWN))
+            row = np.maximum(row, 0)
+        place, pair = lookup.find(row, asked)
+        places.append(place + span.start)
+        pairs.append(pair)
+    return np.concatenate(places), np.concatenate(pairs)
 
 
 def running(row: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -18,6 +19,7 @@ from harness.measures.asked import Asked
 from harness.measures.coded import CodedQrels
 from harness.measures.gain import as_gains
 from harness.measures.graded import OTHER, Graded
+from harness.measures.lookup import UNKNOWN
 from harness.measures.name import parse
 
 COLUMNS = ("query_id", "status", "docs")
@@ -37,6 +39,8 @@ def score_partitions(
     """
     asked = {name: _asked(name, qrels) for name in measures}
     values = {name: np.zeros(len(qrels)) for name in measures}
+    shown: pa.Array | None = None
+    vocabulary = pa.array(qrels.vocabulary, pa.string())
     ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
     for table in _row_groups(path):
         found = _positions(qrels, table.column("query_id").to_pylist())
@@ -45,7 +49,12 @@ def score_partitions(
         ended[found[known]] = status[known]
         rising = np.sort(found[known & (status == Status.ANSWERED)])
         part = qrels.part(rising)
-        graded = _graded(table, part, found, rising)
+        lists = table.column("docs").combine_chunks()
+        if shown is None or not shown.equals(lists.values.dictionary):
+            shown = lists.values.dictionary
+            seen = pc.index_in(shown, value_set=vocabulary)
+            ours = seen.fill_null(UNKNOWN).to_numpy().astype(np.int32, copy=False)
+        graded = _graded(lists, part, _among(rising, found), ours)
         for name, one in asked.items():
             values[name][rising] = kernels.evaluate(graded, one)
     return {name: _scores(name, one, qrels, values[name], ended) for name, one in asked.items()}
@@ -83,19 +92,18 @@ def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
         raise BadFile(path, f"knows the unknown status {exc}", "Make it again.") from exc
 
 
-def _graded(
-    table: pa.Table, part: CodedQrels, found: NDArray[np.int64], rising: NDArray[np.int64]
-) -> Graded:
-    """Grade one row group; ``rising`` are the positions of its queries that were answered."""
-    lists = table.column("docs").combine_chunks()
-    docs = lists.values
+def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of ``found`` stands in ``rising``, ``OTHER`` where it does not."""
     at = np.searchsorted(rising, found)
-    inside = (at < len(rising)) & (found != OTHER)
-    rows = np.where(inside, at, OTHER)
-    rows[inside] = np.where(rising[at[inside]] == found[inside], at[inside], OTHER)
+    known = np.append(rising, OTHER)[at] == found
+    return np.where(known & (found != OTHER), at, OTHER)
+
+
+def _graded(
+    lists: pa.ListArray, part: CodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
+) -> Graded:
     offsets = lists.offsets.to_numpy().astype(np.int64)
-    translation = part.translation(docs.dictionary.to_pylist())
-    return Graded.of_rows(part, rows, offsets, docs.indices.to_numpy(), translation)
+    return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
 
 
 def _scores(

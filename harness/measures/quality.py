@@ -73,7 +73,7 @@ def _by_kernel(
     """Compute by kernel where there is one, and hand the other measures to ir-measures."""
     asked = {repr(measure): Asked.of(measure) for measure in measures}
     others = [measure for measure in measures if asked[repr(measure)] is None]
-    values = dict(library.values(run, qrels, shown, others))
+    values = dict(library.values(run, qrels, shown, others)) if others else {}
     graded = Graded.of(run, CodedQrels.of(qrels))
     for name, wanted in asked.items():
         if wanted is not None:
