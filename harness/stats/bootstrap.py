@@ -108,17 +108,15 @@ def _resampled(
     sums: Floats, sizes: Floats, totals: Floats, *, resamples: int, seed: int, threads: int
 ) -> Floats:
     """Means of ``resamples`` resamples, shape (resamples, columns)."""
-    middle = totals / sizes.sum()
-    around = np.column_stack([sums - sizes[:, None] * middle, sizes])
+    counted = len(sums) < WEIGHTED_FROM
+    middle = np.zeros(len(totals)) if counted else totals / sizes.sum()
     alike = bool((sizes == sizes[0]).all())
-    columns = around[:, :-1] if alike else around
-    if len(sums) < WEIGHTED_FROM:
-        moved = drawn_sums(columns, resamples=resamples, seed=seed, threads=threads)
-        size = moved[:, -1:]
-    else:
-        moved = reweighted_sums(columns, resamples=resamples, seed=seed, threads=threads)
-        size = sizes.sum() + moved[:, -1:]
-    found: Floats = middle + moved[:, : sums.shape[1]] / (sizes.sum() if alike else size)
+    around = sums - sizes[:, None] * middle
+    columns = around if alike else np.column_stack([around, sizes])
+    resampled = drawn_sums if counted else reweighted_sums
+    moved = resampled(columns, resamples=resamples, seed=seed, threads=threads)
+    size = moved[:, -1:] + (0 if counted else sizes.sum())
+    found: Floats = middle + moved[:, : len(totals)] / (sizes.sum() if alike else size)
     return found
 
 
