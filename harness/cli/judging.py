@@ -126,7 +126,9 @@ def _show(pool: Pool, at: int, said: str) -> None:
 
     pair = pool.pairs[at]
     keys = " ".join(map(str, pair.scale))
-    body = f"[bold]{escape(printable(pair.title))}[/bold]\n{escape(printable(pair.snippet))}"
+    title, text = escape(printable(pair.title)), escape(printable(pair.snippet))
     head = f"{at + 1} of {len(pool.pairs)}, {len(pool.open)} open"
-    out.print(Panel(body, title=escape(printable(pair.query)), subtitle=escape(pair.doc_id)))
+    out.print(Panel(escape(printable(pair.query)), title="query"), soft_wrap=False)
+    shown = f"[bold]{title}[/bold]\n{text}"
+    out.print(Panel(shown, title=escape(printable(pair.doc_id))), soft_wrap=False)
     out.print(f"{head}   grade: {keys}   s skip, u undo, q quit   {said}", markup=False)

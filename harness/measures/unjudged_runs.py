@@ -124,10 +124,14 @@ def narrowing(
     found: dict[tuple[str, str], float] = {}
     for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
         width = wanted.difference(case).width
+        if width <= ROUNDING:
+            continue
         for doc_id in wanted.unjudged(case):
             left = [wanted.difference(case.with_judged(doc_id, grade)).width for grade in ends]
-            found[query_id, doc_id] = (width - sum(left) / len(left)) / len(query_ids)
-    return {pair: narrower for pair, narrower in found.items() if narrower > ROUNDING}
+            narrower = width - sum(left) / len(left)
+            if narrower > ROUNDING:
+                found[query_id, doc_id] = narrower / len(query_ids)
+    return found
 
 
 ROUNDING = 1e-12

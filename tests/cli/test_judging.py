@@ -61,6 +61,32 @@ def test_a_pool_names_the_most_decisive_pairs_first(pooled: Path, sparse: Toy) -
         assert pair.scale == (0, 1, 2)
 
 
+def test_all_of_the_question_and_of_the_document_is_shown(
+    pooled: Path, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """However narrow the terminal is, words are wrapped and not cut off; brackets are no markup."""
+    made = pool.read(pooled)
+    long = " ".join(f"[red]word{at}" for at in range(60))
+    changed = made.pairs[0].model_copy(update={"query": long, "snippet": long, "title": long})
+    pool.write_texts(pooled, Pool((changed, *made.pairs[1:]), made.grades))
+    said = piped(harness, monkeypatch, "q", pooled)
+    for at in range(60):
+        assert said.out.count(f"[red]word{at}") >= 3
+
+
+def test_arms_that_were_compared_in_one_go_have_their_pool_too(
+    sparse: Toy, harness: Harness
+) -> None:
+    ran, path = sparse.root / "out", sparse.root / "p.qrels"
+    run = ("--dataset", "toy", "--arms", f"{CONTROL},{CANDIDATE}", "--control", CONTROL)
+    assert harness("run", *run, "--out", ran).code == 0
+    words = ("--run", ran, "--measure", "nDCG@10", "--size", "3", "--out", path)
+    said = harness("pool", "--dataset", "toy", *ARMS, *words)
+    assert said.code == 0, said
+    assert "over 41 queries" in said.out
+    assert len(pool.read(path).pairs) == 3
+
+
 def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     words = ("--measure", "nDCG@10", "--size", "5", "--out", pooled)
     assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
