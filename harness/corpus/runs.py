@@ -7,6 +7,7 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 
 from harness.core.errors import BadFile
 from harness.core.files import replacing
@@ -86,12 +87,15 @@ def read_run(path: Path) -> Run:
     vocabulary = tuple(docs.dictionary.to_pylist())
     if list(vocabulary) != sorted(set(vocabulary)):
         raise BadFile(path, "its documents are not in byte order of their ids", cure)
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    codes = docs.indices.to_numpy()
+    _refuse_repeats(path, table.column("query_id").to_pylist(), offsets, codes)
     return Run(
         arm=table.schema.metadata[b"arm"].decode(),
         query_ids=tuple(table.column("query_id").to_pylist()),
         vocabulary=vocabulary,
-        offsets=lists.offsets.to_numpy().astype(np.int64),
-        docs=docs.indices.to_numpy(),
+        offsets=offsets,
+        docs=codes,
         score=_flat(table, "score"),
         raw_score=_flat(table, "raw_score"),
         status=np.array(
@@ -101,6 +105,19 @@ def read_run(path: Path) -> Run:
         errors=tuple(table.column("error").to_pylist()),
         duplicates=table.column("duplicates").to_numpy().astype(np.int32),
     )
+
+
+def _refuse_repeats(
+    path: Path, query_ids: list[str], offsets: NDArray[np.int64], codes: NDArray[np.int32]
+) -> None:
+    """Refuse a ranking that shows a document twice: it would earn its gain twice."""
+    row = np.repeat(np.arange(len(query_ids)), np.diff(offsets))
+    order = np.lexsort((codes, row))
+    again = (np.diff(row[order]) == 0) & (np.diff(codes[order]) == 0)
+    if again.any():
+        first = query_ids[int(row[order][:-1][again][0])]
+        cure = "Make it again: harness replay"
+        raise BadFile(path, f"{first} is shown one document twice", cure)
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from harness.agreement.classes import Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.qrels import Qrels
@@ -22,18 +23,26 @@ from harness.measures.quality import oracle
 QUERIES = 40
 """Counted twice; a wrong formula shows in far fewer."""
 SAME = 1e-9
+EMPTY = {
+    (False, False): Class.BOTH_EMPTY,
+    (False, True): Class.SERVING_EMPTY,
+    (True, False): Class.SHADOW_EMPTY,
+}
+"""Class by whether control and candidate show anything."""
 
 
 def crosscheck(
     control: Run, candidate: Run, agreement: Agreement, *, depths: Sequence[int], seed: int
 ) -> None:
-    """Count Jaccard and tau of some queries again.
+    """Count Jaccard and tau of some queries again, and of all where an arm shows nothing.
 
     Raises:
-        EvidenceError: a value is another, or stands where there is none, or the reverse.
+        EvidenceError: a value is another, or stands where there is none, or the reverse; or an
+            empty answer is not of the class of its own.
     """
     queries = agreement.query_ids
     drawn = random.Random(seed).sample(queries, min(QUERIES, len(queries)))
+    drawn += sorted(_check_empty(control, candidate, agreement) - set(drawn))
     names = [f"Jaccard@{depth}" for depth in depths]
     values = {name: agreement.scores[name].by_query for name in (*names, "tau")}
     for query_id in drawn:
@@ -51,6 +60,30 @@ def crosscheck(
                     f" {found}, but counted by hand it is {wanted}; the comparison cannot be"
                     " believed: mend harness.agreement"
                 )
+
+
+def _check_empty(control: Run, candidate: Run, agreement: Agreement) -> set[str]:
+    """Give the queries that both arms answered, one of them with nothing, and hold their class."""
+    shown = [dict(zip(run.query_ids, run.lengths, strict=True)) for run in (control, candidate)]
+    answered = [
+        {q for q, how in zip(run.query_ids, run.status, strict=True) if how == Status.ANSWERED}
+        for run in (control, candidate)
+    ]
+    found = set()
+    for query_id, kind in zip(agreement.query_ids, agreement.classes, strict=True):
+        if not all(query_id in of for of in answered):
+            continue
+        some = (bool(shown[0][query_id]), bool(shown[1][query_id]))
+        wanted = EMPTY.get(some, kind)
+        if kind != wanted or (kind in EMPTY.values() and some not in EMPTY):
+            raise EvidenceError(
+                f"query {query_id} is of class {kind}, but by hand"
+                f" {f'it is {wanted}' if some in EMPTY else 'neither arm is empty'};"
+                " the comparison cannot be believed: mend harness.agreement"
+            )
+        if some in EMPTY:
+            found.add(query_id)
+    return found
 
 
 def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, seed: int) -> None:

@@ -7,7 +7,7 @@ that it is not PROMOTE and that the cause is named. ``test_without_a_fault`` is 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -28,7 +28,7 @@ from harness.agreement.partial import Partial
 from harness.core.engine import Answer, Searcher
 from harness.core.errors import EvidenceError, IndexNotReady, InvalidArm, MismatchedQueries
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Finding, Outcome, Verdict
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate
@@ -44,30 +44,10 @@ from harness.stages import report as report_stage
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.replay import replay
+from tests.mutants.planting import HONEST, Search, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
-Search = Callable[[TantivySearcher, str, int], Answer]
-HONEST: Search = TantivySearcher.search
 LOOSE = GATES.replace("max_share = 0.15", "max_share = 0.9")
-
-
-@pytest.fixture
-def planted(project: Toy) -> Toy:
-    """Judge a measured project without a clock; a fault is planted next."""
-    project.untimed()
-    return project
-
-
-def measure(project: Toy) -> None:
-    """Ask the candidate once more, and score and compare."""
-    replay(project.layout, CANDIDATE, project.cache, project.params.replay)
-    project.judge_again()
-
-
-def blocking(decision: StepDecision) -> dict[str, Finding]:
-    """Give what turned the decision away, by gate; it must have been turned away."""
-    assert decision.outcome is not Outcome.PROMOTE
-    return {finding.gate: finding for finding in decision.blocking}
 
 
 def failing_on(one_in: int) -> Search:

@@ -1,0 +1,26 @@
+"""What the tests of planted faults share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from engines.stacks.text.tantivy import TantivySearcher
+from harness.core.engine import Answer
+from harness.core.gate import Finding, Outcome, StepDecision
+from harness.stages.replay import replay
+from tests.toy import CANDIDATE, Toy
+
+Search = Callable[[TantivySearcher, str, int], Answer]
+HONEST: Search = TantivySearcher.search
+
+
+def measure(project: Toy) -> None:
+    """Ask the candidate once more, and score and compare."""
+    replay(project.layout, CANDIDATE, project.cache, project.params.replay)
+    project.judge_again()
+
+
+def blocking(decision: StepDecision) -> dict[str, Finding]:
+    """Give what turned the decision away, by gate; it must have been turned away."""
+    assert decision.outcome is not Outcome.PROMOTE
+    return {finding.gate: finding for finding in decision.blocking}
