@@ -21,6 +21,7 @@ FILE = "card.toml"
 
 Count = Annotated[int, Field(ge=0)]
 Some = Annotated[int, Field(ge=1)]
+FieldName = Annotated[str, Field(pattern="^(title|text)$")]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
 
@@ -89,7 +90,7 @@ class Card(Keys):
     sha256: Digests
     slices: dict[str, Some]
     """Queries of each slice; a query may be in several or in none."""
-    fields: list[Annotated[str, Field(pattern="^(title|text)$")]] | None = Field(None, min_length=1)
+    fields: Annotated[list[FieldName], Field(min_length=1)] | None = None
     """Parts of a document that the import kept; absent where it kept all."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
