@@ -64,6 +64,16 @@ def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     assert 1.1 < (found.high - found.low) / (high - low) < wider + 0.05
 
 
+def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
+    few = np.array([0.0] * 45 + [1.0, 0.4, 0.3, -0.1, 0.2])
+    found = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    means = resampling.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
+    freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
+    reach = np.sqrt(50 / 49) * stats.t.ppf(0.975, freedom)
+    ends = np.quantile(means, stats.norm.cdf([-reach, reach]))
+    assert (found.low, found.high) == pytest.approx(tuple(ends), abs=0.001)
+
+
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
     for case in (simulations.steps("80 % zero", 0.12, 0.08), simulations.skewed()):
         held, above, below, _ = simulations.coverage(case, 50, 500)
