@@ -11,6 +11,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.gate import StepDecision
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
+from harness.policy.age import check_age
 from harness.policy.decide import decide
 from harness.report.decided import from_json
 from harness.report.decision_json import to_json, without_times
@@ -51,17 +52,24 @@ def gate(layout: Layout, subject: Subject) -> tuple[StepDecision, ...]:
     return decisions
 
 
-def check_decision(layout: Layout, subject: Subject, decisions: tuple[StepDecision, ...]) -> None:
+def check_decision(
+    layout: Layout, subject: Subject, decisions: tuple[StepDecision, ...], decided_at: datetime
+) -> None:
     """Hold a decision that was read against the policy and the evidence, as they are now.
 
     Raises:
-        EvidenceError: one of them was changed since, or the decision itself was.
+        EvidenceError: one of them was changed since, or the decision itself was, or it expired.
     """
     cure = f"Run: harness gate --dataset {layout.root.name}"
     files = rests_on(layout, subject.arms, subject.policy_file)
     receipt.check(layout.decision_receipt, files, cure)
     if subject.policy:
         held_to(subject.policy, decisions)
+        days = subject.policy.evidence_days
+        try:
+            check_age(decided_at.isoformat(), now=datetime.now(UTC), evidence_days=days)
+        except EvidenceError as exc:
+            raise EvidenceError(f"{layout.decision}: expired: {exc}. {cure}") from exc
 
 
 def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterable[Path]:

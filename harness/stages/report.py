@@ -20,12 +20,12 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
 
     Raises:
         BadFile: a data set was not decided.
-        EvidenceError: the evidence or the policy was changed since it was.
+        EvidenceError: the evidence or the policy was changed since it was, or it expired.
     """
     reports = []
     for layout, subject in subjects.items():
         decisions, decided_at = read_decision(layout)
-        check_decision(layout, subject, decisions)
+        check_decision(layout, subject, decisions, decided_at)
         evidence = evidence_of(layout, subject)
         reports.append(assemble(layout, subject, evidence, decisions, decided_at))
     written = write_reports(reports, out)
