@@ -14,6 +14,7 @@ from harness.policy.model import Policy, Step
 EXIT_PROMOTE = 0
 EXIT_FAIL = 1
 EXIT_UNDECIDED = 3
+PREFIX = 12
 
 
 def decide(
@@ -27,7 +28,8 @@ def decide(
 
     Raises:
         UnknownName: there is evidence for a step that the policy does not have.
-        EvidenceError: evidence is stale, about other arms, or contradicts itself.
+        EvidenceError: evidence is stale, about other arms, or contradicts itself; the control is
+            not the baseline that the policy names, or not what the step before it accepted.
         MismatchedQueries: the arms of a step were asked different queries.
     """
     known = tuple(step.name for step in policy.steps)
@@ -36,7 +38,9 @@ def decide(
             raise UnknownName("step", name, known)
     decisions: list[StepDecision] = []
     waits_for = ""
-    for step in policy.steps:
+    for at, step in enumerate(policy.steps):
+        if policy.chained and at and policy.steps[at - 1].taken:
+            _accepted(policy.steps[at - 1], step, evidence)
         findings = _findings(policy, step, evidence.get(step.name), now)
         decision = StepDecision(
             step.name, step.control, step.candidate, step.taken, findings, waits_for
@@ -80,6 +84,25 @@ def _findings(
     return tuple(gate.judge(evidence, policy.rules) for gate in step.gates)
 
 
+def _accepted(before: Step, step: Step, evidence: Mapping[str, Evidence]) -> None:
+    """Refuse a step that is not judged against what the step before it put in its place."""
+    if (step.control, step.candidate) == (before.control, before.candidate):
+        return
+    if step.control != before.candidate:
+        raise EvidenceError(
+            f"step {step.name} is judged against {step.control}, but step {before.name} was taken"
+            f" and {before.candidate} serves; make {before.candidate} its control"
+        )
+    if before.name in evidence and step.name in evidence:
+        accepted = evidence[before.name].candidate.manifest.fingerprint
+        found = evidence[step.name].control.manifest.fingerprint
+        if accepted != found:
+            raise EvidenceError(
+                f"step {step.name} is judged against {step.control} {found[:PREFIX]}, but step"
+                f" {before.name} accepted {accepted[:PREFIX]}; measure both on one index"
+            )
+
+
 def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> None:
     """Refuse evidence that is not about this step, or of another day."""
     sides = (evidence.control, evidence.candidate)
@@ -89,6 +112,13 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
                 f"step {step.name} needs evidence of {arm}, but was given {side.arm} with a run of"
                 f" {side.run.arm}; replay {arm}"
             )
+    found = evidence.control.manifest.fingerprint
+    if step.baseline and not found.startswith(step.baseline):
+        raise EvidenceError(
+            f"step {step.name} is judged against {step.control} {found[:PREFIX]}, which is not the"
+            f" baseline {step.baseline[:PREFIX]} of the policy: its engine, settings or documents"
+            " differ. Bring them back, or accept the new baseline in the policy, with a reason"
+        )
     left, right = (frozenset(side.run.query_ids) for side in sides)
     if left != right:
         raise MismatchedQueries(left - right, right - left)

@@ -74,9 +74,16 @@ class _Reader:
                 f"step {table.name} compares {table.control} with itself",
                 "Name two different arms",
             )
+        if table.taken and table.baseline is None:
+            self._wrong(
+                ("step", at, "taken"),
+                f"step {table.name} was taken, and does not name what it was judged against",
+                f"Write baseline = ...: the fingerprint of {table.control} in the decision that it"
+                " was taken by (decision.json, provenance.arms)",
+            )
         gates = tuple(self._gate(at, number, raw) for number, raw in enumerate(table.gate))
         self._once([gate.name for gate in gates], ("step", at, "gate"), f"gates of {table.name}")
-        return Step(table.name, table.control, table.candidate, table.taken, gates)
+        return Step(table.name, table.control, table.candidate, table.taken, gates, table.baseline)
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
         at: lines.Path = ("step", step, "gate", number)

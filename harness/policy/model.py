@@ -43,6 +43,7 @@ class StepTable(_Table):
     control: Name
     candidate: Name
     taken: bool
+    baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 
@@ -83,6 +84,8 @@ class Step:
     candidate: str
     taken: bool
     gates: tuple[Gate, ...]
+    baseline: str | None = None
+    """How the fingerprint of the control's index begins; None where it is not fixed yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from harness.cli.project import Project
+from harness.stages.proof import read_manifest
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.toy import CONTROL, GATES, HEAD, STEP, Toy
 
 SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(
     'candidate = "tantivy"', 'candidate = "hash-hybrid"'
@@ -44,14 +45,15 @@ def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
         (STEP + FAILS, ("--exit-zero",), 0),
         (STEP + UNSURE, (), 3),
         (STEP + UNSURE, ("--exit-zero",), 0),
-        (STEP.replace("taken = false", "taken = true") + FAILS, (), 1),
+        (STEP.replace("taken = false", "taken = true\nbaseline = 'OWN'") + FAILS, (), 1),
     ],
 )
 def test_gate_exits_by_the_verdict(
     project: Toy, harness: Harness, policy: str, words: tuple[str, ...], code: int
 ) -> None:
     project.untimed()
-    project.policy(HEAD + policy)
+    own = read_manifest(project.layout, CONTROL).fingerprint
+    project.policy(HEAD + policy.replace("OWN", own))
     assert harness("gate", "--dataset", "toy", *words).code == code
 
 

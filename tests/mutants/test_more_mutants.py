@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import asdict, replace
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -20,7 +21,7 @@ from harness.agreement.tau import tau
 from harness.core.engine import Answer, Hit, Searcher
 from harness.core.errors import BadFile, EvidenceError, IndexNotReady, InvalidArm
 from harness.core.files import write_json
-from harness.core.gate import Verdict
+from harness.core.gate import Outcome, Verdict
 from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, write_run
@@ -29,7 +30,9 @@ from harness.replay import race as replay_race
 from harness.replay.ask import Observation, observe
 from harness.stages import score as score_stage
 from harness.stages.compare import read_agreement
-from harness.stages.proof import note_run
+from harness.stages.index import index
+from harness.stages.proof import note_run, read_manifest
+from harness.stages.replay import replay
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
@@ -266,3 +269,35 @@ def test_17_answers_that_hide_documents_from_one_arm(
     monkeypatch.setattr(TantivySearcher, "search", redacted)
     measure(planted)
     assert {"Overlap", "Quality"} <= set(blocking(planted.decide()))
+
+
+# 18. A baseline crippled by its configuration.
+
+
+def test_18_a_control_that_was_made_worse(
+    planted: Toy, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    honest = arms.path_of
+    own = read_manifest(planted.layout, CONTROL).fingerprint
+    planted.policy(HEAD + STEP + f"baseline = '{own[:12]}'\n" + GATES)
+    assert planted.decide().outcome is Outcome.PROMOTE
+    crippled = tmp_path / f"{CONTROL}.toml"
+    text = honest(CONTROL).read_text()
+    crippled.write_text(text.replace("title_weight = 2.0", "title_weight = 0.5"))
+    monkeypatch.setattr(arms, "path_of", lambda name: crippled if name == CONTROL else honest(name))
+    index(planted.layout, CONTROL, planted.cache)
+    replay(planted.layout, CONTROL, planted.cache, planted.params.replay)
+    planted.judge_again()
+    with pytest.raises(EvidenceError, match=r"fts5 \w+, which is not the baseline .* settings"):
+        planted.decide()
+
+
+def test_18_a_step_that_is_not_judged_against_what_serves(planted: Toy) -> None:
+    own = read_manifest(planted.layout, CONTROL).fingerprint
+    taken = STEP.replace("taken = false", f"taken = true\nbaseline = '{own}'")
+    later = STEP.replace('name = "tantivy"', 'name = "hybrid"')
+    later = later.replace('candidate = "tantivy"', 'candidate = "hash-hybrid"')
+    planted.policy(HEAD + taken + GATES + later + GATES)
+    planted.judge_again()
+    with pytest.raises(EvidenceError, match="tantivy serves; make tantivy its control"):
+        planted.decide()

@@ -34,6 +34,7 @@ evidence_days = 7
 
 def policy(folder: Path, taken: Sequence[bool], *, margin: float = 0.02) -> Policy:
     """One step for each of ``taken``, all of old against new."""
+    baseline = moved(GOOD).control.manifest.fingerprint
     steps = [
         f"""
 [[step]]
@@ -41,6 +42,7 @@ name = "step{at}"
 control = "old"
 candidate = "new"
 taken = {str(one).lower()}
+baseline = "{baseline}"
 [[step.gate]]
 name = "Quality"
 rule = "non_inferior"
@@ -103,6 +105,30 @@ def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
     assert outcomes(found) == [Outcome.HOLD, Outcome.PROMOTE]
     assert found[1].waits_for == ""
     assert exit_code(found) == 3
+
+
+def test_a_control_that_is_not_the_baseline_is_refused(tmp_path: Path) -> None:
+    given = policy(tmp_path, [False])
+    other = replace(given, steps=(replace(given.steps[0], baseline="0" * 12),))
+    with pytest.raises(EvidenceError, match="which is not the baseline 000000000000 of the policy"):
+        decide(other, {"step0": moved(GOOD)}, now=NOW)
+
+
+def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path: Path) -> None:
+    first, second = policy(tmp_path, [True, False]).steps
+    given = policy(tmp_path, [True, False])
+    later = replace(second, control="new", candidate="old", baseline=None)
+    one, two = moved(GOOD), moved(GOOD)
+    turned = replace(two, control=one.candidate, candidate=one.control)
+    chained = replace(given, steps=(first, later))
+    evidence = {"step0": one, "step1": turned}
+    assert len(decide(chained, evidence, now=NOW)) == 2
+    anew = replace(one.candidate, manifest=replace(one.candidate.manifest, documents=7))
+    with pytest.raises(EvidenceError, match=r"new \w+, but step step0 accepted"):
+        decide(chained, {**evidence, "step1": replace(turned, control=anew)}, now=NOW)
+    aside = replace(given, steps=(first, replace(second, candidate="newer", baseline=None)))
+    with pytest.raises(EvidenceError, match="and new serves; make new its control"):
+        decide(aside, {"step0": one}, now=NOW)
 
 
 def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -> None:

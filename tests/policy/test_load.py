@@ -49,6 +49,7 @@ name = "second"
 control = "new"
 candidate = "newer"
 taken = true
+baseline = "0123456789ab"
 
 [[step.gate]]
 name = "Errors"
@@ -72,6 +73,7 @@ def test_a_good_policy(tmp_path: Path) -> None:
         ("second", "new", "newer", True),
     ]
     assert [gate.rule.name for gate in policy.steps[0].gates] == ["identity", "non_inferior"]
+    assert [step.baseline for step in policy.steps] == [None, "0123456789ab"]
     assert policy.steps[0].gates[1].settings.limit == -0.02
 
 
@@ -95,16 +97,18 @@ def test_a_good_policy(tmp_path: Path) -> None:
         ),
         ("margin = 0.02", "margin = 0", 24, "margin is 0, but input should be greater than 0"),
         ("margin = 0.02", "margin = 0.02\nslack = 1", 25, "has an unknown key slack"),
-        ("max_share = 0.01", "max_share = true", 36, "max_share is True"),
+        ("max_share = 0.01", "max_share = true", 37, "max_share is True"),
         ("min_queries = 50", "min_queries = 1", 25, "greater than or equal to 2"),
         ("min_queries = 50", "min_queries = 50.5", 25, "min_queries is 50.5"),
-        ('rule = "failure_rate"', 'rule = "failures"', 35, "no rule named 'failures'; there is"),
-        ('rule = "failure_rate"\n', "", 33, "a gate has no rule"),
+        ('rule = "failure_rate"', 'rule = "failures"', 36, "no rule named 'failures'; there is"),
+        ('rule = "failure_rate"\n', "", 34, "a gate has no rule"),
         ('candidate = "newer"', 'candidate = "new"', 30, "compares new with itself"),
         ('name = "second"', 'name = "first"', 28, "two steps are named 'first'"),
         ('name = "Quality"', 'name = "Who answers"', 21, "two gates of first are named"),
         ("taken = true", "taken = 1", 31, "step.2.taken is 1"),
         ("taken = true", "taken = true\nbefore = 1", 32, "unknown key step.2.before"),
+        ('baseline = "0123456789ab"\n', "", 31, "does not name what it was judged against"),
+        ('"0123456789ab"', '"0123"', 32, "step.2.baseline is '0123'"),
         ("taken = true\n", "", 27, "has no step.2.taken"),
         ("version = 1", "version = = 1", 3, "is not TOML"),
     ],

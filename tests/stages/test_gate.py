@@ -16,6 +16,7 @@ from harness.core.gate import Outcome, Verdict
 from harness.report.decided import schema
 from harness.stages import gate as stage
 from harness.stages.gate import check_decision, gate, read_decision
+from harness.stages.proof import read_manifest
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 Spoil = Callable[[Toy], object]
@@ -84,7 +85,8 @@ def test_a_bound_that_is_missed_holds_the_step(project: Toy) -> None:
 
 
 def test_a_step_that_was_taken_is_rolled_back(project: Toy) -> None:
-    text = HEAD + STEP.replace("taken = false", "taken = true")
+    own = read_manifest(project.layout, CONTROL).fingerprint
+    text = HEAD + STEP.replace("taken = false", f"taken = true\nbaseline = '{own}'")
     project.policy(text + GATES.replace("floor = 0.6", "floor = 0.995"))
     assert project.decide().outcome is Outcome.ROLLBACK
 
