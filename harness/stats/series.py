@@ -6,7 +6,7 @@ It is the one that the moving block bootstrap of that share has (Künsch, Annals
 17, 1989), which needs no draws: the blocks' own shares give it (overlapping batch means;
 Meketon and Schmeiser, 1984). The blocks are long, a fixed part of the series, so that it
 is not too small, and the few blocks that fit are paid for with Student's reach.
-docs/decisions/0009 says why it is not the stationary bootstrap.
+docs/decisions/0010 says why it is not the stationary bootstrap.
 """
 
 from __future__ import annotations
