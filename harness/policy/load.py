@@ -15,8 +15,10 @@ from harness.core.errors import BadPolicy, UnknownName
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy import lines
-from harness.policy.model import Gate, GateHead, Policy, PolicyFile, Step, StepTable
+from harness.policy.model import FORMAT, Gate, GateHead, Policy, PolicyFile, Step, StepTable
+from harness.stats.chain import Stage, account
 
+ROUNDING = 1e-12
 Model = TypeVar("Model", bound=BaseModel)
 TABLES = {
     "policy": "Write the table [policy]",
@@ -54,10 +56,12 @@ class _Reader:
         self._where = where
 
     def policy(self, raw: Mapping[str, Any]) -> Policy:
+        self._of_a_known_format(raw)
         file = self._table(PolicyFile, raw, (), "the policy")
         head = file.policy
         steps = tuple(self._step(at, table) for at, table in enumerate(file.step))
         self._once([step.name for step in steps], ("step",), "steps")
+        self._within_alpha(file)
         return Policy(
             name=head.name,
             version=head.version,
@@ -66,6 +70,31 @@ class _Reader:
             steps=steps,
             chained=True,
         )
+
+    def _of_a_known_format(self, raw: Mapping[str, Any]) -> None:
+        """Refuse a file of another format before its keys are called unknown."""
+        head = raw.get("policy")
+        found = head.get("format", FORMAT) if isinstance(head, Mapping) else FORMAT
+        if found != FORMAT or isinstance(found, bool):
+            self._wrong(
+                ("policy", "format"),
+                f"its format is {found!r}, and this harness reads format {FORMAT}",
+                f"Use the harness that it was written for, or write it anew as format {FORMAT}"
+                " (docs/params.md)",
+            )
+
+    def _within_alpha(self, file: PolicyFile) -> None:
+        """Refuse steps that may err more often together than the policy allows."""
+        head = file.policy
+        stages = [Stage(step.name, at > 0, step.attempts) for at, step in enumerate(file.step)]
+        spent = account(stages, confidence=head.confidence).together
+        if head.alpha is not None and spent > head.alpha + ROUNDING:
+            self._wrong(
+                ("policy", "alpha"),
+                f"the steps may promote wrongly with a chance of {spent:g} together, more than"
+                f" alpha {head.alpha:g}",
+                "Raise confidence, or alpha with its reason",
+            )
 
     def _step(self, at: int, table: StepTable) -> Step:
         if table.control == table.candidate:

@@ -16,6 +16,8 @@ from harness.gates.base.rules import GateSettings, Rules
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(min_length=1)]
+FORMAT = 1
+"""Of the files that are read; raised where a key changes its meaning."""
 FEWEST_RESAMPLES = 1_000
 """Below this the ends of a 95 % interval rest on fewer than 25 draws each."""
 
@@ -34,6 +36,8 @@ class Header(_Table):
     resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES)]
     power: Probability
     evidence_days: Annotated[int, Field(ge=1)]
+    alpha: Probability | None = None
+    format: int = FORMAT
 
 
 class StepTable(_Table):
@@ -44,6 +48,7 @@ class StepTable(_Table):
     candidate: Name
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
+    attempts: Annotated[int, Field(ge=1)] = 1
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 

@@ -126,6 +126,32 @@ def test_an_error_names_the_line_and_the_cure(
     assert caught.value.cure
 
 
+@pytest.mark.parametrize("found", ["2", "0", "'1'", "true"])
+def test_another_format_is_refused_before_its_keys(tmp_path: Path, found: str) -> None:
+    text = GOOD.replace("version = 1", f"version = 1\nformat = {found}\nlater = 3")
+    with pytest.raises(BadPolicy, match=r"policy\.toml:4: its format is .* reads format 1\. Use"):
+        load_policy(written(tmp_path, text))
+    assert load_policy(written(tmp_path, GOOD.replace("seed = 3", "seed = 3\nformat = 1")))
+
+
+@pytest.mark.parametrize(
+    ("alpha", "attempts", "spent"),
+    [("0.025", 1, None), ("0.02", 1, "0.025"), ("0.05", 2, None), ("0.05", 3, "0.075")],
+)
+def test_what_the_steps_may_err_together_is_held_to_alpha(
+    tmp_path: Path, alpha: str, attempts: int, spent: str | None
+) -> None:
+    """A step at 95 % errs in one case of forty an attempt; those that wait add nothing."""
+    text = GOOD.replace("seed = 3", f"seed = 3\nalpha = {alpha}")
+    path = written(tmp_path, text.replace("taken = true", f"taken = true\nattempts = {attempts}"))
+    if spent is None:
+        assert len(load_policy(path).steps) == 2
+        return
+    says = rf"toml:5: .* a chance of {spent} together, more than alpha {alpha}\. Raise confidence"
+    with pytest.raises(BadPolicy, match=says):
+        load_policy(path)
+
+
 def test_an_unknown_rule_lists_the_rules(tmp_path: Path) -> None:
     path = written(tmp_path, GOOD.replace('"failure_rate"', '"failures"'))
     with pytest.raises(BadPolicy) as caught:
