@@ -1,8 +1,10 @@
 """The best hits of a Tantivy query in an order that does not depend on how the index was written.
 
 Tantivy orders ties by where documents lie. Where they lie in the order of the integer fast field
-that names them, its first hits are the ones wanted. Elsewhere all that tie with the last of them
-are fetched before the order is made: best key first, equal keys by that field.
+that names them, its first hits are the ones wanted. Elsewhere the tie with the last of them may go
+on beyond what was fetched; then the query is asked again, for documents of no higher number than
+one that ties there already. Where that loses one of these, as it takes the score from a query for
+all documents, the whole tie is fetched.
 """
 
 from __future__ import annotations
@@ -13,9 +15,10 @@ from typing import Any, NamedTuple
 
 import tantivy
 
-SLACK = 2
-"""First guess at how many times ``k`` must be fetched until the key drops below the k-th."""
+SLACK = 64
+"""Hits that are fetched beyond those wanted; most ties end within these."""
 GROWTH = 4
+LEAST, MOST = -(2**63), 2**63 - 1
 
 
 class Keyed(NamedTuple):
@@ -36,10 +39,29 @@ NONE = Columns((), ())
 
 
 def best(
-    searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None = None
+    searcher: tantivy.Searcher,
+    query: tantivy.Query,
+    k: int,
+    *,
+    schema: tantivy.Schema,
+    ids: str,
+    by: str | None = None,
 ) -> list[Keyed]:
-    """Give what ``columns`` does for an index of unknown order, one value for each hit."""
-    return list(map(Keyed, *columns(searcher, query, k, ids=ids, by=by, in_order=False)))
+    """Give what ``columns`` does, one value for each hit."""
+    return list(map(Keyed, *columns(searcher, query, k, schema=schema, ids=ids, by=by)))
+
+
+def first(
+    searcher: tantivy.Searcher, query: tantivy.Query, k: int, *, ids: str, by: str | None
+) -> Columns:
+    """Give what ``columns`` does where each document lies before all of higher numbers.
+
+    Raises:
+        ValueError: Tantivy cannot run the query.
+    """
+    if k < 1:
+        return NONE
+    return _fetched(searcher, query, min(k, max(1, searcher.num_docs)), ids, by)
 
 
 def columns(
@@ -47,15 +69,14 @@ def columns(
     query: tantivy.Query,
     k: int,
     *,
+    schema: tantivy.Schema,
     ids: str,
     by: str | None,
-    in_order: bool,
 ) -> Columns:
-    """Give the ``k`` best hits, highest key first, equal keys by the integer field ``ids``.
+    """Give the ``k`` best hits, highest key first, equal keys by the integer fast field ``ids``.
 
-    The key is the score, or the value of the fast field ``by`` where one is named. ``in_order``
-    says that each document has a number and lies before all of higher ones. A ``k`` below 1 gives
-    nothing; Tantivy itself panics there.
+    The key is the score, or the value of the fast field ``by`` where one is named. Documents
+    without a number are left out. A ``k`` below 1 gives nothing; Tantivy itself panics there.
 
     Raises:
         ValueError: Tantivy cannot run the query.
@@ -63,25 +84,77 @@ def columns(
     if k < 1:
         return NONE
     everything = max(1, searcher.num_docs)
-    limit = min(k if in_order else SLACK * k, everything)
+    limit = min(k + SLACK, everything)
+    found = _fetched(searcher, query, limit, ids, by)
+    ranked = _ranked(found)
+    if len(found.keys) < limit or limit == everything or found.keys[-1] < found.keys[k - 1]:
+        return _cut(ranked, k)
+    edge = found.keys[-1]
+    tied = [number for key, number in ranked if -key == edge]
+    wanted = k - (len(ranked) - len(tied))
+    last = tied[wanted - 1] if len(tied) >= wanted else MOST
+    known = set(tied[:wanted])
+    for asked in (_up_to(query, schema, ids, last), query):
+        more = _tied(searcher, asked, ids, by, limit=limit, edge=edge)
+        if known <= more:
+            break
+    above = ranked[: len(ranked) - len(tied)]
+    return _cut([*above, *((-edge, number) for number in sorted(known | more))], k)
+
+
+def _tied(
+    searcher: tantivy.Searcher,
+    query: tantivy.Query,
+    ids: str,
+    by: str | None,
+    *,
+    limit: int,
+    edge: float,
+) -> set[int]:
+    """Find all that have the key ``edge``, fetching more until the key drops below it."""
     while True:
-        hits = searcher.search(query, limit, count=False, order_by_field=by).hits
-        if in_order or len(hits) < limit or limit == everything:
-            break
-        if _key(hits[-1][0]) < _key(hits[k - 1][0]):
-            break
-        limit = min(GROWTH * limit, everything)
+        found = _fetched(searcher, query, limit, ids, by)
+        if len(found.keys) < limit or found.keys[-1] < edge:
+            return {number for key, number in _ranked(found) if -key == edge}
+        limit *= GROWTH
+
+
+def _fetched(
+    searcher: tantivy.Searcher, query: tantivy.Query, limit: int, ids: str, by: str | None
+) -> Columns:
+    """Ask Tantivy, and read the numbers of what it finds, in its order."""
+    hits = searcher.search(query, limit, count=False, order_by_field=by).hits
     if not hits:
         return NONE
-    keys, addresses = zip(*hits, strict=True)
-    numbers: list[Any] = searcher.fast_field_values(ids, list(addresses))
-    if by:
-        keys = tuple(map(_key, keys))
-    if in_order:
-        return Columns(numbers, keys)
-    named = ((key, number) for key, number in zip(keys, numbers, strict=True) if number is not None)
-    ranked = sorted((-key, number) for key, number in named)[:k]
-    return Columns([number for _, number in ranked], [neg(key) for key, _ in ranked])
+    numbers: list[Any] = searcher.fast_field_values(ids, [address for _, address in hits])
+    keys = [key for key, _ in hits]
+    return Columns(numbers, list(map(_key, keys)) if by else keys)
+
+
+def _up_to(query: tantivy.Query, schema: tantivy.Schema, ids: str, last: int) -> tantivy.Query:
+    """Keep of ``query`` the documents of no higher number than ``last``, with their scores."""
+    low = tantivy.Query.range_query(
+        schema, ids, tantivy.FieldType.Integer, lower_bound=LEAST, upper_bound=last
+    )
+    must = tantivy.Occur.Must
+    return tantivy.Query.boolean_query([
+        (must, query),
+        (must, tantivy.Query.const_score_query(low, 0.0)),
+    ])
+
+
+def _ranked(found: Columns) -> list[tuple[float, int]]:
+    """Order hits by key and number; the keys are negative, so that both ascend."""
+    ranked = list(zip(map(neg, found.keys), found.documents, strict=True))
+    if None in found.documents:
+        ranked = [(key, number) for key, number in ranked if number is not None]
+    ranked.sort()
+    return ranked
+
+
+def _cut(ranked: list[tuple[float, int]], k: int) -> Columns:
+    del ranked[k:]
+    return Columns([number for _, number in ranked], [-key for key, _ in ranked])
 
 
 def _key(key: object) -> float:

@@ -49,11 +49,18 @@ def normalise(text: str) -> str:
     return " ".join(_NO_CHARACTER.sub(" ", text).split())
 
 
+def words_alone(typed: str) -> list[str]:
+    """Give the words of normalised text where it has nothing else, each a clause; else none."""
+    if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
+        return alone[:MOST_WORDS]
+    return []
+
+
 def clauses(text: str) -> tuple[Clause, ...]:
     """Take ``text`` apart; text without a letter or digit gives no clause."""
     typed = normalise(text)
-    if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
-        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in alone[:MOST_WORDS])  # noqa: FBT003
+    if alone := words_alone(typed):
+        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in alone)  # noqa: FBT003
     found: list[Clause] = []
     following: Occur | None = None
     words = 0

@@ -125,7 +125,7 @@ def test_none_wanted_is_a_panic_that_is_no_exception(bare: tantivy.Index) -> Non
 
 
 def test_ours_gives_none_where_none_are_wanted(bare: tantivy.Index, mail: Case) -> None:
-    assert best(bare.searcher(), ALL, 0, ids="u") == []
+    assert best(bare.searcher(), ALL, 0, schema=bare.schema, ids="u") == []
     for ranking in RankingMode:
         for text in ("moss", ""):
             assert mail.ids(text, ranking=ranking, depth=0) == []

@@ -38,7 +38,7 @@ from engines.stacks.agent_mail.tantivy_order import (
     matching,
     ranked,
 )
-from engines.stacks.agent_mail.tantivy_schema import document, schema_hash
+from engines.stacks.agent_mail.tantivy_schema import document, schema, schema_hash
 from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
 
 NAME = "tantivy"
@@ -64,7 +64,11 @@ class TantivyMailEngine:
     weights: Weights
     written: Written = field(default_factory=Written)
     _opened: Opened | None = field(default=None, init=False)
+    _compiler: Compiler = field(init=False)
     _writes: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._compiler = Compiler(schema(), analyzer("none"), self.weights)
 
     @property
     def name(self) -> str:
@@ -82,14 +86,14 @@ class TantivyMailEngine:
         """
         now = self._ready()
         with guarded("searching"):
-            typed, schema, most = normalise(text), now.folder.schema, max(depth, 0)
+            typed, fields, most = normalise(text), self._compiler.schema, max(depth, 0)
             if not typed:
-                passing = listed(now, everything(filters, schema), ranking, most)
+                passing = listed(now, everything(filters, fields), ranking, most)
                 return cut(passing, most, LISTING, None)
-            words = Compiler(schema, analyzer("none"), self.weights).query(typed)
+            words = self._compiler.query(typed)
             if words is None:
                 return Found((), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD)
-            query = restricted(words, filters, schema)
+            query = restricted(words, filters, fields)
             found = cut(matching(now, query, ranking, most), most, NAME, typed)
             by_time = ranking is RankingMode.RECENCY
             return replace(found, best=highest(now, query)) if by_time else found
@@ -137,13 +141,13 @@ class TantivyMailEngine:
             now = self._open()
             with guarded("updating"):
                 last = {change.message_id: _written(change) for change in changes}
-                schema, kept = now.folder.schema, [m for m in last.values() if m is not None]
-                replaced = counted(now.searcher, among(schema, "message_id", last))
+                of, kept = now.folder.schema, [m for m in last.values() if m is not None]
+                replaced = counted(now.searcher, among(of, "message_id", last))
                 with tantivy_index.writing(now.folder, self.written) as writer:
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
-                        writer.add_document(document(message, schema, self.weights.subject))
+                        writer.add_document(document(message, of, self.weights.subject))
             self._opened = tantivy_index.noted(self.root, self._open())
             after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):

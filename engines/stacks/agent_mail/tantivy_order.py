@@ -8,7 +8,7 @@ import tantivy
 
 from engines.contract.mail.lifecycle import Candidate, Candidates, Found
 from engines.contract.mail.query import RankingMode
-from engines.lexical.tantivy_hits import Columns, columns
+from engines.lexical.tantivy_hits import Columns, columns, first
 from engines.stacks.agent_mail.tantivy_filters import among
 from engines.stacks.agent_mail.tantivy_index import Opened
 
@@ -53,7 +53,9 @@ def listed(now: Opened, query: tantivy.Query, ranking: RankingMode, depth: int) 
 
 def ranked(now: Opened, query: tantivy.Query, k: int, by: str | None = None) -> Columns:
     """Give the ``k`` best messages by score, or by the field ``by``; equal ones by id."""
-    return columns(now.searcher, query, k, ids=ID, by=by, in_order=now.in_order)
+    if now.in_order:
+        return first(now.searcher, query, k, ids=ID, by=by)
+    return columns(now.searcher, query, k, schema=now.folder.schema, ids=ID, by=by)
 
 
 def counted(searcher: tantivy.Searcher, query: tantivy.Query) -> int:

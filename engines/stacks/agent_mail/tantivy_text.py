@@ -17,7 +17,7 @@ import tantivy
 
 from engines.lexical.analysis import LONGEST_TERM_BYTES
 from engines.lexical.identifiers import identifiers
-from engines.lexical.typed import Clause, Occur, clauses
+from engines.lexical.typed import Clause, Occur, clauses, words_alone
 from engines.stacks.agent_mail.tantivy_schema import WHOLE
 
 OCCURS = {
@@ -47,6 +47,9 @@ class Compiler:
 
     def query(self, text: str) -> tantivy.Query | None:
         """Compile ``text``; None where it has no word that could be in a message."""
+        alone = words_alone(text)
+        if alone and text.isascii() and text.replace(" ", "").isalpha():
+            return self._letters(alone)
         compiled = [
             (clause.occur, query)
             for clause in clauses(text)
@@ -54,7 +57,21 @@ class Compiler:
         ]
         if all(occur is Occur.NOT for occur, _ in compiled):
             return None
+        if len(compiled) == 1:
+            return compiled[0][1]
         return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
+
+    def _letters(self, words: list[str]) -> tantivy.Query | None:
+        """Ask for any of ``words`` of ASCII letters; most of what is typed, and quickly done."""
+        term, should = tantivy.Query.term_query, tantivy.Occur.Should
+        found = [
+            term(self.schema, WHOLE, word.lower(), "freq")
+            for word in words
+            if len(word) < LONGEST_TERM_BYTES
+        ]
+        if len(found) == 1:
+            return found[0]
+        return tantivy.Query.boolean_query([(should, one) for one in found]) if found else None
 
     def _clause(self, clause: Clause) -> tantivy.Query | None:
         """Ask for a word or phrase in the message, or for a joined token whole.
@@ -65,18 +82,19 @@ class Compiler:
         terms = self._terms(clause.text)
         if not terms:
             return None
-        weights, begun = self.weights, not clause.quoted and _BEGUN.fullmatch(clause.text)
-        if begun:
+        weights = self.weights
+        if not clause.quoted and _BEGUN.fullmatch(clause.text):
             subject = tantivy.Query.boost_query(self._begun("subject", terms), weights.subject)
             found = [subject, self._begun("body", terms)]
         else:
             found = [self._match(terms)]
-        if not clause.quoted:
+        if not clause.quoted and not clause.text.isalpha():
             for token in dict.fromkeys(identifiers(clause.text)):
                 whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
                 found.append(tantivy.Query.boost_query(whole, weights.identifiers))
-        should = tantivy.Occur.Should
-        return tantivy.Query.boolean_query([(should, query) for query in found])
+        if len(found) == 1:
+            return found[0]
+        return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])
 
     def _terms(self, text: str) -> list[tuple[int, str]]:
         """Split as the index does, with positions; a word of plain letters and digits is one."""

@@ -140,7 +140,7 @@ class TantivySearcher:
         query = self._query(clauses(text))
         if query is None:
             return Answer((), self.manifest.fingerprint, "no word to search for")
-        hits = best(self.searcher, query, k, ids="id")
+        hits = best(self.searcher, query, k, schema=self.schema, ids="id")
         found = ((self.doc_ids[hit.document], hit.key) for hit in hits)
         return Answer(by_best(found, k), self.manifest.fingerprint)
 

@@ -9,8 +9,10 @@ import tantivy
 
 from engines.contract.mail.lifecycle import Candidate
 from engines.contract.mail.query import RankingMode
+from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.tantivy_index import Opened, opened
 from engines.stacks.agent_mail.tantivy_order import counted, cut, listed, matching
+from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
 from tests.engines.agent_mail.build import NOON, one
 from tests.engines.agent_mail.tantivy_case import built
 
@@ -62,3 +64,19 @@ def test_the_one_too_many_is_cut_and_says_that_there_are_more() -> None:
     assert not cut(two, 1, "tantivy", "moss").exhausted
     assert cut(two, 2, "tantivy", "moss").exhausted
     assert cut([], 0, "tantivy", "moss").exhausted
+
+
+@pytest.mark.parametrize(
+    "text", ["moss", "Moss FERN", "moss fern stone tide", "x" * 256, "NOTE or"]
+)
+def test_words_of_letters_alone_are_asked_as_any_others_are(tmp_path: Path, text: str) -> None:
+    texts = ["moss", "fern stone", "tide fern moss", "stone note or moss", "x" * 256]
+    built(tmp_path / "mail", [one(at, words, words) for at, words in enumerate(texts, start=1)])
+    now = opened(tmp_path / "mail", frozenset())
+    compiler = Compiler(now.folder.schema, analyzer("none"), Weights(2, 4.0))
+    quick, slow = compiler.query(text), compiler.query(f" {text}")
+    if quick is None or slow is None:
+        assert quick is slow
+    else:
+        asked = (matching(now, query, RankingMode.RELEVANCE, 9) for query in (quick, slow))
+        assert next(asked) == next(asked) != []

@@ -11,6 +11,7 @@ import pytest
 import tantivy
 from pydantic import ValidationError
 
+from engines.lexical.tantivy_hits import SLACK
 from engines.stacks.text.tantivy import IDS, Settings, Tantivy
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
@@ -124,21 +125,22 @@ class Counting:
         return self.searcher.search(query, limit, **more)
 
 
-def test_it_fetches_more_only_while_the_last_place_is_tied(
+def test_it_asks_again_only_where_the_last_place_is_tied(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    documents = [Document(f"d{at:03}", "", "moss" + " fern" * at) for at in range(50)]
-    documents += [Document(f"e{at:03}", "", "stone") for at in range(50)]
+    documents = [Document(f"d{at:03}", "", "moss" + " fern" * at) for at in range(100)]
+    documents += [Document(f"e{at:03}", "", "stone") for at in range(100)]
     few = engine()
     few.build(documents, index)
     with few.open(index) as searcher:
         asked = Counting(searcher.searcher)  # type: ignore[attr-defined]  # not of the contract
         monkeypatch.setattr(type(searcher), "searcher", asked)
         searcher.search("moss", 5)
-        assert asked.limits == [10]
+        assert asked.limits == [5 + SLACK]
         asked.limits.clear()
-        searcher.search("stone", 5)
-        assert asked.limits == [10, 40, 100]
+        hits = searcher.search("stone", 5).hits
+        assert [hit.doc_id for hit in hits] == [f"e{at:03}" for at in range(5)]
+        assert asked.limits == [5 + SLACK] * 2  # all of the tie, then what ties with the first
 
 
 @pytest.fixture
