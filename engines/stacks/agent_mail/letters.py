@@ -48,16 +48,21 @@ Agents = dict[tuple[int, str], int]
 """Ids by project and name."""
 
 
-def read(row: tuple[Any, ...]) -> Message:
-    """Make a message of a row of ``READ``."""
-    message_id, project_id, subject, body, sender, recipients, thread, how, ack, created_ts = row
+def read(rows: Sequence[tuple[Any, ...]]) -> list[Message]:
+    """Make messages of rows of ``READ``; the recipients of all are parsed in one go."""
+    recipients = json.loads(f"[{','.join([row[5] for row in rows])}]")
+    return list(map(_message, rows, recipients))
+
+
+def _message(row: tuple[Any, ...], recipients: list[str]) -> Message:
+    message_id, project_id, subject, body, sender, _, thread, how, ack, created_ts = row
     return Message(
         message_id,
         project_id,
         subject,
         body,
         sender,
-        tuple(json.loads(recipients)),
+        tuple(recipients),
         thread,
         Importance(how),
         bool(ack),

@@ -93,6 +93,8 @@ def checked(candidates: Sequence[Candidate]) -> None:
         EngineError: a score is NaN or infinite.
     """
     found = Candidates.of(candidates)
+    if all(map(math.isfinite, found.raw_scores)):
+        return
     for message_id, score in zip(found.message_ids, found.raw_scores, strict=True):
         if not math.isfinite(score):
             raise EngineError(f"message {message_id} scored {score}")

@@ -120,7 +120,7 @@ class MessageStore:
         rows = self.read(
             f"{letters.READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0))
         )
-        return [letters.read(row) for row in rows]
+        return letters.read(rows)
 
     def total_count(self) -> int:
         return int(self.read("SELECT count(*) FROM messages")[0][0])
@@ -132,7 +132,7 @@ class MessageStore:
             f"{letters.READ} WHERE m.id IN (SELECT value FROM json_each(?))",  # noqa: S608  our own text
             (json.dumps(asked),),
         )
-        found = {row[0]: letters.read(row) for row in rows}
+        found = {message.message_id: message for message in letters.read(rows)}
         return {message_id: found[message_id] for message_id in asked if message_id in found}
 
     def sent(self, message_ids: Iterable[int]) -> Mapping[int, int]:
