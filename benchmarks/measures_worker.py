@@ -15,7 +15,7 @@ import json
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, process_time
 from typing import Any
 
 import numpy as np
@@ -159,10 +159,11 @@ def main() -> None:
     print("ready", flush=True)
     for _ in sys.stdin:
         gc.collect()
-        start = perf_counter()
+        start, busy = perf_counter(), process_time()
         means = compute()
-        seconds = perf_counter() - start
-        print(json.dumps({"seconds": seconds, "means": means, "extra": extra}), flush=True)
+        seconds, cpu = perf_counter() - start, process_time() - busy
+        row = {"seconds": seconds, "cpu": cpu, "means": means, "extra": extra}
+        print(json.dumps(row), flush=True)
 
 
 if __name__ == "__main__":
