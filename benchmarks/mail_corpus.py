@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from engines.contract.mail.events import Event, Payload
 from engines.contract.mail.lifecycle import Message
-from engines.stacks.agent_mail import documents, fts5, store, tantivy_text
+from engines.stacks.agent_mail import documents, fts5, store, tantivy_schema
 from engines.stacks.agent_mail.store import MessageStore
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
 from harness.corpus.agent_mail.changes import base
 
 SEED = 20_260_101
-WEIGHTS = (2, 1, 4.0)
+WEIGHTS = (2, 1, 4)
 """Of subject, body and identifiers, as in the arms."""
 FTS5_WEIGHTS = fts5.Weights(*WEIGHTS)
-TANTIVY_WEIGHTS = tantivy_text.Weights(WEIGHTS[0], WEIGHTS[2])
+TANTIVY_WEIGHTS = tantivy_schema.Weights(WEIGHTS[0], WEIGHTS[2])
 _WORD = re.compile(r"[^\W_]{3,}")
 _TICKET = re.compile(r"\b[a-z]{2}-[a-z0-9]{4}\b")
 _KINDS = {

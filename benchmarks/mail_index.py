@@ -37,7 +37,6 @@ from engines.stacks.agent_mail.letters import Kind, identified
 from engines.stacks.agent_mail.tantivy_index import INDEX, Written
 from engines.stacks.agent_mail.tantivy_schema import ANALYZER, document, fields, schema
 
-SUBJECT = TANTIVY_WEIGHTS.subject
 READY, MADE = "Tantivy: add_document, values ready", "Tantivy: add_document, values made"
 STACK, REBUILT = "stack over Tantivy", "stack over Tantivy, from the store"
 ROWS, ROWS_MADE = "SQLite: executemany, rows ready", "SQLite: executemany, rows made"
@@ -124,7 +123,7 @@ def by_rows(given: Sequence[Message], ready: Rows | None) -> Work:
 
 def ways(given: Sequence[Message], kept: Path) -> dict[str, Work]:
     """Give all that is timed; ``kept`` is a store of the messages."""
-    values = [fields(message, SUBJECT) for message in given]
+    values = [fields(message, TANTIVY_WEIGHTS) for message in given]
 
     def ready(writer: tantivy.IndexWriter, of: tantivy.Schema) -> None:
         for value in values:
@@ -132,7 +131,7 @@ def ways(given: Sequence[Message], kept: Path) -> dict[str, Work]:
 
     def made(writer: tantivy.IndexWriter, of: tantivy.Schema) -> None:
         for message in given:
-            writer.add_document(document(message, of, SUBJECT))
+            writer.add_document(document(message, of, TANTIVY_WEIGHTS))
 
     def rebuilt(folder: Path) -> None:
         with store.opened(kept) as opened:
@@ -141,7 +140,7 @@ def ways(given: Sequence[Message], kept: Path) -> dict[str, Work]:
     return {
         READY: by_loop(ready),
         MADE: by_loop(made),
-        STACK: lambda folder: tantivy_index.built(folder, given, Written(), SUBJECT),
+        STACK: lambda folder: tantivy_index.built(folder, given, Written(), TANTIVY_WEIGHTS),
         REBUILT: rebuilt,
         ROWS: by_rows(given, Rows.of(given)),
         ROWS_MADE: by_rows(given, None),

@@ -84,7 +84,7 @@ def by_tantivy(engine: TantivyMailEngine, texts: Sequence[str], k: int) -> dict[
     schema, searcher = now.folder.schema, now.searcher
     compiler = Compiler(schema, analyzer("none"), TANTIVY_WEIGHTS)
     ready = {text: query for text in texts if (query := compiler.query(text)) is not None}
-    boosts = {"text": 1.0, "identifiers": TANTIVY_WEIGHTS.identifiers}
+    boosts = {"text": 1.0, "identifiers": 1.0}
 
     def ids(query: tantivy.Query) -> object:
         hits = searcher.search(query, k, count=False).hits

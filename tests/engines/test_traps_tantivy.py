@@ -114,7 +114,7 @@ def test_an_unknown_field_is_dropped_without_a_word(bare: tantivy.Index) -> None
 
 def test_ours_fills_the_fields_that_there_are(mail: Case) -> None:
     meta = json.loads((mail.engine.root / INDEX / "meta.json").read_text(encoding="utf-8"))
-    assert {field["name"] for field in meta["schema"]} == set(fields(MAIL[0], 2))
+    assert {field["name"] for field in meta["schema"]} == set(fields(MAIL[0], mail.engine.weights))
 
 
 def test_none_wanted_is_a_panic_that_is_no_exception(bare: tantivy.Index) -> None:

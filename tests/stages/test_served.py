@@ -29,7 +29,7 @@ stack = "mail"
 mode = "{mode}"
 search_engine = "{switch}"
 subject_weight = 2
-identifiers_weight = 4.0
+identifiers_weight = 4
 embedder = "hash"
 max_tokens = 64
 """

@@ -70,8 +70,8 @@ def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     means = resampling.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     reach = np.sqrt(50 / 49) * stats.t.ppf(0.975, freedom)
-    ends = np.quantile(means, stats.norm.cdf([-reach, reach]))
-    assert (found.low, found.high) == pytest.approx(tuple(ends), abs=0.001)
+    ends = [float(np.quantile(means, stats.norm.cdf(side))) for side in (-reach, reach)]
+    assert (found.low, found.high) == pytest.approx((ends[0], ends[1]), abs=0.001)
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:

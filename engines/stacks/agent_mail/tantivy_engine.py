@@ -38,8 +38,8 @@ from engines.stacks.agent_mail.tantivy_order import (
     matching,
     ranked,
 )
-from engines.stacks.agent_mail.tantivy_schema import document, schema, schema_hash
-from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
+from engines.stacks.agent_mail.tantivy_schema import Weights, document, schema, schema_hash
+from engines.stacks.agent_mail.tantivy_text import Compiler
 
 NAME = "tantivy"
 LISTING = "tantivy_filters"
@@ -76,7 +76,7 @@ class TantivyMailEngine:
 
     @property
     def _hash(self) -> str:
-        return schema_hash(self.weights.subject)
+        return schema_hash(self.weights)
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         """Give at most ``depth`` candidates; see ``MailEngine``.
@@ -147,7 +147,7 @@ class TantivyMailEngine:
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:
-                        writer.add_document(document(message, of, self.weights.subject))
+                        writer.add_document(document(message, of, self.weights))
             self._opened = tantivy_index.noted(self.root, self._open())
             after = self._opened.searcher.num_docs
             if after != now.searcher.num_docs - replaced + len(kept):
@@ -217,7 +217,7 @@ class TantivyMailEngine:
         total = self.source.total_count()
         self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
         messages = (m for batch in batches(self.source, LEAST) for m in batch)
-        count = tantivy_index.built(self.root, messages, self.written, self.weights.subject)
+        count = tantivy_index.built(self.root, messages, self.written, self.weights)
         stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
         self.emit(
             Event.REBUILD_COMPLETE,

@@ -20,7 +20,13 @@ from engines.contract.mail.lifecycle import Message
 from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail import tantivy_files, tantivy_layout
 from engines.stacks.agent_mail.tantivy_files import META, Seen, Segment
-from engines.stacks.agent_mail.tantivy_schema import ANALYZER, document, schema, schema_hash
+from engines.stacks.agent_mail.tantivy_schema import (
+    ANALYZER,
+    Weights,
+    document,
+    schema,
+    schema_hash,
+)
 from harness.core.files import replacing_folder, write_json
 
 INDEX, HASH = "index", "schema_hash.json"
@@ -164,7 +170,7 @@ def writing(index: tantivy.Index, how: Written) -> Iterator[tantivy.IndexWriter]
             raise
 
 
-def built(root: Path, messages: Iterable[Message], how: Written, subject_weight: int) -> int:
+def built(root: Path, messages: Iterable[Message], how: Written, weights: Weights) -> int:
     """Index ``messages`` beside ``root`` and put it there; an error leaves the old index.
 
     Raises:
@@ -178,7 +184,7 @@ def built(root: Path, messages: Iterable[Message], how: Written, subject_weight:
         count = 0
         with writing(new, how) as writer:
             for message in messages:
-                writer.add_document(document(message, new.schema, subject_weight))
+                writer.add_document(document(message, new.schema, weights))
                 count += 1
         new.reload()
         searcher = new.searcher()
@@ -186,7 +192,7 @@ def built(root: Path, messages: Iterable[Message], how: Written, subject_weight:
             raise EngineError(f"{searcher.num_docs} of {count} messages were indexed")
         known = tantivy_layout.read(searcher, tantivy_files.segments(beside / INDEX), {})
         write_json(beside / INDEX / tantivy_layout.ORDER, known)
-        write_json(beside / HASH, {"sha256": schema_hash(subject_weight)})
+        write_json(beside / HASH, {"sha256": schema_hash(weights)})
     return count
 
 

@@ -9,12 +9,14 @@ message indexed again.
 Three fields are added: ``recipients`` for the filter of the same name; ``identifiers`` for joined
 tokens such as ``br-2tnl`` whole, which ``subject`` and ``body`` hold in parts (decision 1 of the
 agent mail stack); and ``text``, the subject several times and then the body, so that one BM25 over
-the whole message weighs words as FTS5 does (docs/decisions/0003). ``subject`` and ``body`` stay
-indexed for beginnings of words.
+the whole message weighs words as FTS5 does (docs/decisions/0003). Weights are counts in the index
+throughout: a factor on a field's own BM25 would not level off as counts do. ``subject`` and
+``body`` stay indexed for beginnings of words.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from importlib.metadata import version
 from typing import Any
 
@@ -53,6 +55,14 @@ _SAMPLE = Message(
 )
 
 
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """How often the index holds what is in a message, where it holds the body once."""
+
+    subject: int
+    identifiers: int
+
+
 def schema() -> tantivy.Schema:
     """Build the schema."""
     builder = tantivy.SchemaBuilder()
@@ -74,11 +84,10 @@ def schema() -> tantivy.Schema:
     return builder.build()
 
 
-def fields(message: Message, subject_weight: int) -> dict[str, Any]:
+def fields(message: Message, weights: Weights) -> dict[str, Any]:
     """Give the value of every field of the schema for one message.
 
-    A word of the subject counts ``subject_weight`` times. A name that Tantivy does not know is
-    dropped without a word, so the two must agree.
+    A name that Tantivy does not know is dropped without a word, so the two must agree.
     """
     return {
         "message_id": message.message_id,
@@ -87,32 +96,33 @@ def fields(message: Message, subject_weight: int) -> dict[str, Any]:
         "ack_required": int(message.ack_required),
         "subject": message.subject,
         "body": message.body,
-        WHOLE: [message.subject] * subject_weight + [message.body],
+        WHOLE: [message.subject] * weights.subject + [message.body],
         "sender_name": message.sender_name,
         "thread_id": message.thread_id,
         "importance": message.importance.value,
         "recipients": list(message.recipients),
-        "identifiers": list(identifiers(f"{message.subject}\n{message.body}")),
+        "identifiers": list(identifiers(f"{message.subject}\n{message.body}"))
+        * weights.identifiers,
         "subject_prefix": list(grams(analyzer("none").analyze(message.subject))),
     }
 
 
-def document(message: Message, of: tantivy.Schema, subject_weight: int) -> tantivy.Document:
+def document(message: Message, of: tantivy.Schema, weights: Weights) -> tantivy.Document:
     """Make the document of ``message``, its values typed by the schema.
 
     Raises:
         ValueError: a value does not fit its field.
     """
-    return tantivy.Document.from_dict(fields(message, subject_weight), of)
+    return tantivy.Document.from_dict(fields(message, weights), of)
 
 
-def schema_hash(subject_weight: int) -> str:
+def schema_hash(weights: Weights) -> str:
     """Digest of the fields, of what a sample message becomes in them, and of Tantivy's version.
 
     A changed rule of taking text apart changes the sample's terms, so an index that was written
     by other rules is seen as well as one of other fields.
     """
-    sample = fields(_SAMPLE, subject_weight)
+    sample = fields(_SAMPLE, weights)
     words = {name: analyzer("none").analyze(sample[name]) for name in TEXTS}
     kinds = {"numbers": NUMBERS, "texts": (*TEXTS, WHOLE), "names": NAMES, "terms": TERMS}
     return of_json([kinds, sample, words, version("tantivy")])

@@ -18,7 +18,7 @@ import tantivy
 from engines.lexical.analysis import LONGEST_TERM_BYTES
 from engines.lexical.identifiers import identifiers
 from engines.lexical.typed import Clause, Occur, clauses, words_alone
-from engines.stacks.agent_mail.tantivy_schema import WHOLE
+from engines.stacks.agent_mail.tantivy_schema import WHOLE, Weights
 
 OCCURS = {
     Occur.SHOULD: tantivy.Occur.Should,
@@ -26,15 +26,6 @@ OCCURS = {
     Occur.NOT: tantivy.Occur.MustNot,
 }
 _BEGUN = re.compile(r"[^\W_]+\*")
-
-
-@dataclass(frozen=True, slots=True)
-class Weights:
-    """How much a match counts, where one in the body counts 1."""
-
-    subject: int
-    """How many times the index holds the subject; BM25 is over the whole message."""
-    identifiers: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,16 +73,16 @@ class Compiler:
         terms = self._terms(clause.text)
         if not terms:
             return None
-        weights = self.weights
         if not clause.quoted and _BEGUN.fullmatch(clause.text):
-            subject = tantivy.Query.boost_query(self._begun("subject", terms), weights.subject)
+            subject = self._begun("subject", terms)
+            subject = tantivy.Query.boost_query(subject, self.weights.subject)
             found = [subject, self._begun("body", terms)]
         else:
             found = [self._match(terms)]
         if not clause.quoted and not clause.text.isalpha():
             for token in dict.fromkeys(identifiers(clause.text)):
                 whole = tantivy.Query.term_query(self.schema, "identifiers", token, "freq")
-                found.append(tantivy.Query.boost_query(whole, weights.identifiers))
+                found.append(whole)
         if len(found) == 1:
             return found[0]
         return tantivy.Query.boolean_query([(tantivy.Occur.Should, query) for query in found])

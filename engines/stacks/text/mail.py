@@ -21,7 +21,7 @@ from engines.contract.mail.query import SearchMode
 from engines.contract.mail.results import SearchResponse
 from engines.contract.settings import StackSettings
 from engines.stacks.agent_mail import documents as taken
-from engines.stacks.agent_mail import drivers, fts5, store, tantivy_text
+from engines.stacks.agent_mail import drivers, fts5, store, tantivy_schema
 from engines.stacks.agent_mail.absent import or_absent
 from engines.stacks.agent_mail.drivers import Driver
 from engines.stacks.agent_mail.hurried import HurriedStore
@@ -54,7 +54,7 @@ class Settings(StackSettings):
     search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid"]
     """The kill switch SEARCH_ENGINE; empty is unset."""
     subject_weight: int = Field(ge=1)
-    identifiers_weight: float = Field(gt=0)
+    identifiers_weight: int = Field(ge=1)
     embedder: str
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
@@ -204,7 +204,7 @@ class Mail:
 
     def _tantivy(self, index: Path, source: mail.DocumentSource) -> TantivyMailEngine:
         given = self.settings
-        weights = tantivy_text.Weights(given.subject_weight, given.identifiers_weight)
+        weights = tantivy_schema.Weights(given.subject_weight, given.identifiers_weight)
         return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
 
     def _vectors(self, messages: Sequence[mail.Message], index: Path) -> None:

@@ -11,12 +11,12 @@ from engines.contract.mail.lifecycle import Candidate, Change, DocChange, Messag
 from engines.contract.mail.query import Filters, RankingMode
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy_index import Written
-from engines.stacks.agent_mail.tantivy_text import Weights
+from engines.stacks.agent_mail.tantivy_schema import Weights
 
 ALL = 1_000_000
 """A depth that shows every message."""
 NONE = Filters()
-WEIGHTS = Weights(subject=2, identifiers=4.0)
+WEIGHTS = Weights(subject=2, identifiers=4)
 
 
 @dataclass

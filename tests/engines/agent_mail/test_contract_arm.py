@@ -18,7 +18,7 @@ SETTINGS = {
     "mode": "lexical",
     "search_engine": "",
     "subject_weight": 2,
-    "identifiers_weight": 4.0,
+    "identifiers_weight": 4,
     "embedder": "",
     "max_tokens": 64,
 }

@@ -19,7 +19,7 @@ SETTINGS = {
     "mode": "lexical",
     "search_engine": "fts5",
     "subject_weight": 2,
-    "identifiers_weight": 4.0,
+    "identifiers_weight": 4,
     "embedder": "",
     "max_tokens": 64,
 }

@@ -36,7 +36,7 @@ SETTINGS = mail.Settings(
     mode="hybrid",
     search_engine="",
     subject_weight=2,
-    identifiers_weight=4.0,
+    identifiers_weight=4,
     embedder="hash",
     max_tokens=64,
 )

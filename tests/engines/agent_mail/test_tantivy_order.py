@@ -12,7 +12,8 @@ from engines.contract.mail.query import RankingMode
 from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.tantivy_index import Opened, opened
 from engines.stacks.agent_mail.tantivy_order import counted, cut, listed, matching
-from engines.stacks.agent_mail.tantivy_text import Compiler, Weights
+from engines.stacks.agent_mail.tantivy_schema import Weights
+from engines.stacks.agent_mail.tantivy_text import Compiler
 from tests.engines.agent_mail.build import NOON, one
 from tests.engines.agent_mail.tantivy_case import built
 
@@ -73,7 +74,7 @@ def test_words_of_letters_alone_are_asked_as_any_others_are(tmp_path: Path, text
     texts = ["moss", "fern stone", "tide fern moss", "stone note or moss", "x" * 256]
     built(tmp_path / "mail", [one(at, words, words) for at, words in enumerate(texts, start=1)])
     now = opened(tmp_path / "mail", frozenset())
-    compiler = Compiler(now.folder.schema, analyzer("none"), Weights(2, 4.0))
+    compiler = Compiler(now.folder.schema, analyzer("none"), Weights(2, 4))
     quick, slow = compiler.query(text), compiler.query(f" {text}")
     if quick is None or slow is None:
         assert quick is slow

@@ -16,9 +16,9 @@ from engines.contract.mail.lifecycle import Message
 from engines.contract.mail.query import RankingMode
 from engines.stacks.agent_mail import tantivy_schema
 from engines.stacks.agent_mail.tantivy_index import HASH, INDEX
-from engines.stacks.agent_mail.tantivy_schema import document, fields, schema, schema_hash
+from engines.stacks.agent_mail.tantivy_schema import Weights, document, fields, schema, schema_hash
 from tests.engines.agent_mail.build import one, some_mail
-from tests.engines.agent_mail.tantivy_case import NONE, Source, built, case
+from tests.engines.agent_mail.tantivy_case import NONE, WEIGHTS, Source, built, case
 
 MAIL = some_mail(21, 60)
 
@@ -27,8 +27,8 @@ def test_every_value_has_a_field_and_every_field_a_value(tmp_path: Path) -> None
     tantivy.Index(schema(), path=str(tmp_path))
     written = json.loads((tmp_path / "meta.json").read_text())["schema"]
     kinds = {field["name"]: field["type"] for field in written}
-    assert list(fields(MAIL.messages[0], 2)) != []
-    assert set(fields(MAIL.messages[0], 2)) == set(kinds)
+    assert list(fields(MAIL.messages[0], WEIGHTS)) != []
+    assert set(fields(MAIL.messages[0], WEIGHTS)) == set(kinds)
     assert {name for name, kind in kinds.items() if kind == "i64"} == set(tantivy_schema.NUMBERS)
     assert set(kinds.values()) == {"i64", "text"}, "an unsigned key deletes nothing"
 
@@ -40,28 +40,28 @@ def test_every_value_has_a_field_and_every_field_a_value(tmp_path: Path) -> None
 def test_a_value_of_another_type_is_refused_at_once(
     monkeypatch: pytest.MonkeyPatch, name: str, value: object
 ) -> None:
-    good = fields(MAIL.messages[0], 2)
+    good = fields(MAIL.messages[0], WEIGHTS)
     monkeypatch.setattr(tantivy_schema, "fields", lambda *_: good | {name: value})
     with pytest.raises(ValueError, match=r"."):
-        document(MAIL.messages[0], schema(), 2)
+        document(MAIL.messages[0], schema(), WEIGHTS)
 
 
 def test_other_rules_have_another_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = {schema_hash(2), schema_hash(2)}
+    seen = {schema_hash(WEIGHTS), schema_hash(WEIGHTS)}
     assert len(seen) == 1
-    seen.add(schema_hash(3))
+    seen |= {schema_hash(Weights(3, 4)), schema_hash(Weights(2, 5))}
     monkeypatch.setattr(tantivy_schema, "TEXTS", ("subject",))
-    seen.add(schema_hash(2))
+    seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "grams", lambda _: ("no", "beginnings"))
-    seen.add(schema_hash(2))
+    seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "identifiers", lambda text: tuple(text.split()))
-    seen.add(schema_hash(2))
+    seen.add(schema_hash(WEIGHTS))
     monkeypatch.undo()
     monkeypatch.setattr(tantivy_schema, "version", lambda _: "0.0.0")
-    seen.add(schema_hash(2))
-    assert len(seen) == 6
+    seen.add(schema_hash(WEIGHTS))
+    assert len(seen) == 7
 
 
 @pytest.mark.parametrize("damage", ["other", "absent", "garbage", "list"])
@@ -85,10 +85,13 @@ def test_another_schema_is_rebuilt_when_it_is_asked(tmp_path: Path, damage: str)
         "index.rebuild.complete",
     ]
     mismatch, start, complete = (payload for _, payload in mail.told.events)
-    assert mismatch == {"expected": schema_hash(2), "actual": "0" if damage == "other" else None}
+    assert mismatch == {
+        "expected": schema_hash(WEIGHTS),
+        "actual": "0" if damage == "other" else None,
+    }
     assert start == {"doc_count": 60, "engine": "tantivy"}
     assert {**complete, "duration_ms": 0} == {**start, "duration_ms": 0}
-    assert json.loads(path.read_text()) == {"sha256": schema_hash(2)}
+    assert json.loads(path.read_text()) == {"sha256": schema_hash(WEIGHTS)}
     assert mail.engine.health().ready
     mail.told.events.clear()
     mail.fresh().ids("review")

@@ -23,7 +23,7 @@ from engines.stacks.agent_mail.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy_text import Weights as TantivyWeights
+from engines.stacks.agent_mail.tantivy_schema import Weights as TantivyWeights
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
 from tests.engines.agent_mail.build import stored
@@ -111,5 +111,5 @@ def whole(folder: Path) -> Iterator[Whole]:
 
 
 def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:
-    weights = TantivyWeights(subject=2, identifiers=4.0)
+    weights = TantivyWeights(subject=2, identifiers=4)
     return TantivyMailEngine(folder / "tantivy", store, log.emit, weights)

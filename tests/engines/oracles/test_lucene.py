@@ -52,7 +52,7 @@ def mail_ways(part: Part) -> list[str]:
     found = ways((sign, "phrase" if kind == "joined" else kind, words), fields)
     if kind in {"word", "joined"}:
         whole = identifiers("-".join(words))
-        found += [f"whole^{WEIGHTS.identifiers} term {name}" for name in whole]
+        found += [f"whole^1.0 term {name}" for name in whole]
     return found
 
 
@@ -107,7 +107,10 @@ def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
                 ("subject", m.subject),
                 ("body", m.body),
                 *[("text", part) for part in (m.subject, m.subject, m.body)],
-                ("whole", " ".join(identifiers(f"{m.subject}\n{m.body}"))),
+                (
+                    "whole",
+                    " ".join(identifiers(f"{m.subject}\n{m.body}") * WEIGHTS.identifiers),
+                ),
             ]
             for m in messages
         },

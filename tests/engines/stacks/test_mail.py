@@ -62,7 +62,7 @@ SETTINGS = {
     "mode": "lexical",
     "search_engine": "",
     "subject_weight": 2,
-    "identifiers_weight": 4.0,
+    "identifiers_weight": 4,
     "embedder": "hash",
     "max_tokens": 64,
 }

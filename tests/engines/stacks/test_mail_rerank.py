@@ -29,7 +29,7 @@ SETTINGS: dict[str, Any] = {
     "mode": "hybrid_rerank",
     "search_engine": "",
     "subject_weight": 2,
-    "identifiers_weight": 4.0,
+    "identifiers_weight": 4,
     "embedder": "hash",
     "max_tokens": 64,
 }
