@@ -67,11 +67,6 @@ class Layout:
         return self.root / "scores" / "receipt.json"
 
     @property
-    def ties(self) -> Path:
-        """What ties could have done to the means of imported runs."""
-        return self.root / "scores" / "ties.json"
-
-    @property
     def agreement(self) -> Path:
         """Agreement of control and candidate, and of control with itself, for every query."""
         return self.root / "compare" / "agreement.parquet"

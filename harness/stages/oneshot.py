@@ -94,7 +94,7 @@ def oneshot(
         raise UnknownName("arm to be the control", wanted.control, names)
     policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
-    for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times, layout.ties):
+    for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
     for arm in given.values():
         tell(f"indexing {arm}")
@@ -106,7 +106,8 @@ def oneshot(
         import_run(layout, name, file)
     tell("scoring and comparing")
     score(layout, names, params.score)
-    _weigh_ties(layout, tuple(wanted.runs), params, tell)
+    if wanted.runs:
+        _weigh_ties(layout, tuple(wanted.runs), params, out / TIES, tell)
     compare(layout, list(pairs.values()), params.compare, params.score)
     if wanted.timed:
         tell("racing")
@@ -141,11 +142,14 @@ def oneshot(
 
 
 def _weigh_ties(
-    layout: Layout, runs: Sequence[str], params: Params, tell: Callable[[str], object]
+    layout: Layout,
+    runs: Sequence[str],
+    params: Params,
+    to: Path,
+    tell: Callable[[str], object],
 ) -> None:
     """Write what ties could have done to imported runs, and say how many there are."""
-    found = ties(layout, runs, params.score.measures) if runs else {}
-    for name, of in found.items():
+    for name, of in ties(layout, runs, params.score.measures, to).items():
         tell(
             f"{name}: {of.tied} of {of.hits} hits tie with another;"
             f" in float32, as trec_eval keeps scores, {of.only_float64} more would"
@@ -182,8 +186,6 @@ def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
     shutil.copyfile(layout.scores, out / "scores.json")
     shutil.copyfile(layout.per_query, out / "per_query.parquet")
     shutil.copyfile(layout.data / QUERIES, out / QUERIES)
-    if layout.ties.exists():
-        shutil.copyfile(layout.ties, out / TIES)
     for name in names:
         run = read_run(layout.run(name))
         (out / "runs").mkdir(exist_ok=True)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.core.files import write_json
 from harness.corpus.prepared import Prepared
@@ -11,8 +12,8 @@ from harness.measures.tie_sensitivity import Ties, count_ties, tie_sensitivity
 from harness.stages.layout import Layout
 
 
-def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str]) -> dict[str, Ties]:
-    """Write, by arm, the share of tied hits and each mean's least, expected and largest value.
+def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str], to: Path) -> dict[str, Ties]:
+    """Write into ``to``, by arm, the share of tied hits and the least and largest of each mean.
 
     The mean that is reported lies between: equal scores stand in the order of trec_eval, the
     greater document id first. A measure without a kernel, or without a value, is left out.
@@ -40,5 +41,5 @@ def ties(layout: Layout, arms: Sequence[str], measures: Sequence[str]) -> dict[s
                 if spread.most.mean is not None
             },
         }
-    write_json(layout.ties, written)
+    write_json(to, written)
     return counted
