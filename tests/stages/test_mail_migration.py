@@ -42,7 +42,7 @@ def migrate(mailbox: Path, out: Path, until: str) -> tuple[StepDecision, ...]:
     (root / "data").symlink_to(mailbox)
     hybrid = out / "mail-hybrid.toml"
     text = arms.path_of("mail-hash").read_text(encoding="utf-8")
-    hybrid.write_text(text.replace("subject_weight = 2.0", "subject_weight = 3.0"))
+    hybrid.write_text(text.replace("subject_weight = 2", "subject_weight = 3"))
     policy = out / "mail.toml"
     bounds = POLICY.read_text(encoding="utf-8")
     policy.write_text(bounds.replace("resamples = 10000", "resamples = 1000 "), encoding="utf-8")
