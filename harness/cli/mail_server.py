@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -33,6 +34,14 @@ def mail_server(
     host: Annotated[str, typer.Option(help="A loopback address; no other is served.")] = (
         "127.0.0.1"
     ),
+    *,
+    search_engine: Annotated[
+        str,
+        typer.Option(
+            envvar="SEARCH_ENGINE",
+            help="The kill switch: fts5, tantivy, shadow or hybrid. [default: the arm's own]",
+        ),
+    ] = "",
 ) -> None:
     """Serve search_messages and search_messages_product to MCP clients of this machine.
 
@@ -45,6 +54,7 @@ def mail_server(
     from engines.contract import arms
     from engines.contract.mail.query import SearchMode
     from engines.stacks.agent_mail import drivers
+    from engines.stacks.agent_mail.plan import KillSwitch
     from engines.stacks.agent_mail.surface.search import Identity, Surface
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
@@ -53,6 +63,7 @@ def mail_server(
     from harness.stages.prepare import prepare
 
     check_loopback(host)
+    switch = KillSwitch.read(search_engine)
     project = Project.here()
     layout = _layout(project, dataset, out)
     if out is None and not layout.data.exists():
@@ -63,10 +74,13 @@ def mail_server(
     with served.engine.open(index) as searcher:
         if not isinstance(searcher, MailSearcher):
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
+        service = searcher.service
+        if switch is not None:
+            service = replace(service, switch=switch)
         with drivers.opened(index / STORE, searcher.settings.driver) as directory:
             app = application(
                 Surface(
-                    searcher.service,
+                    service,
                     directory,
                     Identity(served.name, searcher.manifest),
                     SearchMode(searcher.settings.mode),

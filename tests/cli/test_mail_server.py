@@ -106,6 +106,31 @@ def test_another_engine_than_the_arm_names_is_not_the_arm(letters: Project, tmp_
             rerun(letters, path)
 
 
+def test_the_kill_switch_of_the_environment_outweighs_the_arm(
+    letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SEARCH_ENGINE", "fts5")
+    with listening(command("--http", "0"), letters.root) as (url, _):
+        run = rerun(letters, arm(tmp_path, "killed", transport="http", url=url, engine="fts5"))
+    assert run.count(Status.ANSWERED) == len(QUERIES)
+    assert set(run.served_by) == {read_manifest(letters.layout(NAME), "killed").fingerprint}
+
+
+def test_an_unknown_kill_switch_is_refused_at_the_start(letters: Project) -> None:
+    done = subprocess.run(
+        command("--search-engine", "lucene"),
+        cwd=letters.root,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=BOUNDED_S,
+        check=False,
+    )
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "SEARCH_ENGINE" in done.stderr
+    assert "shadow" in done.stderr
+
+
 def test_on_standard_output_there_is_nothing_but_the_protocol(letters: Project) -> None:
     """Building the index, notes and logs go to the error stream."""
     ask = {"project_key": "*", "query": "review", "mode": "hybrid", "explain": True}
