@@ -112,7 +112,16 @@ class _Reader:
             )
         gates = tuple(self._gate(at, number, raw) for number, raw in enumerate(table.gate))
         self._once([gate.name for gate in gates], ("step", at, "gate"), f"gates of {table.name}")
-        return Step(table.name, table.control, table.candidate, table.taken, gates, table.baseline)
+        return Step(
+            table.name,
+            table.control,
+            table.candidate,
+            table.taken,
+            gates,
+            table.baseline,
+            table.switch,
+            table.shadow_days or 0,
+        )
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
         at: lines.Path = ("step", step, "gate", number)

@@ -49,6 +49,8 @@ class StepTable(_Table):
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     attempts: Annotated[int, Field(ge=1)] = 1
+    switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
+    shadow_days: Annotated[int, Field(ge=1)] | None = None
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 
@@ -91,6 +93,10 @@ class Step:
     gates: tuple[Gate, ...]
     baseline: str | None = None
     """How the fingerprint of the control's index begins; None where it is not fixed yet."""
+    switch: str | None = None
+    """What the kill switch is set to by the step; None where no switch takes it."""
+    shadow_days: int = 0
+    """Days on which the candidate must have been compared before the step is taken."""
 
 
 @dataclass(frozen=True, slots=True)
