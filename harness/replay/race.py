@@ -67,7 +67,7 @@ def race(
     strays: dict[Entrant, set[str]] = {name: set() for name in names}
     limit_ns = int(time_limit_s * 1e9)
     expected = {
-        arm: {row.query_id: _shown(row, k) for row in run.rows() if row.query_id in at}
+        arm: {row.query_id: shown(row, k) for row in run.rows() if row.query_id in at}
         for arm, run in runs.items()
     }
     for rows in expected.values():
@@ -82,7 +82,7 @@ def race(
                     _check_clock(name, query, seen.elapsed_ns, perf_counter_ns() - asked_ns)
                     if lap >= 0:
                         times[name][at[query.query_id], lap] = seen.elapsed_ns
-                    if _shown(seen.row, k) != expected[name[0]][query.query_id]:
+                    if shown(seen.row, k) != expected[name[0]][query.query_id]:
                         strays[name].add(query.query_id)
             advance(len(queries))
     found = {name: tuple(sorted(ids)) for name, ids in strays.items()}
@@ -97,7 +97,7 @@ def _check_clock(name: Entrant, query: Query, elapsed_ns: int, call_ns: int) -> 
         )
 
 
-def _shown(row: Row, k: int) -> tuple[Status, tuple[str, ...], str]:
+def shown(row: Row, k: int) -> tuple[Status, tuple[str, ...], str]:
     """Reduce an answer to what must be the same: its end, its documents in order, who answered."""
     documents = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
     return row.status, documents[:k], row.served_by
