@@ -8,7 +8,7 @@ judged hits, not of hits, and finding those in the run is what the time goes int
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import repeat
 
 import numpy as np
@@ -42,6 +42,7 @@ class Graded:
     """Shape (judged hits,): from 0."""
     grade: NDArray[np.int32]
     """Shape (judged hits,)."""
+    _relevant: dict[int, Graded] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
     def of(cls, run: Run, qrels: CodedQrels) -> Graded:
@@ -87,6 +88,13 @@ class Graded:
         """Judged hits of which ``keep``, of their shape, is true, at their ranks."""
         at = np.flatnonzero(keep)
         return replace(self, row=self.row[at], rank=self.rank[at], grade=self.grade[at])
+
+    def relevant(self, rel: int) -> Graded:
+        """Hits of grade ``rel`` or above, at their ranks; found once for all measures."""
+        found = self._relevant.get(rel)
+        if found is None:
+            found = self._relevant[rel] = self.only(self.grade >= rel)
+        return found
 
     def condensed(self, lowest: int | None = None) -> Graded:
         """Take what was not judged out of the rankings; the rest closes up (Sakai 2007).

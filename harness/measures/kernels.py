@@ -87,17 +87,13 @@ def _discounted(
     return summed.astype(np.float64, copy=False)
 
 
-def _relevant(graded: Graded, asked: Asked) -> Graded:
-    return graded.only(graded.grade >= asked.rel)
-
-
 def _within(found: Graded, cutoff: int | None) -> NDArray[np.int64]:
     row = found.row if cutoff is None else found.row[found.rank < cutoff]
     return np.bincount(row, minlength=len(found.qrels)).astype(np.int64, copy=False)
 
 
 def _rr(graded: Graded, asked: Asked) -> Values:
-    found = _relevant(graded, asked)
+    found = graded.relevant(asked.rel)
     first = running(found.row) == 0
     if asked.cutoff is not None:
         first &= found.rank < asked.cutoff
@@ -107,19 +103,19 @@ def _rr(graded: Graded, asked: Asked) -> Values:
 
 
 def _p(graded: Graded, asked: Asked) -> Values:
-    return _within(_relevant(graded, asked), asked.cutoff) / _cut(asked)
+    return _within(graded.relevant(asked.rel), asked.cutoff) / _cut(asked)
 
 
 def _r(graded: Graded, asked: Asked) -> Values:
-    return ratio(_within(_relevant(graded, asked), asked.cutoff), graded.qrels.relevant(asked.rel))
+    return ratio(_within(graded.relevant(asked.rel), asked.cutoff), graded.qrels.relevant(asked.rel))
 
 
 def _success(graded: Graded, asked: Asked) -> Values:
-    return (_within(_relevant(graded, asked), asked.cutoff) > 0).astype(np.float64)
+    return (_within(graded.relevant(asked.rel), asked.cutoff) > 0).astype(np.float64)
 
 
 def _ap(graded: Graded, asked: Asked) -> Values:
-    found = _relevant(graded, asked)
+    found = graded.relevant(asked.rel)
     precision = (running(found.row) + 1) / (found.rank + 1)
     if asked.cutoff is not None:
         precision[found.rank >= asked.cutoff] = 0.0
@@ -128,7 +124,7 @@ def _ap(graded: Graded, asked: Asked) -> Values:
 
 
 def _rprec(graded: Graded, asked: Asked) -> Values:
-    found = _relevant(graded, asked)
+    found = graded.relevant(asked.rel)
     relevant = graded.qrels.relevant(asked.rel)
     inside = found.rank < relevant[found.row]
     return ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
@@ -164,7 +160,7 @@ def _judged(graded: Graded, asked: Asked) -> Values:
 def _numret(graded: Graded, asked: Asked) -> Values:
     if not asked.rel:
         return graded.lengths.astype(np.float64)
-    return _within(_relevant(graded, asked), None).astype(np.float64)
+    return _within(graded.relevant(asked.rel), None).astype(np.float64)
 
 
 def _cut(asked: Asked) -> int:

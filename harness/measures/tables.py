@@ -11,6 +11,10 @@ from harness.core.errors import DatasetError, RunError
 from harness.measures.coded import CodedQrels
 from harness.measures.graded import Graded
 from harness.measures.lookup import UNKNOWN
+from harness.measures.repeats import repeats
+
+ONE_CHUNK = 1 << 31
+"""Bytes of strings that one chunk can hold; chunks joined first need no joining of dictionaries."""
 
 
 def code_table(qrels: pa.Table) -> CodedQrels:
@@ -58,10 +62,11 @@ def grade_table(run: pa.Table, qrels: CodedQrels) -> Graded:
     order = _order(query, score, docs)
     if order is not None:
         query, doc = query[order], doc[order]
-    first = _first_showings(query, doc)
-    if first is not None:
-        query, doc = query[first], doc[first]
     starts = np.flatnonzero(np.diff(query, prepend=-1))
+    if repeats(doc, np.append(starts, len(doc))):
+        first = np.sort(np.unique(query << 32 | doc, return_index=True)[1])
+        query, doc = query[first], doc[first]
+        starts = np.flatnonzero(np.diff(query, prepend=-1))
     known = pa.array(qrels.query_ids, queries.dictionary.type)
     rows = _places(queries.dictionary, known, -1)[query[starts]].astype(np.int64)
     ours = pa.array(qrels.vocabulary, docs.dictionary.type)
@@ -71,9 +76,11 @@ def grade_table(run: pa.Table, qrels: CodedQrels) -> Graded:
 
 
 def _encoded(column: pa.ChunkedArray) -> pa.DictionaryArray:
-    if not pa.types.is_dictionary(column.type):
-        column = column.dictionary_encode()
-    return column.unify_dictionaries().combine_chunks()
+    if pa.types.is_dictionary(column.type):
+        return column.unify_dictionaries().combine_chunks()
+    if column.nbytes < ONE_CHUNK:
+        return column.combine_chunks().dictionary_encode()
+    return column.dictionary_encode().unify_dictionaries().combine_chunks()
 
 
 def _places(values: pa.Array, among: pa.Array, other: int) -> NDArray[np.int32]:
@@ -107,11 +114,3 @@ def _order(
     order[inside] = order[inside][np.lexsort((-by_bytes[at], tie))]
     return order
 
-
-def _first_showings(query: NDArray[np.int64], doc: NDArray[np.int32]) -> NDArray[np.int64] | None:
-    """Positions of the hits that show a document first; None where all do."""
-    pair = query << 32 | doc
-    told = np.sort(pair)
-    if not (told[1:] == told[:-1]).any():
-        return None
-    return np.sort(np.unique(pair, return_index=True)[1])

@@ -83,3 +83,18 @@ def test_what_cannot_be_read_is_named() -> None:
         code_table(pa.table([*columns, [1, None]], names=names))
     with pytest.raises(DatasetError, match="a is judged twice for query q"):
         code_table(pa.table([*columns, [1, 2]], names=names))
+
+
+@pytest.mark.parametrize("room", [0, 1 << 31])
+def test_a_table_in_chunks_is_the_same_table(room: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also where one chunk could not hold it."""
+    rng = np.random.default_rng(3)
+    rows: Hits = [
+        (f"q{q}", f"d{d}", float(-at)) for q in range(4) for at, d in enumerate(rng.permutation(9))
+    ]
+    qrels = CodedQrels.of(qrels_of({f"q{q}": {f"d{q}": 1, "d8": 2} for q in range(4)}))
+    wanted = shape(grade_table(table(rows), qrels))
+    monkeypatch.setattr("harness.measures.tables.ONE_CHUNK", room)
+    pieces = pa.concat_tables([table(rows[at : at + 7]) for at in range(0, len(rows), 7)])
+    assert pieces.column("doc_id").num_chunks > 1
+    assert shape(grade_table(pieces, qrels)) == wanted
