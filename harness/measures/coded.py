@@ -137,10 +137,11 @@ def _best_first(rows: NDArray[np.int64], grades: NDArray[np.int32]) -> NDArray[n
     Where row, grade and place fit into one number, numbers are sorted, which is many times quicker.
     """
     worse = grades.max(initial=0) - grades.astype(np.int64)
-    place = int(len(rows)).bit_length()
+    place = len(rows).bit_length()
     grade = int(worse.max(initial=0)).bit_length()
     if int(rows.max(initial=0)).bit_length() + grade + place > KEY_BITS:
         return np.lexsort((worse, rows))
-    keys = (rows << grade | worse) << place | np.arange(len(rows))
+    keys: NDArray[np.int64] = (rows << grade | worse) << place | np.arange(len(rows))
     keys.sort()
-    return keys & ((1 << place) - 1)
+    keys &= (1 << place) - 1
+    return keys

@@ -5,12 +5,17 @@ left and others entered, and those that stayed stand in another order. What each
 depends on which is changed first, so both ways are gone and the mean is taken: the Shapley value
 of a game of two (Shapley 1953). Its parts sum to the difference, and change their signs when
 the arms change places, which no fixed order of the two would grant.
+
+A candidate that answers in stages is gone through stage by stage: from the control to the first
+stage, from there to the next, and so on to what it shows. Each step is taken apart in the same
+way, and since each begins where the one before it ended, all parts sum to the difference.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,6 +73,20 @@ def decompose(
         shown=((only_shown - neither) + (both - only_order)) / 2,
         order=((only_order - neither) + (both - only_shown)) / 2,
     )
+
+
+def decompose_way(
+    control: Run, way: Sequence[Run], qrels: Qrels, measure: str, query_ids: Sequence[str]
+) -> tuple[Parts, ...]:
+    """Take the difference of ``measure`` apart along the stages of the candidate, one step each.
+
+    ``way`` are the runs of its stages that follow from each other, the last one what it shows.
+
+    Raises:
+        UnknownName, KeyError, EvidenceError: as ``decompose``.
+    """
+    steps = pairwise((control, *way))
+    return tuple(decompose(*step, qrels, measure, query_ids) for step in steps)
 
 
 def reordered(shown: Sequence[str], other: Sequence[str]) -> tuple[str, ...]:

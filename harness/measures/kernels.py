@@ -107,7 +107,9 @@ def _p(graded: Graded, asked: Asked) -> Values:
 
 
 def _r(graded: Graded, asked: Asked) -> Values:
-    return ratio(_within(graded.relevant(asked.rel), asked.cutoff), graded.qrels.relevant(asked.rel))
+    return ratio(
+        _within(graded.relevant(asked.rel), asked.cutoff), graded.qrels.relevant(asked.rel)
+    )
 
 
 def _success(graded: Graded, asked: Asked) -> Values:

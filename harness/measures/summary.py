@@ -17,6 +17,7 @@ def summarise(
     resamples: int,
     seed: int,
     intents: Mapping[str, str],
+    threads: int = 1,
 ) -> Estimate:
     """Mean over the queries that have a value, with its BCa interval (method, section 4).
 
@@ -43,4 +44,5 @@ def summarise(
         resamples=resamples,
         seed=seed,
         clusters=clusters if len(codes) < len(clusters) else None,
+        threads=threads,
     )

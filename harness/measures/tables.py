@@ -113,4 +113,3 @@ def _order(
     )
     order[inside] = order[inside][np.lexsort((-by_bytes[at], tie))]
     return order
-

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from itertools import pairwise
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.measures.decompose import decompose, reordered
+from harness.core.qrels import Qrels
+from harness.measures.decompose import decompose, decompose_way, reordered
 from harness.measures.quality import score
 from tests.measures.make import qrels_of, random_case, run_of
 
@@ -60,3 +64,48 @@ def test_documents_that_stay_take_each_others_places() -> None:
     assert reordered("abcd", "dxbz") == ("a", "d", "c", "b")
     assert reordered("abcd", "") == tuple("abcd")
     assert reordered("", "abcd") == ()
+
+
+def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, float]:
+    """Give shown and order by going both ways by hand, on plain lists."""
+
+    def value(docs: Sequence[str]) -> float:
+        return float(score(run_of({"q": docs}), qrels, ["nDCG@5"], ["q"])["nDCG@5"].values[0])
+
+    def in_order_of(docs: list[str], other: list[str]) -> list[str]:
+        shared = [d for d in other if d in docs]
+        return [shared.pop(0) if d in other else d for d in docs]
+
+    old, new = old[:5], new[:5]
+    first_shown = value(in_order_of(new, old)) - value(old)
+    first_order = value(in_order_of(old, new)) - value(old)
+    shown = (first_shown + value(new) - value(in_order_of(old, new))) / 2
+    return shown, (first_order + value(new) - value(in_order_of(new, old))) / 2
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rankings=st.lists(RANKING, min_size=2, max_size=5),
+    good=st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3)),
+)
+def test_all_parts_of_a_way_sum_to_the_difference(
+    rankings: list[list[str]], good: dict[str, int]
+) -> None:
+    qrels = qrels_of({"q": {"elsewhere": 1, **good}})
+    control, *way = (run_of({"q": ranking}) for ranking in rankings)
+    found = decompose_way(control, way, qrels, "nDCG@5", ["q"])
+    ends = [score(run, qrels, ["nDCG@5"], ["q"])["nDCG@5"].values for run in (control, way[-1])]
+    total = sum(part.total[0] for part in found)
+    np.testing.assert_allclose(total, (ends[1] - ends[0])[0], rtol=0, atol=1e-12)
+    by_hand = [one_at_a_time(old, new, qrels) for old, new in pairwise(rankings)]
+    assert [(part.shown[0], part.order[0]) for part in found] == [
+        pytest.approx(pair, rel=0, abs=1e-12) for pair in by_hand
+    ]
+
+
+def test_the_step_that_did_it_is_named() -> None:
+    """The words lose b, the fusion brings it back below, and the reranker lifts it."""
+    qrels = qrels_of({"q": {"b": 1}})
+    way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
+    found = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
+    assert [(part.shown[0], part.order[0]) for part in found] == [(-1, 0), (0.5, 0), (0, 0.5)]
