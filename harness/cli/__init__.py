@@ -18,6 +18,7 @@ def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
         decide,
+        decompose,
         demo,
         doctor,
         importing,
@@ -36,6 +37,7 @@ def application() -> typer.Typer:
         oneshot,
         judging,
         decide,
+        decompose,
         verify,
         selftest,
         mail_server,

@@ -52,13 +52,13 @@ def mail_server(
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
     from engines.contract import arms
-    from engines.contract.mail.query import SearchMode
     from engines.stacks.agent_mail import drivers
     from engines.stacks.agent_mail.plan import KillSwitch
+    from engines.stacks.agent_mail.searcher import MailSearcher
     from engines.stacks.agent_mail.surface.search import Identity, Surface
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
-    from engines.stacks.text.mail import STORE, MailSearcher
+    from engines.stacks.text.mail import STORE
     from harness.core.errors import HarnessError
     from harness.stages.prepare import prepare
 
@@ -77,13 +77,13 @@ def mail_server(
         service = searcher.service
         if switch is not None:
             service = replace(service, switch=switch)
-        with drivers.opened(index / STORE, searcher.settings.driver) as directory:
+        with drivers.opened(index / STORE, searcher.driver) as directory:
             app = application(
                 Surface(
                     service,
                     directory,
                     Identity(served.name, searcher.manifest),
-                    SearchMode(searcher.settings.mode),
+                    searcher.mode,
                 )
             )
             if http is None:

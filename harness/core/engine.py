@@ -83,6 +83,29 @@ class TakesParams(Protocol):
         ...
 
 
+class Stage(NamedTuple):
+    """What stood after one part of a stack, best first."""
+
+    name: str
+    """The field's word for it: ``lexical``, ``fused``, ``reranked``."""
+    hits: tuple[Hit, ...]
+    beside: bool = False
+    """Whether it feeds a later stage without following from the one before it, as the second leg
+    of a fusion does. Stages that are not beside follow from each other."""
+
+
+@runtime_checkable
+class Staged(Protocol):
+    """A searcher that can tell how its answers come about."""
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
+        """List what each part had for one question, at most ``k`` hits each.
+
+        The last one not beside is what ``search`` shows. This is asked off the clock.
+        """
+        ...
+
+
 class Engine(Protocol):
     """A search stack and its settings; holds no open handles."""
 

@@ -14,7 +14,7 @@ from harness.cli import application
 
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
-    *STAGES, "demo", "run", "decide", "verify", "selftest", "pool", "judge", "doctor",
+    *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "pool", "judge", "doctor",
     "mail-server", "import beir", "import trec", "import jsonl",
 )  # fmt: skip
 

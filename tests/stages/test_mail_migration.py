@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from engines.contract import arms
-from engines.stacks.text.mail import MailSearcher
+from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.searcher import MailSearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.records import Scalar
@@ -111,7 +112,7 @@ def test_a_candidate_that_ignores_filters_is_held(
     answered = MailSearcher.search_with
 
     def deaf(self: MailSearcher, text: str, k: int, params: dict[str, Scalar]) -> Answer:
-        ignored = self.settings.search_engine == "tantivy"
+        ignored = self.service.switch is KillSwitch.TANTIVY
         return answered(self, text, k, {} if ignored else params)
 
     monkeypatch.setattr(MailSearcher, "search_with", deaf)

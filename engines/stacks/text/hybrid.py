@@ -14,8 +14,8 @@ from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.ranking.rrf import fuse
 from engines.stacks.text import dense, tantivy
-from harness.core.engine import Answer, Engine, Manifest, Searcher
-from harness.core.records import Document
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage
+from harness.core.records import Document, Scalar
 
 ENGINE = "hybrid"
 VERSION = "rrf 1"
@@ -111,14 +111,24 @@ class HybridSearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
+        return Answer(self._fused(self._found(text, k), k), self.manifest.fingerprint)
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
+        """List the legs and their fusion; a leg of words leads to it, and the others feed it."""
+        found = self._found(text, k)
+        words = (name for name in found if isinstance(self.settings.legs[name], LexicalLeg))
+        first = next(words, next(iter(found)))
+        legs = [Stage(name, hits[:k], name != first) for name, hits in found.items()]
+        return (*sorted(legs, key=lambda leg: leg.beside), Stage("fused", self._fused(found, k)))
+
+    def _found(self, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
         depth = max(k, self.settings.depth)
-        rankings = {
-            name: [hit.doc_id for hit in leg.search(text, depth).hits]
-            for name, leg in self.legs.items()
-        }
+        return {name: leg.search(text, depth).hits for name, leg in self.legs.items()}
+
+    def _fused(self, found: Mapping[str, tuple[Hit, ...]], k: int) -> tuple[Hit, ...]:
+        rankings = {name: [hit.doc_id for hit in hits] for name, hits in found.items()}
         weights = {name: leg.weight for name, leg in self.settings.legs.items()}
-        hits = fuse(rankings, weights, rrf_k=self.settings.rrf_k, k=k)
-        return Answer(hits, self.manifest.fingerprint)
+        return fuse(rankings, weights, rrf_k=self.settings.rrf_k, k=k)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -18,7 +18,6 @@ from engines.contract.mail import errors as mail_errors
 from engines.contract.mail import events
 from engines.contract.mail import lifecycle as mail
 from engines.contract.mail.query import SearchMode
-from engines.contract.mail.results import SearchResponse
 from engines.contract.settings import StackSettings
 from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail import drivers, fts5, store, tantivy_schema
@@ -31,6 +30,7 @@ from engines.stacks.agent_mail.matching import matching_ids
 from engines.stacks.agent_mail.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.reranking import LATE_INTERACTION, Reranking, text_of
 from engines.stacks.agent_mail.rungs import Rungs
+from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
@@ -38,11 +38,10 @@ from engines.stacks.text.dense import HASH, embedder_of
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
-from harness.core.digest import of_json
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
 from harness.core.files import write_text
-from harness.core.records import Document, Scalar
+from harness.core.records import Document
 
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 
@@ -158,7 +157,8 @@ class Mail:
                 service = self._service(index, opened)
             except (mail_errors.SearchError, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
-            yield MailSearcher(service, doc_ids, made, self.settings)
+            mode, driver = SearchMode(self.settings.mode), self.settings.driver
+            yield MailSearcher(service, doc_ids, made, mode, driver)
 
     def _opens(self, made: Manifest) -> str:
         """Give the version that this stack reads.
@@ -215,32 +215,6 @@ class Mail:
         ids = np.array([message.message_id for message in messages], dtype=np.int64)
         vectors = embed_all(texts, embedder, self.cache)
         amvi.write(index / VECTORS, embedder.identity, ids, vectors)
-
-
-@dataclass(frozen=True, slots=True)
-class MailSearcher:
-    service: MailSearch
-    doc_ids: tuple[str, ...]
-    manifest: Manifest
-    settings: Settings
-
-    def search(self, text: str, k: int) -> Answer:
-        return self.search_with(text, k, {})
-
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        asked = taken.question(text, SearchMode(self.settings.mode), k, params)
-        found = self.service.search(asked)
-        hits = tuple(
-            Hit(self.doc_ids[hit.message_id - 1], hit.score, hit.raw_score) for hit in found.hits
-        )
-        return Answer(hits, self._who(found), found.explain.note)
-
-    def _who(self, found: SearchResponse) -> str:
-        """Give the arm's fingerprint only where the first rung of its chain answered."""
-        if not found.degraded:
-            return self.manifest.fingerprint
-        by = [found.served_by, found.explain.method, found.unread]
-        return of_json([self.manifest.fingerprint, *by])
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -22,10 +22,10 @@ from engines.rerank.window import joined
 from engines.stacks.text import hybrid
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
 ENGINE = "rerank"
 FUSED, TOKENS, IDS = "fused", "tokens.bin", "ids.json"
@@ -127,8 +127,20 @@ class RerankSearcher:
 
     def search(self, text: str, k: int) -> Answer:
         found = self.fused.search(text, max(k, self.window)).hits
+        return Answer(self._anew(text, found)[:k], self.manifest.fingerprint)
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
+        """List the stages of the stack that finds the candidates, then these in the new order."""
+        if not isinstance(self.fused, Staged):
+            return (Stage("reranked", self.search(text, k).hits),)
+        before = self.fused.stages(text, max(k, self.window), params)
+        anew = self._anew(text, before[-1].hits)
+        cut = (stage._replace(hits=stage.hits[:k]) for stage in before)
+        return (*cut, Stage("reranked", anew[:k]))
+
+    def _anew(self, text: str, found: tuple[Hit, ...]) -> tuple[Hit, ...]:
         if not found:
-            return Answer((), self.manifest.fingerprint)
+            return ()
         top, rest = found[: self.window], found[self.window :]
         ids = [self.rows[hit.doc_id] for hit in top]
         judged = self.reranker.rerank(normalise(text), ids, [hit.score for hit in top])
@@ -136,7 +148,7 @@ class RerankSearcher:
         first = (Hit(hit.doc_id, *one) for hit, one in zip(top, anew.window, strict=True))
         below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
         ordered = sorted(first, key=lambda hit: (-hit.score, hit.doc_id))
-        return Answer((*ordered, *below)[:k], self.manifest.fingerprint)
+        return (*ordered, *below)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -16,6 +16,7 @@ import pytest
 from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
 from engines.contract.mail.results import SearchResponse
 from engines.stacks.agent_mail.plan import MODE_OF, KillSwitch, Rung
+from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.text import mail
 from tests.engines.agent_mail import faults_case
@@ -65,7 +66,7 @@ def stack(cache: Path) -> mail.Mail:
 def opened(index: Path) -> Iterator[MailSearch]:
     """Open what is there, as the arm does, with a reranker."""
     with stack(index.parent).open(index) as searcher:
-        assert isinstance(searcher, mail.MailSearcher)
+        assert isinstance(searcher, MailSearcher)
         service = searcher.service
         yield replace(service, rungs=replace(service.rungs, reranker=Scores()))
 

@@ -16,6 +16,7 @@ from mcp.types import CallToolResult
 from engines.contract.mail.query import SearchMode
 from engines.stacks.agent_mail import store
 from engines.stacks.agent_mail.scope import Scope
+from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.surface.question import Directory
 from engines.stacks.agent_mail.surface.search import Identity, Surface
@@ -139,6 +140,6 @@ def tools(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Tools]:
     arm = mail.Mail(mail.Settings.model_validate(SETTINGS), folder / "cache")
     arm.build(DOCUMENTS, index)
     with arm.open(index) as searcher, store.opened(index / mail.STORE) as directory:
-        assert isinstance(searcher, mail.MailSearcher)
+        assert isinstance(searcher, MailSearcher)
         identity = Identity("mine", searcher.manifest)
         yield Tools(Surface(searcher.service, directory, identity, SearchMode.LEXICAL))

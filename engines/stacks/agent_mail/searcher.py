@@ -1,0 +1,86 @@
+"""Message search as a searcher: documents' ids for messages, and who really answered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from engines.contract.mail.query import SearchMode
+from engines.contract.mail.results import SearchResponse
+from engines.stacks.agent_mail import documents as taken
+from engines.stacks.agent_mail.drivers import Driver
+from engines.stacks.agent_mail.service import MailSearch
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Hit, Manifest, Stage
+from harness.core.records import Scalar
+
+PARTS = (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK)
+MADE_OF = {
+    SearchMode.LEXICAL: PARTS[:1],
+    SearchMode.SEMANTIC: PARTS[1:2],
+    SearchMode.HYBRID: PARTS[:3],
+    SearchMode.HYBRID_RERANK: PARTS,
+}
+"""Modes whose answers lead to that of a mode, itself the last."""
+NAMES = dict(zip(PARTS, ("lexical", "semantic", "fused", "reranked"), strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class MailSearcher:
+    """The service, open over one index and asked in one mode."""
+
+    service: MailSearch
+    doc_ids: tuple[str, ...]
+    """Document of each message, by message id less one."""
+    manifest: Manifest
+    mode: SearchMode
+    driver: Driver
+    """Which SQLite reads the store."""
+
+    def search(self, text: str, k: int) -> Answer:
+        """Ask without filters."""
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Ask with the filters that ``params`` name.
+
+        Raises:
+            InvalidQuery: a parameter is unknown, or its value is none that there is.
+        """
+        found = self._asked(text, k, params, self.mode)
+        return Answer(self._hits(found), self._who(found), found.explain.note)
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
+        """Ask in each mode that leads to the one that answers.
+
+        A mode that another one answers for, by a fallback or the kill switch, is no stage.
+
+        Raises:
+            InvalidQuery: a parameter is unknown, or its value is none that there is.
+        """
+        shown = self._asked(text, k, params, self.mode)
+        answering = SearchMode(shown.explain.actual_mode)
+        found = []
+        for mode in MADE_OF[answering][:-1]:
+            part = self._asked(text, k, params, mode)
+            if not part.degraded and part.explain.actual_mode == mode:
+                beside = mode is SearchMode.SEMANTIC
+                found.append(Stage(NAMES[mode], self._hits(part), beside))
+        return (*found, Stage(NAMES[answering], self._hits(shown)))
+
+    def _asked(
+        self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode
+    ) -> SearchResponse:
+        return self.service.search(taken.question(text, mode, k, params))
+
+    def _hits(self, found: SearchResponse) -> tuple[Hit, ...]:
+        return tuple(
+            Hit(self.doc_ids[hit.message_id - 1], hit.score, hit.raw_score) for hit in found.hits
+        )
+
+    def _who(self, found: SearchResponse) -> str:
+        """Give the arm's fingerprint only where the first rung of its chain answered."""
+        if not found.degraded:
+            return self.manifest.fingerprint
+        by = [found.served_by, found.explain.method, found.unread]
+        return of_json([self.manifest.fingerprint, *by])

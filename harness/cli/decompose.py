@@ -1,0 +1,112 @@
+"""``harness decompose``: which stage of a candidate wins or loses what."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.app import out
+from harness.cli.places import left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.report.stages_table import Decomposed
+
+LONGEST = 60
+"""Characters of a query that a line shows."""
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``decompose`` on the command line."""
+    app.command()(decompose)
+
+
+def decompose(
+    control: Annotated[str, typer.Option(help="The arm that serves today.")],
+    candidate: Annotated[str, typer.Option(help="The arm whose stages are asked for.")],
+    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    left: Annotated[
+        Path | None,
+        typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
+    ] = None,
+    *,
+    measure: Annotated[
+        str, typer.Option(help="As ir-measures writes it; its cut-off is what is taken apart.")
+    ] = "nDCG@10",
+    top: Annotated[int, typer.Option(min=0, help="How many of the largest losses are shown.")] = 20,
+    to: Annotated[
+        Path | None, typer.Option(help="Write every query to this .csv or .json as well.")
+    ] = None,
+) -> None:
+    """Take the difference of two arms apart by the stages of the candidate, query by query.
+
+    Each step, from the control to the candidate's first stage and on to what it shows, has two
+    parts: documents that entered or left, and the order of those that stayed. All parts of
+    a query sum to its difference. The candidate's index is opened, and no clock runs.
+
+    Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
+    """
+    from harness.core.errors import HarnessError
+    from harness.stages.decompose import Wanted, write
+    from harness.stages.decompose import decompose as stage
+
+    one_of(dataset, left)
+    if not (dataset or left):
+        raise HarnessError("nothing is named; give --dataset, or --out of a harness run")
+    project = Project.here()
+    layout = left_by_run(left) if left else project.layout(dataset)
+    wanted = Wanted(control, candidate, measure, project.params.replay.k)
+    found = stage(layout, wanted, project.policy().rules, project.cache)
+    if to:
+        write(found, to)
+    _show(found, top)
+
+
+def _show(found: Decomposed, top: int) -> None:
+    """Print means by step, slices that moved, and the largest losses."""
+    from harness.report.plain import one_line
+    from harness.report.rounding import p_value, signed
+    from harness.report.stages_table import blamed, losers, means
+
+    control, candidate = found.names
+    count = len(found.queries)
+    out.print(
+        f"\n[bold]{escape(found.dataset)}[/bold]: {escape(found.measure)},"
+        f" {escape(candidate)} - {escape(control)}, mean of {count} queries"
+    )
+    table = Table("to the stage", "by what is shown", "by its order", "both", box=None)
+    for step in means(found):
+        table.add_row(escape(step.name), signed(step.shown), signed(step.order), signed(step.both))
+    out.print(table)
+    if found.lost:
+        why = next(iter(found.lost.values()))
+        out.print(f"{len(found.lost)} queries are not taken apart: {escape(why)}, ...")
+    out.print(
+        f"\nSlices that moved; of those that are listed, {found.level:.0%} are expected to be"
+        " chance (Benjamini and Hochberg)"
+    )
+    table = Table("slice", "to the stage", "mean", "queries", "p, adjusted", box=None)
+    listed = [one for one in found.moved if one.p_value <= found.level]
+    for one in listed:
+        row = (escape(one.slice), escape(one.step), signed(one.mean), str(one.queries))
+        table.add_row(*row, p_value(one.p_value))
+    out.print(table if listed else "  none")
+    worst = losers(found, top)
+    if not worst:
+        return
+    out.print(f"\nThe {len(worst)} largest losses, and the step that lost most")
+    table = Table("query", "text", "loss", "lost most by", *found.steps, box=None)
+    for at in worst:
+        query, by = found.queries[at], blamed(found, at)
+        table.add_row(
+            escape(query.query_id),
+            escape(one_line(query.text, LONGEST)),
+            signed(float(found.difference[at])),
+            f"{escape(by.step)}, {by.part} {signed(by.value)}",
+            *(signed(float(part.total[at])) for part in found.steps.values()),
+        )
+    out.print(table)

@@ -1,0 +1,169 @@
+"""A difference taken apart by stages, as tables: means, the largest losses, and every query."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.records import Query
+from harness.measures.decompose import Parts
+from harness.report.rounding import for_json
+
+Floats = NDArray[np.float64]
+Part = Literal["shown", "order"]
+DIGITS = 12
+"""After which a part of a difference is rounding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What one step did to one slice."""
+
+    slice: str
+    step: str
+    mean: float
+    queries: int
+    p_value: float
+    """Of "this step does nothing here", adjusted over the slices (``discoveries``)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Decomposed:
+    """Differences candidate - control by query, in parts; arrays are of shape (queries,)."""
+
+    dataset: str
+    names: tuple[str, str]
+    """Control and candidate."""
+    measure: str
+    queries: tuple[Query, ...]
+    control: Floats
+    candidate: Floats
+    steps: Mapping[str, Parts]
+    """By the stage that the step leads to, in order; all parts sum to the difference."""
+    beside: Mapping[str, Floats]
+    """What the lists that feed a stage score by themselves."""
+    moved: tuple[Moved, ...]
+    """Every slice and step, the most surprising first."""
+    level: float
+    """Share of false finds that is allowed among ``moved``."""
+    lost: Mapping[str, str]
+    """Why a query that has a difference is not taken apart, by query id."""
+
+    @property
+    def difference(self) -> Floats:
+        """Candidate - control."""
+        return self.candidate - self.control
+
+
+class Mean(NamedTuple):
+    """One step, as means over the queries."""
+
+    name: str
+    shown: float
+    order: float
+    both: float
+
+
+class Blame(NamedTuple):
+    """The part that took most from a query."""
+
+    step: str
+    part: Part
+    value: float
+
+
+def means(found: Decomposed) -> tuple[Mean, ...]:
+    """Give each step, and last their sum; empty where there is no query."""
+    if not found.queries:
+        return ()
+    steps = [
+        Mean(name, *(float(column.mean()) for column in (one.shown, one.order, one.total)))
+        for name, one in found.steps.items()
+    ]
+    sums = (sum(column) for column in zip(*(step[1:] for step in steps), strict=True))
+    return (*steps, Mean("all", *sums))
+
+
+def losers(found: Decomposed, limit: int) -> tuple[int, ...]:
+    """Rows of the queries that lost most, at most ``limit``; equals by id."""
+    ids = [query.query_id for query in found.queries]
+    order = sorted(range(len(ids)), key=lambda at: (found.difference[at], ids[at]))
+    return tuple(at for at in order if found.difference[at] < 0)[:limit]
+
+
+def blamed(found: Decomposed, at: int) -> Blame:
+    """Say which part took most from the query in row ``at``; the first of equals."""
+    every = [
+        Blame(name, part, float(column[at].round(DIGITS)))
+        for name, one in found.steps.items()
+        for part, column in _columns(one)
+    ]
+    return min(every, key=lambda blame: blame.value)
+
+
+def to_csv(found: Decomposed) -> str:
+    """Write one line a query, in the order of the query set."""
+    text = io.StringIO()
+    rows = _rows(found)
+    writer = csv.DictWriter(text, list(rows[0]) if rows else ["query_id"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(rows)
+    return text.getvalue()
+
+
+def to_json(found: Decomposed) -> Mapping[str, Any]:
+    """Give everything, ready to be written; numbers are cut as in other files of the report."""
+    control, candidate = found.names
+    return {
+        "dataset": found.dataset,
+        "control": control,
+        "candidate": candidate,
+        "measure": found.measure,
+        "steps": [
+            {"stage": one.name, "shown": for_json(one.shown), "order": for_json(one.order)}
+            for one in means(found)[:-1]
+        ],
+        "slices": [
+            {
+                "slice": one.slice,
+                "stage": one.step,
+                "mean": for_json(one.mean),
+                "queries": one.queries,
+                "p_adjusted": for_json(one.p_value),
+            }
+            for one in found.moved
+        ],
+        "queries": _rows(found),
+        "lost": dict(found.lost),
+    }
+
+
+def _columns(parts: Parts) -> tuple[tuple[Part, Floats], ...]:
+    return ("shown", parts.shown), ("order", parts.order)
+
+
+def _rows(found: Decomposed) -> list[dict[str, Any]]:
+    rows = []
+    for at, query in enumerate(found.queries):
+        blame = blamed(found, at)
+        row: dict[str, Any] = {
+            "query_id": query.query_id,
+            "text": query.text,
+            "control": for_json(float(found.control[at])),
+            "candidate": for_json(float(found.candidate[at])),
+            "difference": for_json(float(found.difference[at].round(DIGITS))),
+            "lost_most_by": f"{blame.step} {blame.part}" if blame.value < 0 else "",
+        }
+        for name, one in found.steps.items():
+            for part, column in _columns(one):
+                row[f"{name}_{part}"] = for_json(float(column[at].round(DIGITS)))
+        for name, values in found.beside.items():
+            row[f"{name}_alone"] = for_json(float(values[at]))
+        rows.append(row)
+    return rows
