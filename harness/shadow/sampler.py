@@ -1,0 +1,68 @@
+"""Which queries are compared: every so many, evenly, and the same ones in every run."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from harness.core.errors import HarnessError
+
+MILLION = 1_000_000
+
+
+class _Stretch(NamedTuple):
+    """Queries for which one rate holds."""
+
+    first: int
+    """Number of its first query."""
+    phase: int
+    """Millionths of a pick that were left over before it."""
+    rate: int
+
+
+class Sampler:
+    """Picks a share of the queries by their number, by error diffusion in whole millionths.
+
+    Of any n queries in a row n times the rate are picked, one more or one less at most, so
+    there are no bursts (the first picks of each ten thousand, as a remainder below a bound would
+    give). That is the tightest that there is, and it leaves nothing to chance but the phase, which
+    ``seed`` draws: traffic that repeats itself with just the sampler's period is seen at one place
+    of it. A rate such as 97,003 millionths, and not 100,000, has no period to meet.
+
+    Raises:
+        HarnessError: the rate does not lie between 0 and a million.
+    """
+
+    def __init__(self, *, rate: int, seed: int) -> None:
+        phase = int(np.random.default_rng(seed).integers(MILLION))
+        self._now = _Stretch(1, phase, _checked(rate))
+
+    @property
+    def rate(self) -> int:
+        """Picks in a million queries."""
+        return self._now.rate
+
+    def takes(self, number: int) -> bool:
+        """Tell whether the query of this number, from 1 and not of an earlier rate, is picked."""
+        first, phase, rate = self._now
+        before = phase + (number - first) * rate
+        return (before + rate) // MILLION > before // MILLION
+
+    def change(self, rate: int, *, first: int) -> None:
+        """Let ``rate`` hold from the query numbered ``first``; what was left over is kept.
+
+        Raises:
+            HarnessError: the rate does not lie between 0 and a million.
+        """
+        now = self._now
+        phase = (now.phase + (first - now.first) * now.rate) % MILLION
+        self._now = _Stretch(first, phase, _checked(rate))
+
+
+def _checked(rate: int) -> int:
+    if not 0 <= rate <= MILLION:
+        raise HarnessError(
+            f"a rate of {rate} in a million; give a whole number from 0 to {MILLION}"
+        )
+    return rate
