@@ -7,6 +7,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.cli.project import Project
@@ -156,7 +157,7 @@ class Toy:
 
     def decide(self) -> StepDecision:
         """Run ``gate``, and give the decision of its one step."""
-        (decision,) = gate(self.layout, self.project.subject(NAME))
+        (decision,) = gate(self.layout, self.project.subject(NAME), now=datetime.now(UTC))
         return decision
 
     def untimed(self) -> None:

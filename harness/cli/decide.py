@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.places import Dataset, Left, left_by_run, one_of
+from harness.cli.places import Dataset, Left, Threads, left_by_run, one_of
 from harness.cli.project import Project
 
 
@@ -24,6 +24,8 @@ def decide(
         str, typer.Option(help="Judge every other arm against this one; the policy has one step.")
     ] = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
+    *,
+    threads: Threads = 1,
 ) -> None:
     """Judge evidence that is there by another policy, and exit by it.
 
@@ -33,6 +35,8 @@ def decide(
 
     Example: harness decide --policy policy/stricter.toml --dataset python-docs
     """
+    from datetime import UTC, datetime
+
     from harness.cli.verdicts import show
     from harness.core.errors import UnknownName
     from harness.policy.decide import exit_code, worst
@@ -40,7 +44,7 @@ def decide(
     from harness.stages.decide import decide as stage
 
     one_of(dataset, left)
-    judged_by = load_policy(policy)
+    judged_by = load_policy(policy).on(threads)
     if left:
         places = [left_by_run(left)]
     else:
@@ -49,7 +53,7 @@ def decide(
         places = [project.layout(name) for name in names]
     codes = []
     for layout in places:
-        decisions = stage(layout, judged_by, control=control)
+        decisions = stage(layout, judged_by, control=control, now=datetime.now(UTC))
         steps = [one.step for one in decisions]
         if step and step not in steps:
             raise UnknownName("step", step, steps)

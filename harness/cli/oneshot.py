@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.app import err, out
 from harness.cli.importing import Fields, Forms
+from harness.cli.places import Threads
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -47,6 +48,7 @@ def run(
         ),
     ] = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
+    threads: Threads = 1,
     fields: Fields = "title,text",
     forms: Forms = False,
     timed: Annotated[
@@ -86,6 +88,7 @@ def run(
         by_steps=policy is not None and not control,
         until=until,
         timed=timed,
+        threads=threads,
         licence=licence,
         source=source,
         command=shlex.join(["harness", *sys.argv[1:]]),

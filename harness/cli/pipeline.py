@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import out
+from harness.cli.places import Threads
 from harness.cli.project import Project
 
 Dataset = Annotated[str, typer.Option(help="A folder of datasets/.")]
@@ -67,7 +68,7 @@ def replay(dataset: Dataset, arm: Arm) -> None:
     out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
 
 
-def score(dataset: Dataset) -> None:
+def score(dataset: Dataset, threads: Threads = 1) -> None:
     """Compute every measure of every arm for every query, and means with intervals.
 
     ir-measures is the definition. Judgements that name unknown documents count; documents that
@@ -76,11 +77,12 @@ def score(dataset: Dataset) -> None:
     from harness.stages.score import score as stage
 
     project = Project.here()
-    stage(project.layout(dataset), project.params.arms, project.params.score)
-    out.print(f"scored {len(project.params.arms)} arms")
+    params = project.params
+    stage(project.layout(dataset), params.arms, params.score, threads=threads)
+    out.print(f"scored {len(params.arms)} arms")
 
 
-def compare(dataset: Dataset) -> None:
+def compare(dataset: Dataset, threads: Threads = 1) -> None:
     """Compare control and candidate of every step of the policy: overlap, order, classes.
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
@@ -90,7 +92,8 @@ def compare(dataset: Dataset) -> None:
 
     project = Project.here()
     pairs = list(dict.fromkeys(pairs_of(project.policy()).values()))
-    stage(project.layout(dataset), pairs, project.params.compare, project.params.score)
+    params = project.params
+    stage(project.layout(dataset), pairs, params.compare, params.score, threads=threads)
     out.print(f"compared {len(pairs)} pairs of arms")
 
 
@@ -114,6 +117,7 @@ def gate(
         str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
     ] = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
+    threads: Threads = 1,
     *,
     exit_zero: Annotated[
         bool, typer.Option(help="Exit 0 whatever the verdict, so that a pipeline goes on.")
@@ -124,6 +128,8 @@ def gate(
     Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or
     an arm that did not run, 3 inconclusive: the page says what would settle it.
     """
+    from datetime import UTC, datetime
+
     from harness.cli.verdicts import show
     from harness.core.errors import UnknownName
     from harness.policy.decide import exit_code, worst
@@ -133,9 +139,9 @@ def gate(
     names = [found.name for found in project.policy().steps]
     if step and step not in names:
         raise UnknownName("step", step, names)
-    codes = []
+    codes, now = [], datetime.now(UTC)
     for name in [dataset] if dataset else project.params.datasets:
-        decisions = stage(project.layout(name), project.subject(name))
+        decisions = stage(project.layout(name), project.subject(name, threads), now=now)
         show(name, decisions)
         codes.append(exit_code(one for one in decisions if step in {"", one.step}))
     raise typer.Exit(0 if exit_zero else worst(codes))

@@ -17,6 +17,10 @@ Left = Annotated[
     Path | None, typer.Option("--out", help="What a `harness run` wrote, instead of the project.")
 ]
 
+Threads = Annotated[
+    int, typer.Option(min=1, help="How many draw resamples; no number depends on it.")
+]
+
 
 def left_by_run(out: Path) -> Layout:
     """Say where the evidence of a ``harness run`` into ``out`` lies.

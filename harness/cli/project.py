@@ -71,13 +71,13 @@ class Project:
             self.root / "build" / dataset, self.root / "perf" / dataset, self.cache / dataset
         )
 
-    def subject(self, dataset: str) -> Subject:
-        """Say what the report of a data set is about."""
+    def subject(self, dataset: str, threads: int = 1) -> Subject:
+        """Say what the report of a data set is about, and on how many threads to draw."""
         from harness.corpus import card
         from harness.stages.assemble import Subject
         from harness.stages.evidence import pairs_of
 
-        policy = self.policy()
+        policy = self.policy().on(threads)
         about = card.read(self.root / "datasets" / dataset)
         return Subject(
             pairs=pairs_of(policy),

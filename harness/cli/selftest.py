@@ -9,7 +9,7 @@ import typer
 from rich.markup import escape
 
 from harness.cli.app import out
-from harness.cli.places import Dataset, Left, left_by_run, one_of
+from harness.cli.places import Dataset, Left, Threads, left_by_run, one_of
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -40,6 +40,8 @@ def selftest(
         ),
     ] = "",
     trials: Annotated[int, typer.Option(min=1, help="How often each gate is tried a truth.")] = 200,
+    *,
+    threads: Threads = 1,
 ) -> None:
     """Count how often the gates would be wrong on runs that are there, and what they can see.
 
@@ -53,7 +55,7 @@ def selftest(
 
     one_of(dataset, left)
     project = Project.here()
-    judged_by = load_policy(policy or project.policy_file)
+    judged_by = load_policy(policy or project.policy_file).on(threads)
     if left:
         places = [left_by_run(left)]
     else:

@@ -54,6 +54,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         confidence=rules.confidence,
         resamples=rules.resamples,
         seed=rules.seed,
+        threads=rules.threads,
         clusters=groups,
     )
     needed = queries_needed(

@@ -127,6 +127,10 @@ class Policy:
         )
         return tuple(dict.fromkeys(named))
 
+    def on(self, threads: int) -> Policy:
+        """Draw on so many threads; no verdict changes."""
+        return replace(self, rules=replace(self.rules, threads=threads))
+
     def until(self, name: str) -> Policy:
         """Leave out the steps after ``name``.
 

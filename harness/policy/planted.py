@@ -148,4 +148,5 @@ def _tried(values: Values, truth: float, rules: Rules, trials: int) -> Iterator[
             resamples=rules.resamples,
             seed=rules.seed + start,
             clusters=None if units == len(code) else code,
+            threads=rules.threads,
         )

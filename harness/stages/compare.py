@@ -30,7 +30,12 @@ KEYS = ("control", "candidate")
 
 
 def compare(
-    layout: Layout, pairs: Sequence[Pair], params: CompareParams, sure: ScoreParams
+    layout: Layout,
+    pairs: Sequence[Pair],
+    params: CompareParams,
+    sure: ScoreParams,
+    *,
+    threads: int = 1,
 ) -> None:
     """Write agreement and paired differences for each pair, and of each control with itself.
 
@@ -59,7 +64,7 @@ def compare(
         pq.write_table(
             pa.table([pa.array(column, pa.string()) for column in columns], names), beside
         )
-    apart = differences(layout, pairs, sure)
+    apart = differences(layout, pairs, sure, threads)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
     receipt.write(layout.compare_receipt, _files(layout, pairs))
 
@@ -85,7 +90,7 @@ def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
 
 
 def differences(
-    layout: Layout, pairs: Sequence[Pair], sure: ScoreParams
+    layout: Layout, pairs: Sequence[Pair], sure: ScoreParams, threads: int
 ) -> dict[Pair, dict[str, Estimate]]:
     """Mean of candidate - control of each measure, with its interval."""
     scores = read_scores(layout.per_query, ["arm"])
@@ -103,6 +108,7 @@ def differences(
                 resamples=sure.resamples,
                 seed=sure.seed,
                 intents=together,
+                threads=threads,
             )
             for measure, paired in by_measure.items()
             if len(paired.query_ids) >= FEWEST

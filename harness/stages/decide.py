@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import datetime
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import StepDecision
@@ -17,11 +17,14 @@ from harness.stages.layout import Layout
 from harness.stages.race import read_race
 
 
-def decide(layout: Layout, policy: Policy, *, control: str) -> tuple[StepDecision, ...]:
+def decide(
+    layout: Layout, policy: Policy, *, control: str, now: datetime
+) -> tuple[StepDecision, ...]:
     """Judge what was measured in ``layout`` by ``policy``; no index is opened.
 
-    With ``control``, a name that is not empty, the policy's one step judges every other arm that
-    was measured. A step whose arms were never compared is INCONCLUSIVE, and says so.
+    ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
+    is not empty, the policy's one step judges every other arm that was measured. A step whose
+    arms were never compared is INCONCLUSIVE, and says so.
 
     Raises:
         BadFile: nothing was scored or compared.
@@ -37,6 +40,6 @@ def decide(layout: Layout, policy: Policy, *, control: str) -> tuple[StepDecisio
     pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
     measured = sides(layout, arms)
     evidence = gathered(layout, pairs, measured, read_race(layout))
-    decisions = judge(policy, evidence, now=datetime.now(UTC))
+    decisions = judge(policy, evidence, now=now)
     held_to(policy, decisions)
     return decisions

@@ -24,8 +24,10 @@ from harness.stages.layout import Layout
 DETERMINISTIC = ("dataset", "policy", "steps")
 
 
-def gate(layout: Layout, subject: Subject) -> tuple[StepDecision, ...]:
+def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecision, ...]:
     """Write ``decision.json`` and ``junit.xml``, and what of them does not rest on a clock.
+
+    ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
     An earlier decision is taken away first: where this one cannot be made, there is none.
 
@@ -38,7 +40,6 @@ def gate(layout: Layout, subject: Subject) -> tuple[StepDecision, ...]:
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
     evidence = evidence_of(layout, subject)
-    now = datetime.now(UTC)
     decisions = decide(subject.policy, evidence, now=now)
     held_to(subject.policy, decisions)
     report = assemble(layout, subject, evidence, decisions, now)

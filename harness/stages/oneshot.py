@@ -67,6 +67,8 @@ class Wanted:
     source: str
     command: str
     """The command line, for the report."""
+    threads: int = 1
+    """How many draw resamples."""
 
 
 def oneshot(
@@ -86,7 +88,7 @@ def oneshot(
         HarnessError: no arm is named, two have one name, or there is both a control and a policy
             that is to be judged step by step.
     """
-    template = load_policy(wanted.policy_file)
+    template = load_policy(wanted.policy_file).on(wanted.threads)
     template = template.until(wanted.until) if wanted.until else template
     given = _given(wanted, template, cache)
     names = (*given, *wanted.runs)
@@ -105,10 +107,10 @@ def oneshot(
         tell(f"taking in {name}")
         import_run(layout, name, file)
     tell("scoring and comparing")
-    score(layout, names, params.score)
+    score(layout, names, params.score, threads=wanted.threads)
     if wanted.runs:
         _weigh_ties(layout, tuple(wanted.runs), params, out / TIES, tell)
-    compare(layout, list(pairs.values()), params.compare, params.score)
+    compare(layout, list(pairs.values()), params.compare, params.score, threads=wanted.threads)
     if wanted.timed:
         tell("racing")
         racing = {arm for pair in pairs.values() for arm in pair} or set(given)
@@ -128,7 +130,7 @@ def oneshot(
     decisions: tuple[StepDecision, ...] = ()
     decided_at = datetime.now(UTC)
     if policy:
-        gate(layout, subject)
+        gate(layout, subject, now=datetime.now(UTC))
         decisions, decided_at = read_decision(layout)
     evidence = evidence_of(layout, subject)
     written = write_reports([assemble(layout, subject, evidence, decisions, decided_at)], out)

@@ -24,8 +24,10 @@ FEWEST = 2
 """An interval needs at least two queries."""
 
 
-def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
+def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: int = 1) -> Means:
     """Write the values by query, and the means of all queries and of each slice.
+
+    Intervals are drawn on so many threads, and are the same on any number.
 
     Raises:
         EvidenceError: an arm was not replayed, or its index or the queries changed since, or a
@@ -43,7 +45,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
         crosscheck_quality(run, qrels, found[(arm,)], seed=params.seed)
     write_scores(layout.per_query, ["arm"], found)
     by_arm = {arm: found[(arm,)] for arm in arms}
-    means = estimates(by_arm, queries, params)
+    means = estimates(by_arm, queries, params, threads)
     write_json(layout.scores, as_json(means))
     by_slice = {
         name: as_json(
@@ -51,6 +53,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams) -> Means:
                 {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
                 queries,
                 params,
+                threads,
             )
         )
         for name, ids in slices(queries).items()
@@ -96,7 +99,10 @@ def intents(queries: Iterable[Query]) -> dict[str, str]:
 
 
 def estimates(
-    scores: Mapping[str, Mapping[str, Scores]], queries: Sequence[Query], params: ScoreParams
+    scores: Mapping[str, Mapping[str, Scores]],
+    queries: Sequence[Query],
+    params: ScoreParams,
+    threads: int,
 ) -> dict[str, dict[str, Estimate]]:
     """Mean with interval of each measure that has a value for two queries or more."""
     together = intents(queries)
@@ -108,6 +114,7 @@ def estimates(
                 resamples=params.resamples,
                 seed=params.seed,
                 intents=together,
+                threads=threads,
             )
             for measure, found in by_measure.items()
             if len(found.query_ids) >= FEWEST

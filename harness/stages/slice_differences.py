@@ -41,5 +41,6 @@ def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estim
                 resamples=rules.resamples,
                 seed=rules.seed,
                 intents=evidence.intents,
+                threads=rules.threads,
             )
     return found

@@ -23,7 +23,13 @@ Codes = NDArray[np.int64]
 
 
 def bca(
-    values: Floats, *, confidence: float, resamples: int, seed: int, clusters: Codes | None
+    values: Floats,
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+    clusters: Codes | None,
+    threads: int = 1,
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``bca_each``."""
     (found,) = bca_each(
@@ -32,6 +38,7 @@ def bca(
         resamples=resamples,
         seed=seed,
         clusters=clusters,
+        threads=threads,
     )
     return found
 

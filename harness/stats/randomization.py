@@ -27,6 +27,7 @@ def sign_flip(
     resamples: int,
     seed: int,
     clusters: Codes | None,
+    threads: int = 1,
 ) -> float:
     """p-value of "the mean of ``differences``, shape (queries,), is ``shift``".
 
@@ -39,6 +40,7 @@ def sign_flip(
         resamples=resamples,
         seed=seed,
         clusters=clusters,
+        threads=threads,
     )
     return found
 

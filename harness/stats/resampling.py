@@ -7,8 +7,11 @@ added up in one order, whatever block or thread it falls into, so results are th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from itertools import pairwise
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +19,9 @@ from scipy.sparse import csr_array
 
 from harness.stats.streams import LINE_BYTES, Purpose, picks, slab_bytes
 
-PICKS_AT_ONCE = 1 << 18
+PICKS_AT_ONCE = 160_000
+SLABS_AT_ONCE = 3
+"""Slabs whose sums stay in the cache together; threads meet twice for so many."""
 BYTE_STATES = 256
 SIGNS = (-1.0, 1.0)
 WEIGHTS = (
@@ -29,8 +34,8 @@ WEIGHTS = (
 
 Columns = NDArray[np.float64]
 """Shape (units, columns)."""
-Work = Callable[[int, int], None]
-"""Does the resamples from its first argument up to its second."""
+Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Does its first argument with each of its second, as ``map`` does."""
 
 
 def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
@@ -41,11 +46,13 @@ def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1)
     units = len(columns)
     found = np.empty((resamples, columns.shape[1]))
 
-    def work(start: int, stop: int) -> None:
-        drawn = picks(seed, Purpose.QUERIES, first=start, rows=stop - start, units=units)
-        found[start:stop] = _gathered(drawn, columns)
+    def work(block: range) -> None:
+        start, rows = block.start, len(block)
+        drawn = picks(seed, Purpose.QUERIES, first=start, rows=rows, units=units)
+        found[start : block.stop] = _Sums(rows, units).of(drawn, columns)
 
-    _over(work, resamples, max(1, PICKS_AT_ONCE // units), threads)
+    with _spread(threads) as each:
+        list(each(work, _blocks(resamples, units, threads)))
     return found
 
 
@@ -84,22 +91,24 @@ def _by_bytes(
     are taken in slabs whose sums stay in the processor's cache.
     """
     found = np.zeros((resamples, columns.shape[1]))
-    width = LINE_BYTES * _units_a_byte(levels)
-    for slab, start in enumerate(range(0, len(columns), width)):
-        sums = _sums_by_byte(columns[start : start + width], levels)
-        step = np.arange(0, len(sums), BYTE_STATES, dtype=np.int32)
+    units = LINE_BYTES * _units_a_byte(levels)
+    slabs = range(-(-len(columns) // units))
 
-        def work(
-            start: int,
-            stop: int,
-            slab: int = slab,
-            sums: Columns = sums,
-            step: NDArray[np.int32] = step,
-        ) -> None:
-            drawn = slab_bytes(seed, purpose, slab=slab, first=start, rows=stop - start)
-            found[start:stop] += _gathered(drawn[:, : len(step)] + step, sums)
+    def made(slab: int) -> Columns:
+        return _sums_by_byte(columns[slab * units : (slab + 1) * units], levels)
 
-        _over(work, resamples, PICKS_AT_ONCE // len(step), threads)
+    with _spread(threads) as each:
+        for start in slabs[::SLABS_AT_ONCE]:
+            sums = list(each(made, slabs[start : start + SLABS_AT_ONCE]))
+
+            def work(block: range, first: int = start, sums: Sequence[Columns] = sums) -> None:
+                rows, widths = len(block), [len(one) // BYTE_STATES for one in sums]
+                adding = {width: _ByteSums(rows, width) for width in set(widths)}
+                for slab, (width, one) in enumerate(zip(widths, sums, strict=True), start=first):
+                    drawn = slab_bytes(seed, purpose, slab=slab, first=block.start, rows=rows)
+                    found[block.start : block.stop] += adding[width].of(drawn[:, :width], one)
+
+            list(each(work, _blocks(resamples, LINE_BYTES, threads)))
     return found
 
 
@@ -116,28 +125,57 @@ def _sums_by_byte(columns: Columns, levels: tuple[float, ...]) -> Columns:
     groups = -(-len(columns) // units)
     padded = np.zeros((groups * units, columns.shape[1]))
     padded[: len(columns)] = columns
-    by_group = padded.reshape(groups, units, 1, -1)
-    sums = np.zeros((groups, 1, columns.shape[1]))
+    by_group = padded.T.reshape(-1, groups, units, 1)
+    sums = np.zeros((columns.shape[1], groups, 1))
     for at in range(units):
-        sums = np.concatenate([sums + level * by_group[:, at] for level in levels], axis=1)
-    return sums.reshape(groups * BYTE_STATES, -1)
+        weighed = by_group[:, :, at] * np.array(levels)
+        sums = (weighed[..., None] + sums[:, :, None]).reshape(*sums.shape[:2], -1)
+    return np.ascontiguousarray(sums.reshape(len(sums), -1).T)
 
 
-def _gathered(rows: NDArray[np.int32], columns: Columns) -> Columns:
-    """Sum the ``columns`` that each row names, shape (rows, columns)."""
-    count, width = rows.shape
-    ends = np.arange(0, rows.size + 1, width, dtype=np.int32)
-    chosen = csr_array((np.ones(rows.size), rows.reshape(-1), ends), shape=(count, len(columns)))
-    return np.asarray(chosen @ columns)
+class _Sums:
+    """Adds up the units that each row names, in the order in which it names them.
+
+    A row is one of a sparse matrix of ones, which is made once for many tables of its shape.
+    """
+
+    def __init__(self, rows: int, width: int) -> None:
+        self._named = np.empty((rows, width), dtype=np.int32)
+        self._ones = np.ones(self._named.size)
+        self._ends = np.arange(0, self._named.size + 1, width, dtype=np.int32)
+
+    def of(self, named: NDArray[np.int32], columns: Columns) -> Columns:
+        """Give the sums of the ``columns`` that each row of ``named`` names, one row each."""
+        parts = (self._ones, named.reshape(-1), self._ends)
+        return np.asarray(csr_array(parts, shape=(len(named), len(columns))) @ columns)
 
 
-def _over(work: Work, resamples: int, block: int, threads: int) -> None:
-    """Do all resamples in blocks, on so many threads."""
-    starts = range(0, resamples, block)
-    stops = [min(start + block, resamples) for start in starts]
+class _ByteSums(_Sums):
+    """The same for bytes, of which each column has a table of 256 units of its own."""
+
+    def __init__(self, rows: int, width: int) -> None:
+        super().__init__(rows, width)
+        self._tables = np.tile(np.arange(width, dtype=np.int32) * BYTE_STATES, (rows, 1))
+
+    def of(self, named: NDArray[Any], columns: Columns) -> Columns:
+        np.copyto(self._named, named)
+        self._named |= self._tables
+        return super().of(self._named, columns)
+
+
+def _blocks(resamples: int, picks: int, threads: int) -> Iterator[range]:
+    """Split the resamples evenly, of so many picks each, into blocks that keep threads busy."""
+    fewest = -(-resamples * picks // PICKS_AT_ONCE)
+    count = min(resamples, -(-fewest // threads) * threads)
+    ends = [resamples * at // count for at in range(count + 1)]
+    yield from (range(start, stop) for start, stop in pairwise(ends))
+
+
+@contextmanager
+def _spread(threads: int) -> Iterator[Each]:
+    """Give a ``map`` that works on so many threads."""
     if threads == 1:
-        for start, stop in zip(starts, stops, strict=True):
-            work(start, stop)
+        yield map
         return
     with ThreadPoolExecutor(threads) as pool:
-        list(pool.map(work, starts, stops))
+        yield pool.map

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -98,7 +99,7 @@ def test_what_harness_run_left_is_decided_anew(
         "only fts5, tantivy"
         in harness("decide", "--policy", new, "--out", left, "--control", "none").error
     )
-    (one,) = decide(project.layout, load_policy(new), control="")
+    (one,) = decide(project.layout, load_policy(new), control="", now=datetime.now(UTC))
     assert one.outcome is Outcome.HOLD
 
 

@@ -110,7 +110,7 @@ def test_an_old_decision_does_not_stand_for_a_failed_one(project: Toy) -> None:
 def test_without_a_policy_nothing_is_judged(project: Toy) -> None:
     subject = replace(project.project.subject(NAME), policy=None)
     with pytest.raises(EvidenceError, match="name a policy"):
-        gate(project.layout, subject)
+        gate(project.layout, subject, now=datetime.now(UTC))
 
 
 @pytest.mark.parametrize(

@@ -126,6 +126,7 @@ class Comparison:
             resamples=rules.resamples,
             seed=rules.seed,
             clusters=groups,
+            threads=rules.threads,
         )
 
     @staticmethod
@@ -138,6 +139,7 @@ class Comparison:
             resamples=rules.resamples,
             seed=rules.seed,
             clusters=groups,
+            threads=rules.threads,
         )
 
 

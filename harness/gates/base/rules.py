@@ -22,7 +22,7 @@ TOUCH = 1e-12
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How sure a gate must be; from the policy, never from code."""
+    """How sure a gate must be, from the policy and never from code; and on how many threads."""
 
     confidence: float
     """Of the two-sided intervals, e.g. 0.95."""
@@ -31,6 +31,8 @@ class Rules:
     seed: int
     power: float
     """With which a number of queries "would settle" an INCONCLUSIVE, e.g. 0.8."""
+    threads: int = 1
+    """How many draw the resamples; no number and no verdict depends on it."""
 
 
 class GateSettings(BaseModel, ABC):

@@ -1,0 +1,75 @@
+"""``--threads``: how many draw resamples is a question of time, and of nothing else."""
+
+from __future__ import annotations
+
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from harness.stages.gate import gate
+from harness.stats import resampling
+from tests.cli.conftest import Harness
+from tests.toy import NAME, Toy
+
+DRAWING = (
+    ("score", "--dataset", NAME),
+    ("compare", "--dataset", NAME),
+    ("gate", "--dataset", NAME),
+    ("decide", "--policy", "policy/toy.toml"),
+    ("selftest", "--trials", "3"),
+    ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
+)
+
+
+@pytest.fixture
+def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """How many threads each draw was given, where it was given more than one."""
+    seen: list[int] = []
+
+    def counted(workers: int, **rest: Any) -> ThreadPoolExecutor:  # noqa: ANN401  passed on
+        seen.append(workers)
+        return ThreadPoolExecutor(workers, **rest)
+
+    monkeypatch.setattr(resampling, "ThreadPoolExecutor", counted)
+    return seen
+
+
+@pytest.mark.parametrize("words", DRAWING, ids=lambda words: words[0])
+def test_every_command_that_draws_takes_them(
+    project: Toy, harness: Harness, pools: list[int], words: tuple[str, ...]
+) -> None:
+    assert project.layout.scores.is_file()
+    plain = harness(*words)
+    assert plain.code in {0, 3}, plain
+    assert not pools
+    assert harness(*words, "--threads", "2").out == plain.out
+    assert set(pools) == {2}
+
+
+def test_no_byte_of_a_decision_depends_on_them(
+    project: Toy, harness: Harness, pools: list[int]
+) -> None:
+    """Every file below a decision, from the scores on, made twice at one time."""
+    now, layout = datetime.now(UTC), project.layout
+    files = (
+        layout.scores, layout.slices, layout.differences, layout.decision, layout.findings,
+        layout.junit, layout.selftest,
+    )  # fmt: skip
+    made = []
+    for threads in (1, 2):
+        for command in ("score", "compare"):
+            words = (command, "--dataset", NAME, "--threads", str(threads))
+            assert harness(*words).code == 0
+        gate(layout, project.project.subject(NAME, threads), now=now)
+        assert harness("selftest", "--trials", "20", "--threads", str(threads)).code == 0
+        made.append([path.read_bytes() for path in files])
+        assert bool(pools) is (threads > 1)
+    assert made[0] == made[1]
+
+
+def test_less_than_one_is_refused(harness: Harness) -> None:
+    said = harness("gate", "--threads", "0")
+    assert said.code == 2
+    assert "--threads" in said.err
