@@ -14,11 +14,10 @@ from enum import StrEnum
 from functools import cached_property
 
 from harness.agreement.classes import UNCOMPARED, Class
+from harness.shadow.record import AGREED
 
-AGREEING = frozenset({Class.EXACT, Class.BOTH_EMPTY})
-"""Classes of a pair that shows the same."""
-DIVERGING = frozenset(Class) - UNCOMPARED - AGREEING
-"""Classes that can be accepted. A failure is no divergence: how many there may be is a bound."""
+ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
+"""Classes that can be accepted. A failure can be for one query only, never as a class."""
 
 
 class Standing(StrEnum):

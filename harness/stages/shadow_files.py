@@ -1,0 +1,153 @@
+"""The two files that people write for a live comparison: its bounds, and what they accept."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from harness.agreement.classes import Class
+from harness.core.errors import BadPolicy, EvidenceError
+from harness.core.files import write_text
+from harness.policy import lines
+from harness.shadow.bounds import Bounds
+from harness.shadow.record import KEY_DIGITS
+from harness.shadow.register import ACCEPTABLE, Accepted, Register
+
+Model = TypeVar("Model", bound=BaseModel)
+NAMES = ", ".join(sorted(ACCEPTABLE))
+
+
+def _class(value: object) -> object:
+    if value not in ACCEPTABLE:
+        raise ValueError(f"can be accepted are {NAMES}")
+    return Class(str(value))
+
+
+class Entry(BaseModel):
+    """One table ``[[accepted]]``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Annotated[Class | None, BeforeValidator(_class)] = Field(None, alias="class")
+    slice: str = Field("", min_length=1)
+    query: str = Field("", pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")
+    reason: str = Field(pattern=r"\S")
+    by: str = Field(pattern=r"\S")
+    until: date
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if not (self.kind or self.query):
+            raise ValueError("name a class or a query; a slice alone would accept everything in it")
+        return self
+
+
+class RegisterFile(BaseModel):
+    """The whole register."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accepted: tuple[Entry, ...] = ()
+
+
+def read_bounds(path: Path) -> Bounds:
+    """Read what is watched.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return _read(path, Bounds, "Give the path of a file as policy/watch.toml")
+
+
+def read_register(path: Path) -> Register:
+    """Read what is accepted; an empty file accepts nothing.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    cure = "Write an empty file to accept nothing, or give the path of a register"
+    found = _read(path, RegisterFile, cure)
+    return Register(
+        tuple(
+            Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
+            for e in found.accepted
+        )
+    )
+
+
+def accept(path: Path, entry: Accepted, *, today: date) -> Register:
+    """Add an entry at the end of a register, which may not be there yet; the rest stays as it is.
+
+    Raises:
+        BadPolicy: the register cannot be read.
+        EvidenceError: the entry is impossible, has expired, or accepts what is accepted already.
+    """
+    before = path.read_text(encoding="utf-8") if path.exists() else ""
+    known = read_register(path).entries if path.exists() else ()
+    if entry.until < today:
+        raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
+    about = entry.kind, entry.slice, entry.query
+    standing = [old for old in known if (old.kind, old.slice, old.query) == about]
+    if longer := next((old for old in standing if old.until >= entry.until), None):
+        raise EvidenceError(
+            f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
+        )
+    written = tomllib.loads(entry.toml())["accepted"][0]
+    try:
+        Entry.model_validate(written)
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise EvidenceError(f"{_key(first['loc'])}{_plain(first['msg'])}") from error
+    gap = "\n" if before else ""
+    end = "" if before.endswith("\n") or not before else "\n"
+    write_text(path, f"{before}{end}{gap}{entry.toml()}")
+    return read_register(path)
+
+
+def _read(path: Path, model: type[Model], missing: str) -> Model:
+    try:
+        text = path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BadPolicy(path, f"cannot be read ({error})", missing) from error
+    try:
+        raw = tomllib.loads(text)
+    except tomllib.TOMLDecodeError as error:
+        line = re.search(r"at line (\d+)", str(error))
+        raise BadPolicy(
+            path, f"is not TOML: {error}", "Correct it", int(line[1]) if line else None
+        ) from error
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise _explained(path, lines.find(text), error) from error
+
+
+def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationError) -> BadPolicy:
+    """Name the line and the cure of what is wrong first; a misspelt key before what it lacks."""
+    found: list[Any] = list(error.errors(include_url=False))
+    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+    at = tuple(first["loc"])
+    key = _key(at)
+    line = lines.nearest(where, at) or lines.nearest(where, (*at, 0))
+    if first["type"] == "missing":
+        return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
+    if first["type"] == "extra_forbidden":
+        return BadPolicy(path, f"{key}is no key here", "Remove it or correct it", line)
+    return BadPolicy(
+        path, f"{key}{_plain(first['msg'])}", "See docs/shadow-reading.md for what may stand", line
+    )
+
+
+def _key(at: tuple[str | int, ...]) -> str:
+    parts = [str(part + 1) if isinstance(part, int) else part for part in at]
+    return f"{'.'.join(parts)}: " if parts else ""
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")

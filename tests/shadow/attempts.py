@@ -1,0 +1,128 @@
+"""Attempts of a live comparison made by hand, with what a test does not look at filled in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.agreement.classes import Class
+from harness.core.engine import Hit
+from harness.core.run import Status
+from harness.shadow.bounds import Bounds
+from harness.shadow.record import Divergence, Observation, Seen, Side, query_key
+from harness.stages.shadow_files import read_bounds
+
+ROOT = Path(__file__).resolve().parents[2]
+WATCH = ROOT / "policy" / "watch.toml"
+DAY_NS = 24 * 3600 * 10**9
+START = 1_780_000_000 * 10**9
+"""A moment in the year 2026."""
+SECOND_NS = 10**9
+WRITER = "w1"
+
+
+def bounds() -> Bounds:
+    """Read the bounds that the project ships."""
+    return read_bounds(WATCH)
+
+
+def seen(
+    *,
+    status: Status = Status.ANSWERED,
+    elapsed_ns: int = 1_000_000,
+    hits: int = 10,
+    duplicates: int = 0,
+    top: float | None = 0.8,
+    answer: str = "a",
+    generation: str = "g1",
+    served_by: str = "engine",
+) -> Seen:
+    """Make one side."""
+    return Seen(
+        status=status,
+        elapsed_ns=elapsed_ns,
+        hits=hits,
+        duplicates=duplicates,
+        top=top if hits else None,
+        top_raw=top if hits else None,
+        answer=answer,
+        served_by=served_by,
+        generation=generation,
+    )
+
+
+def attempt(
+    number: int,
+    *,
+    text: str = "a query",
+    outcome: Class = Class.EXACT,
+    slices: tuple[str, ...] = (),
+    control: Seen | None = None,
+    candidate: Seen | None = None,
+    jaccard: float | None = 1.0,
+    reason: str = "",
+    k: int = 10,
+) -> Observation:
+    """Make one attempt of a pair that was compared, unless told otherwise."""
+    return Observation(
+        number=number,
+        writer=WRITER,
+        at=START + number * SECOND_NS,
+        served=number,
+        query=query_key(text, {}),
+        slices=slices,
+        outcome=outcome,
+        reason=reason,
+        k=k,
+        control=control or seen(),
+        candidate=candidate or seen(),
+        jaccard=jaccard,
+        rbo=jaccard,
+    )
+
+
+def shed(number: int, reason: str = "the queue is full") -> Observation:
+    """Make an attempt that was not compared."""
+    found = attempt(number, outcome=Class.SHED, jaccard=None, reason=reason)
+    return replace(found, candidate=None)
+
+
+def side(ids: Iterable[str], *, error: str = "", elapsed_ns: int = 1_000_000) -> Side:
+    """Make one side of a divergence, scores falling."""
+    hits = tuple(Hit(doc_id, 1 / (1 + at), 10.0 - at) for at, doc_id in enumerate(ids))
+    return Side(
+        status=Status.FAILED if error else Status.ANSWERED,
+        hits=hits,
+        served_by="engine",
+        note="",
+        error=error,
+        elapsed_ns=elapsed_ns,
+        before="g1",
+        after="g1",
+    )
+
+
+def divergence(
+    number: int,
+    outcome: Class,
+    control: Sequence[str],
+    candidate: Sequence[str],
+    *,
+    text: str = "a query",
+    slices: tuple[str, ...] = (),
+    k: int = 10,
+) -> Divergence:
+    """Make what a diverging attempt leaves."""
+    return Divergence(
+        number=number,
+        writer=WRITER,
+        at=START + number * SECOND_NS,
+        served=number,
+        text=text,
+        k=k,
+        outcome=outcome,
+        control=side(control),
+        candidate=side(candidate),
+        slices=slices,
+    )
