@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,7 +11,10 @@ from harness.cli.app import err
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from engines.contract.arms import Arm
+    from engines.stacks.agent_mail.plan import KillSwitch
     from harness.stages.layout import Layout
 
 
@@ -42,6 +44,13 @@ def mail_server(
             help="The kill switch: fts5, tantivy, shadow or hybrid. [default: the arm's own]",
         ),
     ] = "",
+    switch_file: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SEARCH_ENGINE_FILE",
+            help="A file with a line SEARCH_ENGINE=...; a change is followed at the next question.",
+        ),
+    ] = None,
 ) -> None:
     """Serve search_messages and search_messages_product to MCP clients of this machine.
 
@@ -52,44 +61,40 @@ def mail_server(
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
     from engines.contract import arms
-    from engines.stacks.agent_mail import drivers
-    from engines.stacks.agent_mail.plan import KillSwitch
-    from engines.stacks.agent_mail.searcher import MailSearcher
-    from engines.stacks.agent_mail.surface.search import Identity, Surface
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
-    from engines.stacks.text.mail import STORE
-    from harness.core.errors import HarnessError
+    from harness.stages.mail_service import mail_service
     from harness.stages.prepare import prepare
 
     check_loopback(host)
-    switch = KillSwitch.read(search_engine)
+    switch = _switch(search_engine, switch_file)
     project = Project.here()
     layout = _layout(project, dataset, out)
     if out is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
-    served = arms.load(arm, project.cache)
-    _index(layout, served, arm, project.cache)
-    index = layout.index(served.name)
-    with served.engine.open(index) as searcher:
-        if not isinstance(searcher, MailSearcher):
-            raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
-        service = searcher.service
-        if switch is not None:
-            service = replace(service, switch=switch)
-        with drivers.opened(index / STORE, searcher.driver) as directory:
-            app = application(
-                Surface(
-                    service,
-                    directory,
-                    Identity(served.name, searcher.manifest),
-                    searcher.mode,
-                )
-            )
-            if http is None:
-                serve_stdio(app)
-            else:
-                serve_http(app, host, http, lambda url: err.print(f"serving {url}", markup=False))
+    _index(layout, arms.load(arm, project.cache), arm, project.cache)
+    with mail_service(layout, arm, project.cache, switch) as service:
+        app = application(service)
+        if http is None:
+            serve_stdio(app)
+        else:
+            serve_http(app, host, http, lambda url: err.print(f"serving {url}", markup=False))
+
+
+def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
+    """Give what says the kill switch at every question: the file, where one is named."""
+    from engines.stacks.agent_mail.plan import KillSwitch
+    from engines.stacks.agent_mail.switch_file import SwitchFile
+    from harness.core.errors import HarnessError
+
+    fixed = KillSwitch.read(value)
+    if file is None:
+        return lambda: fixed
+    if fixed is not None:
+        raise HarnessError(
+            f"SEARCH_ENGINE is {fixed} here, and {file} sets it too; leave one of them out"
+        )
+    return SwitchFile(file).read
 
 
 def _layout(project: Project, dataset: str, out: Path | None) -> Layout:

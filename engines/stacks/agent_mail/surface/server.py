@@ -21,6 +21,7 @@ from engines.stacks.agent_mail.surface.arguments import (
 from engines.stacks.agent_mail.surface.refused import Refused
 from engines.stacks.agent_mail.surface.results import SearchResult
 from engines.stacks.agent_mail.surface.search import Surface
+from engines.stacks.agent_mail.surface.switched import Switched
 
 NAME = "agent-mail-search"
 MESSAGES, PRODUCT = "search_messages", "search_messages_product"
@@ -31,8 +32,8 @@ TOOLS: dict[str, tuple[type[Arguments], str]] = {
 }
 
 
-def application(surface: Surface) -> MCPServer[Any]:
-    """Make a server of both tools; its version is the fingerprint of the index it serves."""
+def application(surface: Surface | Switched) -> MCPServer[Any]:
+    """Make a server of both tools; its version is the fingerprint of who answers at the start."""
     return MCPServer(
         NAME,
         title=surface.identity.arm,
@@ -42,7 +43,7 @@ def application(surface: Surface) -> MCPServer[Any]:
     )
 
 
-def _tool(surface: Surface, name: str, kind: type[Arguments], about: str) -> Tool:
+def _tool(surface: Surface | Switched, name: str, kind: type[Arguments], about: str) -> Tool:
     """Make a tool that refuses a parameter it does not know: a filter lost is a wrong answer."""
 
     def call(**given: Any) -> CallToolResult:  # noqa: ANN401  checked against the signature
