@@ -16,7 +16,7 @@ from harness.cli.project import Project
 if TYPE_CHECKING:
     from harness.report.stages_table import Decomposed
 
-LONGEST = 60
+LONGEST = 100
 """Characters of a query that a line shows."""
 
 
@@ -86,8 +86,8 @@ def _show(found: Decomposed, top: int) -> None:
         why = next(iter(found.lost.values()))
         out.print(f"{len(found.lost)} queries are not taken apart: {escape(why)}, ...")
     out.print(
-        f"\nSlices that moved; of those that are listed, {found.level:.0%} are expected to be"
-        " chance (Benjamini and Hochberg)"
+        f"\nSlices that moved; at most {found.level:.0%} of those listed for a step are expected to"
+        " be chance (Benjamini and Hochberg)"
     )
     table = Table("slice", "to the stage", "mean", "queries", "p, adjusted", box=None)
     listed = [one for one in found.moved if one.p_value <= found.level]
@@ -98,15 +98,10 @@ def _show(found: Decomposed, top: int) -> None:
     worst = losers(found, top)
     if not worst:
         return
-    out.print(f"\nThe {len(worst)} largest losses, and the step that lost most")
-    table = Table("query", "text", "loss", "lost most by", *found.steps, box=None)
+    out.print(f"\nThe {len(worst)} largest losses, the part that lost most, and each step")
     for at in worst:
         query, by = found.queries[at], blamed(found, at)
-        table.add_row(
-            escape(query.query_id),
-            escape(one_line(query.text, LONGEST)),
-            signed(float(found.difference[at])),
-            f"{escape(by.step)}, {by.part} {signed(by.value)}",
-            *(signed(float(part.total[at])) for part in found.steps.values()),
-        )
-    out.print(table)
+        each = ", ".join(f"{name} {signed(float(p.total[at]))}" for name, p in found.steps.items())
+        line = f"{query.query_id}: {by.step}, {by.part} {signed(by.value)} ({each})"
+        out.print(f"  {signed(float(found.difference[at])):<8} {escape(line)}")
+        out.print(f"           {escape(one_line(query.text, LONGEST))}")
