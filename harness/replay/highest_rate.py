@@ -1,0 +1,148 @@
+"""The highest rate at which an arm keeps its response times within a budget.
+
+A trial at a rate keeps the budget or misses it, by chance too. The higher the rate, the rarer it
+keeps it, and what is looked for is the rate at which it is an even chance. Bisection with single
+trials finds where to look. Then each end of the interval is confirmed by trials of its own: the low
+end is a rate that all of n trials keep, the high end one that all of n miss. Were the chance at
+the low end below one half, all n would keep it with a chance below 2^-n; an end that is not
+confirmed moves outward and is tried again, ``TRIES`` times at most, so the interval as a whole is
+wrong with a chance of at most ``2 * TRIES * 2^-n`` (Bonferroni), and n follows from the
+confidence. That the chance falls with the rate is all that is assumed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from harness.core.errors import EvidenceError
+from harness.core.gate import Verdict
+from harness.core.scores import Estimate
+
+TRIES = 4
+"""How often an end may move outward before the machine is called too noisy."""
+STEPS_DOWN, STEPS_UP = 6, 6
+"""How often a quarter of the rate, or twice the rate, is tried to find one on the other side."""
+
+Probe = Callable[[float], bool | None]
+"""Runs one trial at a rate: whether it kept the budget, or None where it says nothing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Highest:
+    """What was found."""
+
+    verdict: Verdict
+    """PASS: a rate with its interval. FAIL: no rate keeps the budget. INCONCLUSIVE: too noisy."""
+    reason: str
+    estimate: Estimate | None
+    """Questions a second; ``n`` counts all trials."""
+    tried: tuple[tuple[float, bool | None], ...]
+    """Every rate in the order of the trials, and whether it was kept."""
+
+
+class _NothingSaidError(Exception):
+    """A trial said nothing, several times."""
+
+
+def trials_an_end(confidence: float) -> int:
+    """Trials that must agree at either end of the interval."""
+    if not 0 < confidence < 1:
+        raise EvidenceError(f"a confidence of {confidence:g} is not between 0 and 1")
+    return math.ceil(math.log2(2 * TRIES / (1 - confidence)))
+
+
+def highest_rate(
+    probe: Probe, *, capacity: float, resolution: float, confidence: float, retries: int
+) -> Highest:
+    """Search below and above ``capacity``, the rate of a closed loop with the same workers.
+
+    ``resolution`` is the ratio of the two ends at which bisection stops, above 1. A trial that
+    says nothing is run again ``retries`` times.
+
+    Raises:
+        EvidenceError: the capacity is not above 0, or the resolution not above 1.
+    """
+    if not (capacity > 0 and resolution > 1):
+        raise EvidenceError(
+            f"a capacity of {capacity:g} and a resolution of {resolution:g}: give more than 0 and 1"
+        )
+    search = _Search(probe, resolution, trials_an_end(confidence), retries)
+    try:
+        return search.run(capacity)
+    except _NothingSaidError:
+        rate = search.tried[-1][0]
+        return search.result(
+            Verdict.INCONCLUSIVE,
+            f"{retries + 1} trials in a row at {rate:.4g} a second said nothing: the generator"
+            " could not keep its schedule",
+        )
+
+
+class _Search:
+    def __init__(self, probe: Probe, resolution: float, agree: int, retries: int) -> None:
+        self._probe = probe
+        self._resolution = resolution
+        self._agree = agree
+        self._retries = retries
+        self.tried: list[tuple[float, bool | None]] = []
+
+    def run(self, capacity: float) -> Highest:
+        low = capacity / 2
+        for _ in range(STEPS_DOWN):
+            if self._kept(low):
+                break
+            low /= 4
+        else:
+            return self.result(
+                Verdict.FAIL, f"even {4 * low:.4g} questions a second miss the budget"
+            )
+        high = capacity
+        for _ in range(STEPS_UP):
+            if not self._kept(high):
+                break
+            low, high = high, high * 2
+        else:
+            return self.result(
+                Verdict.INCONCLUSIVE,
+                f"{low:.4g} questions a second keep the budget, far more than the {capacity:.4g}"
+                " that a closed loop asked: it was disturbed, or the budget is a very long one",
+            )
+        while high / low > self._resolution:
+            middle = math.sqrt(low * high)
+            low, high = (middle, high) if self._kept(middle) else (low, middle)
+        value = math.sqrt(low * high)
+        below = self._confirmed(low, 1 / self._resolution, kept=True)
+        above = self._confirmed(high, self._resolution, kept=False)
+        if below is None or above is None:
+            return self.result(
+                Verdict.INCONCLUSIVE,
+                f"near {value:.4g} questions a second trials do not agree, and neither do they"
+                f" {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
+            )
+        return self.result(
+            Verdict.PASS,
+            f"{below:.4g} a second were kept by {self._agree} of {self._agree} trials,"
+            f" {above:.4g} by none of {self._agree}",
+            Estimate(value, below, above, len(self.tried)),
+        )
+
+    def _kept(self, rate: float) -> bool:
+        for _ in range(1 + self._retries):
+            said = self._probe(rate)
+            self.tried.append((rate, said))
+            if said is not None:
+                return said
+        raise _NothingSaidError
+
+    def _confirmed(self, rate: float, step: float, *, kept: bool) -> float | None:
+        """Move outward until all trials agree; None where they never do."""
+        for _ in range(TRIES):
+            if all(self._kept(rate) is kept for _ in range(self._agree)):
+                return rate
+            rate *= step
+        return None
+
+    def result(self, verdict: Verdict, reason: str, estimate: Estimate | None = None) -> Highest:
+        return Highest(verdict, reason, estimate, tuple(self.tried))
