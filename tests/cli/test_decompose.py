@@ -91,17 +91,7 @@ def test_an_arm_without_stages_and_an_imported_run_have_one_step(
     left = tmp_path / "left"
     run = ("run", "--dataset", NAME, "--arms", "fts5", "--control", "fts5", "--out", left)
     assert harness(*run, "--trec-run", f"other={tmp_path / 'other.trec'}").code == 0
-    said = harness(
-        "decompose",
-        "--out",
-        left,
-        "--control",
-        "fts5",
-        "--candidate",
-        "other",
-        "--to",
-        tmp_path / "two.csv",
-    )
+    said = harness(*WORDS[:-1], "other", "--out", left, "--to", tmp_path / "two.csv")
     assert said.code == 0, said
     assert rows(tmp_path / "two.csv") == rows(tmp_path / "one.csv")
 
