@@ -1,0 +1,1 @@
+"""Sparse vectors: a weight for each term of a model's vocabulary."""

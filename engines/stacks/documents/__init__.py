@@ -1,0 +1,1 @@
+"""Chunks of documents with exact provenance: word recall, semantic ranking, late interaction."""

@@ -1,0 +1,108 @@
+"""Texts cut into chunks that overlap, each with the place it was cut from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from engines.stacks.documents.layout import Layout
+from engines.stacks.documents.provenance import Provenance
+from engines.stacks.documents.sources import Source
+
+_BREAKS = (
+    re.compile(r"\s*(?:\r\n?|\n)\s*(?:\r\n?|\n)"),
+    re.compile(r"(?<=[.!?])\s"),
+    re.compile(r"\s"),
+)
+"""Where a chunk had best end: a paragraph, a sentence, a word."""
+
+
+class Cutting(NamedTuple):
+    """Sizes in characters; the overlap is less than half a chunk."""
+
+    characters: int
+    overlap: int
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a document, and where it stands there."""
+
+    provenance: Provenance
+    text: str
+
+
+def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
+    """Cut a document; chunks are numbered through all of its pages.
+
+    A chunk begins and ends with a character that is no white space and does not leave its page.
+    The pages' other characters are all in some chunk.
+    """
+    index = 0
+    for page in source.pages:
+        layout = Layout.of(page.text)
+        for start, end in stretches(page.text, cutting):
+            yield Chunk(
+                Provenance(
+                    document=source.name,
+                    document_path=source.path,
+                    document_id=source.document_id,
+                    chunk_id=chunk_id(source.document_id, index),
+                    chunk_index=index,
+                    page=page.number,
+                    paragraphs=layout.paragraphs(start, end),
+                    lines=layout.lines(start, end),
+                    char_start=start,
+                    char_end=end,
+                ),
+                page.text[start:end],
+            )
+            index += 1
+
+
+def chunk_id(document_id: str, index: int) -> str:
+    """Name a chunk; within a document the order of the names is that of the text."""
+    return f"{document_id}#{index:06d}"
+
+
+def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
+    """Give start and end of each chunk of one text.
+
+    A chunk has at most ``characters``, and ends at a paragraph, else a sentence, else a word where
+    one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters
+    before that end, at a word where it can. Where no more than ``overlap`` characters would
+    remain, which would make a chunk of little but repetition, they are taken along.
+    """
+    start, stop = _stripped(text, 0, len(text))
+    while start < stop:
+        if stop - start <= cutting.characters + cutting.overlap:
+            yield start, stop
+            return
+        end = _end(text, start + cutting.characters - cutting.overlap, start + cutting.characters)
+        yield _stripped(text, start, end)
+        start, _ = _stripped(text, _begin(text, end - cutting.overlap, end), stop)
+
+
+def _end(text: str, low: int, high: int) -> int:
+    """Last good place to end from ``low`` to ``high``; ``high`` itself where there is none."""
+    for kind in _BREAKS:
+        ends = [found.start() for found in kind.finditer(text, low, high + 1)]
+        if ends:
+            return ends[-1]
+    return high
+
+
+def _begin(text: str, low: int, end: int) -> int:
+    """First place from ``low`` on where a word begins; ``low`` where none does before ``end``."""
+    if text[low - 1].isspace():
+        return low
+    found = _BREAKS[-1].search(text, low, end)
+    return found.end() if found else low
+
+
+def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
+    """Leave white space out at both ends."""
+    part = text[start:end]
+    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())

@@ -1,0 +1,150 @@
+"""A collection of documents: built into a folder, opened, searched, expanded."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.stacks.documents import entities, models, recall, tables
+from engines.stacks.documents.entities import Entities
+from engines.stacks.documents.graph import Expansion, Graph
+from engines.stacks.documents.library import Library
+from engines.stacks.documents.ranking import RANKED, Pipeline
+from engines.stacks.documents.response import Found, Response
+from engines.stacks.documents.settings import Settings
+from engines.stacks.documents.sources import Source
+from engines.stacks.documents.tables import Times
+
+
+def now() -> datetime:
+    """Tell the time in UTC."""
+    return datetime.now(UTC)
+
+
+def build(
+    sources: Iterable[Source],
+    folder: Path,
+    settings: Settings,
+    cache: Path,
+    clock: Callable[[], datetime] = now,
+) -> Library:
+    """Cut, index and embed documents into the empty folder ``folder``.
+
+    What models make of a text is kept below ``cache`` and not made twice.
+
+    Raises:
+        ModelNotReady: a model is absent or not the pinned one.
+        ValueError: two documents have one id.
+    """
+    ingested = clock()
+    library = Library.of(sources, settings.cutting)
+    created = clock()
+    texts = [chunk.text for chunk in library.chunks]
+    ids = [chunk.provenance.chunk_id for chunk in library.chunks]
+    recall.build(settings.recall, library, folder)
+    Entities.of(texts).write(folder)
+    models.build(settings, ids, texts, folder, cache)
+    embedded = clock().isoformat() if settings.embedder or settings.sparse else None
+    tables.write(folder, library, Times(ingested.isoformat(), created.isoformat(), embedded))
+    return library
+
+
+@contextmanager
+def opened(folder: Path, settings: Settings, name: str) -> Iterator[Collection]:
+    """Open what ``build`` wrote with the same settings; ``name`` is shown in answers.
+
+    A model that is missing is named in every answer, and its stage is left out.
+
+    Raises:
+        IndexNotReady: a file is missing, broken or does not fit the others.
+    """
+    library, times = tables.read(folder)
+    found = models.opened(settings, len(library.chunks), folder)
+    with recall.opened(settings.recall, library, folder) as words:
+        vectors = found.dense.store.vectors if found.dense else None
+        graph = Graph(entities.Entities.open(folder, len(library.chunks)), vectors)
+        yield Collection(name, library, times, Pipeline(settings, words, found), graph)
+
+
+@dataclass(frozen=True, slots=True)
+class Collection:
+    """An open collection."""
+
+    name: str
+    library: Library
+    times: Times
+    pipeline: Pipeline
+    graph: Graph
+    clock_ns: Callable[[], int] = time.perf_counter_ns
+
+    def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
+        """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
+
+        ``document_filter`` is the id of the only document to search; one that is not known has
+        no hits.
+
+        Raises:
+            ValueError: ``top_k`` is below 1.
+        """
+        if top_k < 1:
+            raise ValueError(f"top_k is {top_k}; ask for one result at least")
+        began = self.clock_ns()
+        ranked = self.pipeline.rank(query, self._allowed(document_filter))
+        best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
+        results = tuple(self._found(row, score) for row, score in best)
+        return Response(
+            query=query,
+            collection=self.name,
+            search_time_ms=round((self.clock_ns() - began) / 1e6),
+            tier=self.pipeline.settings.tier,
+            stages_used=ranked.stages_used,
+            results=results,
+            missing=self.pipeline.models.missing,
+        )
+
+    def expand(self, response: Response, most: int) -> Expansion:
+        """Find what is related to an answer and not in it (specification 004, section 6).
+
+        At most ``most`` chunks, the strongest edges first.
+
+        Raises:
+            ValueError: ``most`` is negative or above ``RANKED``.
+        """
+        if not 0 <= most <= RANKED:
+            raise ValueError(f"{most} expansions are asked for; 0 to {RANKED} can be had")
+        places = [result.provenance for result in response.results]
+        rows = [self.library.numbers[p.document_id, p.chunk_index] for p in places]
+        edges = self.graph.expand(rows, most)
+        primary = {place.document_id for place in places}
+        chunks = [self.library.chunks[edge.row].provenance for edge in edges]
+        documents = dict.fromkeys(c.document_id for c in chunks if c.document_id not in primary)
+        related = zip(edges, chunks, strict=True)
+        return Expansion(tuple(edge.named(c) for edge, c in related), tuple(documents))
+
+    def _allowed(self, document: str | None) -> NDArray[np.bool_] | None:
+        if document is None:
+            return None
+        allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)
+        allowed[list(self.library.of_document(document))] = True
+        return allowed
+
+    def _found(self, row: int, score: float) -> Found:
+        chunk = self.library.chunks[row]
+        before, after = self.library.around(chunk)
+        source = self.library.sources[chunk.provenance.document_id]
+        return Found(
+            text=chunk.text,
+            score=score,
+            provenance=chunk.provenance,
+            extraction=source.extraction,
+            context_before=before,
+            context_after=after,
+            times=self.times,
+        )

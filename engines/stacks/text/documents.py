@@ -1,0 +1,117 @@
+"""The documents stack as an arm: a document counts as much as its best chunk."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.contract import manifest
+from engines.stacks.documents import collection, models, recall
+from engines.stacks.documents.collection import Collection
+from engines.stacks.documents.ranking import Ranked
+from engines.stacks.documents.settings import Settings
+from engines.stacks.documents.sources import of_document
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.errors import ModelNotReady
+from harness.core.records import Document
+
+ENGINE = "documents"
+OWN_VERSION = "1"
+"""Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
+
+
+@dataclass(frozen=True, slots=True)
+class Documents:
+    settings: Settings
+    cache: Path
+
+    @property
+    def version(self) -> str:
+        """What answers depend on beside settings and documents.
+
+        Raises:
+            UnknownName: the settings name a model that is in no table.
+            ModelNotReady: a model is absent or not the pinned one.
+        """
+        words = recall.version(self.settings.recall, OWN_VERSION)
+        parts = [f"chunks {OWN_VERSION}", words, models.identity(self.settings)]
+        return ", ".join(filter(None, parts))
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        version = self.version
+
+        def fill(passing: Iterable[Document]) -> None:
+            in_order = sorted(passing, key=lambda document: document.doc_id)
+            sources = (of_document(document) for document in in_order)
+            collection.build(sources, index, self.settings, self.cache)
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine=ENGINE,
+            version=version,
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=self._opens(made),
+            settings=self.settings.model_dump(),
+        )
+        with collection.opened(index, self.settings, index.name) as opened:
+            manifest.check_count(index, made, len(opened.library.sources))
+            yield DocumentsSearcher(opened, made)
+
+    def _opens(self, made: Manifest) -> str:
+        """Give the version that this stack reads.
+
+        Without its model it cannot say how it embeds, and compares no vector; so it takes the
+        index's word.
+        """
+        try:
+            return self.version
+        except ModelNotReady:
+            return made.version
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentsSearcher:
+    collection: Collection
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        ranked = self.collection.pipeline.rank(text)
+        best: dict[str, float] = {}
+        for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
+            best.setdefault(self.collection.library.chunks[row].provenance.document_id, score)
+        ordered = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
+        hits = tuple(Hit(doc_id, score, score) for doc_id, score in ordered)
+        return Answer(hits, self._who(), self._note(ranked))
+
+    def _who(self) -> str:
+        """Give the arm's fingerprint only where no model of the arm was missing."""
+        missing = self.collection.pipeline.models.missing
+        if not missing:
+            return self.manifest.fingerprint
+        return of_json([self.manifest.fingerprint, [one.part for one in missing]])
+
+    def _note(self, ranked: Ranked) -> str:
+        said = [f"{one.part}: {one.reason}" for one in self.collection.pipeline.models.missing]
+        if not len(ranked.rows):
+            said.append("no word that a chunk has")
+        return "; ".join(said)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; what models make is kept below ``cache``."""
+    return Documents(Settings.model_validate(settings), cache)
