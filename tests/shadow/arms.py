@@ -1,0 +1,134 @@
+"""Small arms that behave, and arms that do not; openers of them that a process can be given."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from pathlib import Path
+
+from harness.core.engine import Answer, Hit, Manifest, Searcher
+from harness.core.records import Scalar
+from harness.shadow.worker import Open
+
+MANIFEST = Manifest("toy", "1", 5, "corpus", "settings")
+OTHER = Manifest("toy", "2", 5, "corpus", "settings")
+WORDS = "abcde"
+Act = Callable[[str, int], Answer]
+
+
+def hits(ids: str) -> tuple[Hit, ...]:
+    """One hit a letter, each with a lower score."""
+    return tuple(Hit(one, 1 - at / 100, 50.0 - at) for at, one in enumerate(ids))
+
+
+class Arm:
+    """Shows the documents whose letter is in the text, unless told to ``act``."""
+
+    def __init__(self, manifest: Manifest = MANIFEST, act: Act | None = None) -> None:
+        self.manifest = manifest
+        self.generation = 0
+        self.act = act
+        self.asked: list[tuple[str, int, dict[str, Scalar]]] = []
+
+    def search(self, text: str, k: int) -> Answer:
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        self.asked.append((text, k, dict(params)))
+        if self.act is not None:
+            return self.act(text, k)
+        return self.answer("".join(one for one in WORDS if one in text)[:k])
+
+    def answer(self, ids: str) -> Answer:
+        return Answer(hits(ids), self.manifest.fingerprint)
+
+
+class Plain:
+    """An arm that takes no params and whose index does not change."""
+
+    def __init__(self, ids: str = "ab") -> None:
+        self.manifest = OTHER
+        self._ids = ids
+
+    def search(self, _: str, k: int) -> Answer:
+        return Answer(hits(self._ids[:k]), self.manifest.fingerprint)
+
+
+def misbehave(how: str, text: str, k: int) -> Answer:
+    """Do what the text says, where it starts with ``how``; else answer."""
+    if text.startswith(how):
+        {"hang": _hang, "exit": _exit, "leak": _leak, "raise": _raise, "quit": _quit,
+         "crash": _crash, "print": _print}[how]()  # fmt: skip
+    return Arm(OTHER).search(text, k)
+
+
+def _hang() -> None:
+    time.sleep(30)
+
+
+def _exit() -> None:
+    os._exit(7)
+
+
+def _leak() -> None:
+    kept = []
+    while True:
+        kept.append(bytearray(os.urandom(1 << 20) * 8))
+        time.sleep(0.002)
+
+
+def _raise() -> None:
+    raise ValueError("half of a character: \ud800")
+
+
+def _quit() -> None:
+    sys.exit(3)
+
+
+def _crash() -> None:
+    ctypes.string_at(0)
+
+
+def _print() -> None:
+    sys.stdout.write("")
+
+
+@contextmanager
+def opened(how: str) -> Iterator[Searcher]:
+    """Open an arm that misbehaves in one way."""
+    yield Arm(OTHER, partial(misbehave, how))
+
+
+@contextmanager
+def broken() -> Iterator[Searcher]:
+    """Fail to open."""
+    raise RuntimeError("there is no index")
+    yield Arm()
+
+
+@contextmanager
+def slow_to_open(pidfile: Path) -> Iterator[Searcher]:
+    """Say which process it is, and take its time."""
+    pidfile.write_text(str(os.getpid()))
+    time.sleep(30)
+    yield Arm()
+
+
+def arm(how: str = "print") -> Open:
+    """Give an opener of an arm that misbehaves in one way."""
+    return partial(opened, how)
+
+
+def given(searcher: Searcher) -> Open:
+    """Give an opener of an arm that is there already, for threads."""
+
+    @contextmanager
+    def give() -> Iterator[Searcher]:
+        yield searcher
+
+    return give
