@@ -52,6 +52,25 @@ class RaceParams(_Section):
     seed: int
 
 
+class LoadParams(_Section):
+    """How arms are asked by many at once."""
+
+    k: int = Field(ge=1)
+    processes: int = Field(ge=1)
+    threads: int = Field(ge=1)
+    seconds: float = Field(gt=0)
+    rounds: int = Field(ge=1)
+    cold: int = Field(ge=0)
+    warm: int = Field(ge=0)
+    rates: tuple[float, ...] = Field(min_length=1, strict=False)
+    max_lag: float = Field(gt=0)
+    max_noise: float = Field(gt=1)
+    resolution: float = Field(gt=1)
+    confidence: float = Field(gt=0.5, lt=1)
+    resume_hours: float = Field(ge=0)
+    seed: int
+
+
 class Params(_Section):
     """The whole file."""
 
@@ -62,12 +81,13 @@ class Params(_Section):
     score: ScoreParams
     compare: CompareParams
     race: RaceParams
+    load: LoadParams
 
     @model_validator(mode="after")
     def _deep_enough(self) -> Self:
         """Refuse to look deeper into rankings than was asked for: their end is no miss."""
         looks = {f"compare.depths {depth}": depth for depth in self.compare.depths}
-        looks["race.k"] = self.race.k
+        looks["race.k"], looks["load.k"] = self.race.k, self.load.k
         for measure in self.score.measures:
             if cut_off := CUT_OFF.search(measure):
                 looks[f"score.measures {measure}"] = int(cut_off[1])
