@@ -67,6 +67,7 @@ class Comparison:
         slices: Slices | None = None,
     ) -> None:
         log = Log(folder, rotate_bytes=recording.rotate_bytes, sync_ns=recording.sync_ns)
+        self.folder = folder
         self._off_file = folder / OFF
         self._sampler = sampler
         self._gate = Gate(

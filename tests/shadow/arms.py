@@ -9,7 +9,6 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from pathlib import Path
 
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.records import Scalar
@@ -78,8 +77,8 @@ def _exit() -> None:
 def _leak() -> None:
     kept = []
     while True:
-        kept.append(bytearray(os.urandom(1 << 20) * 8))
-        time.sleep(0.002)
+        kept.append(b"x" * (16 << 20))
+        time.sleep(0.01)
 
 
 def _raise() -> None:
@@ -112,9 +111,8 @@ def broken() -> Iterator[Searcher]:
 
 
 @contextmanager
-def slow_to_open(pidfile: Path) -> Iterator[Searcher]:
-    """Say which process it is, and take its time."""
-    pidfile.write_text(str(os.getpid()))
+def slow_to_open() -> Iterator[Searcher]:
+    """Take its time."""
     time.sleep(30)
     yield Arm()
 
