@@ -96,7 +96,8 @@ def needed(report: ReportInput, limit: int) -> frozenset[str]:
     return frozenset(found)
 
 
-def _move(rank: int, other: int | None, *, candidate: bool) -> str:
+def move(rank: int, other: int | None, *, candidate: bool) -> str:
+    """Say where a hit of one arm went, or came from: ``other`` is its rank in the other arm."""
     if other is None:
         return "new" if candidate else "gone"
     by = other - rank if candidate else rank - other
@@ -129,7 +130,7 @@ def _ranking(
                 if document
                 else "not in the corpus",
                 grade=grades.get(doc_id),
-                move=_move(rank, ranks.get(doc_id), candidate=candidate),
+                move=move(rank, ranks.get(doc_id), candidate=candidate),
             )
         )
     return Ranking(side.arm, number(score), tuple(hits), "" if hits else instead(side, query))

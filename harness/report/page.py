@@ -204,9 +204,9 @@ def _script_source(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
-def to_page(reports: Sequence[ReportInput]) -> str:
-    """Give the page of all datasets; the same bytes for the same input."""
-    environment = Environment(
+def environment() -> Environment:
+    """Make templates into pages: all that is not markup of ours is made printable and escaped."""
+    return Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -214,10 +214,14 @@ def to_page(reports: Sequence[ReportInput]) -> str:
         lstrip_blocks=True,
         finalize=_finalize,
     )
+
+
+def to_page(reports: Sequence[ReportInput]) -> str:
+    """Give the page of all datasets; the same bytes for the same input."""
     script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     views = tuple(map(view, reports, range(len(reports))))
-    render = partial(environment.get_template("page.html.j2").render, datasets=views)
+    render = partial(environment().get_template("page.html.j2").render, datasets=views)
     text = render(
         script=Markup(script),  # noqa: S704  our own file
         style=Markup(style),  # noqa: S704  our own file

@@ -97,26 +97,29 @@ class Latest:
 
 
 class Scores:
-    """The first scores of an arm fall: the mean of a later window against the first."""
+    """The first scores of an arm are not what they were: they fell, rose, or became all alike.
+
+    Native scores, whose scale and sign differ from engine to engine, so only their order counts.
+    """
 
     def __init__(self, arm: str, bound: ScoresBound, watch: Watched) -> None:
         self._arm, self._watch = arm, watch
         self._windows: Windows[float] = Windows(bound.window)
-        self._latest = Latest(bound.max_drop, bound.p_value)
+        self._latest = Latest(bound.max_distance, bound.p_value)
 
     def see(self, observation: Observation) -> None:
         """Take one attempt; what found nothing has no score."""
         seen = answer_of(observation, self._arm)
-        if seen is None or seen.top is None:
+        if seen is None or seen.top_raw is None:
             return
-        if (pair := self._windows.take(seen.top)) is not None:
+        if (pair := self._windows.take(seen.top_raw)) is not None:
             seed = self._watch.seed, self._windows.later
-            change = drop(*map(np.asarray, pair), seed=seed, resamples=self._watch.resamples)
+            change = gap(*map(np.asarray, pair), seed=seed, resamples=self._watch.resamples)
             self._latest.take(change, observation.number)
 
     def alarm(self) -> Alarm:
         """Say how things stand."""
-        about = "fall of the mean first score since the first window"
+        about = "distance of the distribution of first native scores from the first window"
         return self._latest.alarm("scores", self._arm, about, self._windows)
 
 
@@ -142,25 +145,37 @@ class Mix:
         return self._latest.alarm("mix", "", about, self._windows)
 
 
-def drop(
+def gap(
     first: NDArray[np.float64],
     later: NDArray[np.float64],
     *,
     seed: tuple[int, int],
     resamples: int,
 ) -> Change:
-    """Mean of ``first`` less that of ``later``, shapes (values,), against shuffled ones."""
+    """Largest gap between the distributions of two samples (values,), against shuffled ones.
+
+    The statistic of Kolmogorov and Smirnov for two samples, between 0 and 1 (Conover, "Practical
+    Nonparametric Statistics", 3rd ed., section 6.3), which looks at nothing but the order.
+    """
     values = np.concatenate([first, later])
-    found = float(first.mean() - later.mean())
+    order = np.argsort(values, kind="stable")
+    ends = np.flatnonzero(np.append(np.diff(values[order]) != 0, True))
+    step = np.where(np.arange(len(values)) < len(first), 1 / len(first), -1 / len(later))
+    found = float(_gaps(step[order][None], ends)[0])
     generator = np.random.default_rng(seed)
     at_once = max(1, SHUFFLED // len(values))
     as_large = 0
     for start in range(0, resamples, at_once):
         rows = min(at_once, resamples - start)
-        shuffled = generator.permuted(np.tile(values, (rows, 1)), axis=1)
-        kept, rest = shuffled[:, : len(first)], shuffled[:, len(first) :]
-        as_large += _count(kept.mean(axis=1) - rest.mean(axis=1), found)
+        shuffled = generator.permuted(np.tile(step, (rows, 1)), axis=1)
+        as_large += _count(_gaps(shuffled, ends), found)
     return Change(found, (as_large + 1) / (resamples + 1))
+
+
+def _gaps(steps: NDArray[np.float64], ends: NDArray[np.intp]) -> NDArray[np.float64]:
+    """Largest gap of each row, shapes (rows, values) to (rows,); ties are passed at once."""
+    found: NDArray[np.float64] = np.abs(np.cumsum(steps, axis=1)[:, ends]).max(axis=1)
+    return found
 
 
 def distance(

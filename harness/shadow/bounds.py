@@ -47,11 +47,12 @@ class ChurnBound(_Table):
 
 
 class ScoresBound(_Table):
-    """By how much an arm's first scores may fall from the first window to a later one."""
+    """How far an arm's first scores may move from the first window to a later one."""
 
     window: int = Field(ge=20)
     """Answers with a hit in each window."""
-    max_drop: float = Field(ge=0, le=1)
+    max_distance: float = Field(ge=0, le=1)
+    """Largest gap between the two distributions."""
     p_value: float = Field(gt=0, lt=0.5)
 
 

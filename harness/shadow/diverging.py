@@ -9,13 +9,11 @@ from datetime import date
 
 from harness.agreement.classes import Class
 from harness.shadow.record import DIVERGING, Divergence, Observation, query_key
-from harness.shadow.register import BLOCKING, Register, Standing
+from harness.shadow.register import ACCEPTABLE, BLOCKING, Register, Standing
 
 TEXT = 300
 """Characters kept of a query."""
 WORST = (
-    Class.ERROR,
-    Class.TIMEOUT,
     Class.SHADOW_EMPTY,
     Class.DISJOINT,
     Class.TRUNCATION,
@@ -24,8 +22,10 @@ WORST = (
     Class.EXPANSION,
     Class.REORDER,
     Class.TIE_ORDER,
+    Class.ERROR,
+    Class.TIMEOUT,
 )
-"""Diverging classes, first those that a person who searches would mind most."""
+"""Diverging classes, first those that a person who searches would mind most, then failures."""
 NONE_SHARED = 0.0
 
 
@@ -101,10 +101,7 @@ class Judged:
     @classmethod
     def of(cls, traces: Sequence[Trace], register: Register, *, today: date) -> Judged:
         """Hold each trace against the register."""
-        said = [
-            (trace, register.standing(trace.outcome, trace.slices, trace.query, today=today))
-            for trace in traces
-        ]
+        said = [(trace, _standing(trace, register, today)) for trace in traces]
         return cls(tuple(sorted(said, key=lambda pair: pair[1] not in BLOCKING)))
 
     @property
@@ -119,3 +116,9 @@ class Judged:
     def blocking(self) -> tuple[Trace, ...]:
         """Traces that nobody has accepted, or not until today; the worst first."""
         return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
+
+
+def _standing(trace: Trace, register: Register, today: date) -> Standing:
+    """Hold one trace against the register; a failure that is not accepted stands in no way."""
+    said = register.standing(trace.outcome, trace.slices, trace.query, today=today)
+    return Standing.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said

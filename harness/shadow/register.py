@@ -28,6 +28,8 @@ class Standing(StrEnum):
     """It was accepted, and the day has passed: it stands in the way again."""
     OPEN = "open"
     """Nobody has accepted it."""
+    FAILED = "failed"
+    """An arm failed, which is no divergence: how often it may is a bound of its own."""
 
 
 BLOCKING = frozenset({Standing.EXPIRED, Standing.OPEN})

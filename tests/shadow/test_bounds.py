@@ -36,7 +36,7 @@ def test_nothing_has_a_default(tmp_path: Path, at: int) -> None:
     [
         ("slow_ratio = 2.0", "slow_ratio = 0.5", "watch.slow_ratio"),
         ("confidence = 0.95", "confidence = 95", "watch.confidence"),
-        ("max_drop = 0.05", 'max_drop = "5 %"', "alarm.scores.max_drop"),
+        ("max_distance = 0.20", 'max_distance = "a fifth"', "alarm.scores.max_distance"),
         ("window = 500", "window = 3", "window"),
         ("remember = 100000", "remembers = 1", "alarm.churn.remembers: is no key here"),
     ],

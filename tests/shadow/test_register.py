@@ -142,10 +142,13 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found.see(attempt(5, text="half", outcome=Class.OVERLAP, jaccard=0.5))
     found.see(attempt(6, text="half", outcome=Class.OVERLAP, jaccard=0.2))
     found.see(attempt(7, text="same"))
+    found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
     judged = Judged.of(found.traces(), Register((TIES,)), today=TODAY)
-    assert [trace.outcome for trace, _ in judged.standing] == ["disjoint", "overlap", "tie_order"]
+    assert [trace.outcome for trace, _ in judged.standing] == [
+        "disjoint", "overlap", "tie_order", "timeout",
+    ]  # fmt: skip
     assert [trace.text for trace in judged.blocking] == ["other", ""]
     assert judged.blocking[1].jaccard == 0.2
     assert judged.blocking[1].times == 2
-    assert judged.counts == {Standing.OPEN: 3, Standing.ACCEPTED: 3}
+    assert judged.counts == {Standing.OPEN: 3, Standing.ACCEPTED: 3, Standing.FAILED: 1}

@@ -1,0 +1,37 @@
+"""Options that the commands of ``harness shadow`` share."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.project import Project
+
+Folders = Annotated[
+    list[Path], typer.Argument(help="Folders of logs; one for each process that wrote.")
+]
+BoundsFile = Annotated[
+    Path | None, typer.Option("--bounds", help="What is watched. [policy/watch.toml]")
+]
+RegisterFile = Annotated[
+    Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
+]
+BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
+
+
+def bounds_file(given: Path | None) -> Path:
+    """Find the file of bounds: the one that was named, or the project's."""
+    return given or Project.here().root / BOUNDS
+
+
+def register_file(given: Path | None) -> Path:
+    """Find the register: the one that was named, or the project's."""
+    return given or Project.here().root / REGISTER
+
+
+def today() -> date:
+    """Day in UTC."""
+    return datetime.now(UTC).date()
