@@ -150,6 +150,11 @@ class Comparison:
         self._gate.switch_off(cause)
         self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.DISABLED, cause))
 
+    @property
+    def off(self) -> str:
+        """Why it is switched off; empty where it is on."""
+        return self._gate.off
+
     def switch_on(self) -> None:
         """Compare again."""
         self._gate.switch_on()
