@@ -24,9 +24,12 @@ def application() -> typer.Typer:
         importing,
         judging,
         mail_server,
+        migrate,
         oneshot,
         pipeline,
         selftest,
+        shadow,
+        traffic,
         verify,
     )
 
@@ -40,7 +43,10 @@ def application() -> typer.Typer:
         decompose,
         verify,
         selftest,
+        traffic,
         mail_server,
+        migrate,
+        shadow,
         doctor,
     ):
         commands.register(app)

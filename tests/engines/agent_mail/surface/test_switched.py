@@ -18,8 +18,12 @@ ARM = mail.Settings.model_validate(SETTINGS).model_dump()
 REVIEWS = {"m01", "m02", "m03", "m04", "m06"}
 
 
+def through(made: Switched) -> Tools:
+    return Tools(made)  # type: ignore[arg-type]
+
+
 def switched(tools: Tools, file: Path) -> Tools:
-    return Tools(Switched(tools.surface, ARM, SwitchFile(file).read))  # type: ignore[arg-type]  as Surface is used
+    return through(Switched(tools.surface, ARM, SwitchFile(file).read))
 
 
 def said(tools: Tools) -> tuple[str, str]:
@@ -46,7 +50,7 @@ def test_the_next_question_is_answered_by_the_engine_that_the_file_names(
 @pytest.mark.parametrize("switch", list(KillSwitch))
 def test_who_is_meant_is_who_answers(tools: Tools, switch: KillSwitch) -> None:
     made = Switched(tools.surface, ARM, lambda: switch)
-    assert said(Tools(made)) == made.who(switch)  # type: ignore[arg-type]  as Surface is used
+    assert said(through(made)) == made.who(switch)
 
 
 def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_path: Path) -> None:
@@ -69,7 +73,7 @@ def test_what_is_degraded_is_not_signed_as_the_switch_says(tools: Tools) -> None
     rungs = replace(tools.surface.service.rungs, semantic=None)
     lame = replace(tools.surface, service=replace(tools.surface.service, rungs=rungs))
     made = Switched(lame, ARM, lambda: KillSwitch.HYBRID)
-    fingerprint, engine = said(Tools(made))  # type: ignore[arg-type]  as Surface is used
+    fingerprint, engine = said(through(made))
     assert engine != "hybrid"
     assert fingerprint != made.who(KillSwitch.HYBRID).fingerprint
     assert made.base.mode is SearchMode.LEXICAL

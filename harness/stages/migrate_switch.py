@@ -1,0 +1,27 @@
+"""The kill switch that the service reads: one line of a file, written beside and renamed."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from engines.stacks.agent_mail.switch_file import NAME, value_in
+from harness.core.errors import BadFile
+from harness.core.files import write_text
+
+FILE = "switch.env"
+
+
+def write(folder: Path, value: str, *, why: str) -> None:
+    """Set the switch; ``why`` is a comment for whoever reads the file."""
+    write_text(folder / FILE, f"# harness migrate: {' '.join(why.split())}\n{NAME}={value}\n")
+
+
+def drift(folder: Path, wanted: str) -> str:
+    """Say how the file differs from what the ledger wants; empty where it does not."""
+    try:
+        found = value_in(folder / FILE)
+    except BadFile as exc:
+        return str(exc)
+    if found != wanted:
+        return f"{folder / FILE}: is set to {found}, and by the ledger it is {wanted}"
+    return ""

@@ -1,0 +1,64 @@
+"""Decisions of a migration as tests need them: a verdict a step, made on a day."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.gate import Outcome, Verdict
+from harness.policy.load import load_policy
+from harness.policy.migration_events import Decided, Said
+from harness.policy.migration_status import Evidence
+from harness.policy.model import Policy
+
+FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
+POLICY = load_policy(FILE)
+SHA256 = digest.of_file(FILE)
+MONTH = datetime(2026, 3, 1, tzinfo=UTC)
+GATE = "The first page stays as good"
+SETUP = {arm: digest.of_json(arm) for arm in POLICY.arms}
+
+
+def day(number: int, hour: int = 9) -> datetime:
+    """Give an hour of the month; days count from 1."""
+    return MONTH + timedelta(days=number - 1, hours=hour)
+
+
+def decision(number: int, *, policy: Policy = POLICY, raced: int = 0, **said: str) -> Decided:
+    """Decide at six of a day; a step that is not named passes, ``fail`` and ``open`` do not."""
+    steps = []
+    waits_for = ""
+    for step in policy.steps:
+        word = said.get(step.name, "pass")
+        verdict = {"pass": Verdict.PASS, "fail": Verdict.FAIL}.get(word, Verdict.INCONCLUSIVE)
+        promoted = verdict is Verdict.PASS and not waits_for
+        steps.append(
+            Said(
+                step=step.name,
+                control=step.control,
+                candidate=step.candidate,
+                verdict=verdict,
+                outcome=Outcome.PROMOTE if promoted else Outcome.HOLD,
+                waits_for=waits_for,
+                failed=(GATE,) if word == "fail" else (),
+                open=(GATE,) if word == "open" else (),
+                control_setup=SETUP[step.control],
+                candidate_setup=SETUP[step.candidate],
+                compared=600,
+            )
+        )
+        waits_for = waits_for or ("" if promoted else step.name)
+    made = day(number, 6)
+    return Decided(
+        sha256=digest.of_json([number, said]),
+        decided_at=made,
+        raced_at=day(raced, 5) if raced else None,
+        policy_sha256=SHA256,
+        steps=tuple(steps),
+    )
+
+
+def evidence(found: Decided | None, refused: str = "") -> Evidence:
+    """Give a decision that was held, or was refused."""
+    return Evidence(found, refused, SHA256)
