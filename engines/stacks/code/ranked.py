@@ -1,0 +1,140 @@
+"""One mode ranked: candidates of every source, put together, boosted, ordered."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.lexical.typed import Clause, Occur, clauses, normalise
+from engines.ranking.rrf import TIE_DIGITS
+from engines.stacks.code import boosts, fusion, near_duplicates
+from engines.stacks.code.backend import OpenBackend, Scored
+from engines.stacks.code.catalog import Catalog, Rows
+from engines.stacks.code.config import Settings
+from engines.stacks.code.explain import ScoreBreakdown
+from engines.stacks.code.wanted import terms_of, wanted
+from engines.vector.embedder import Embedder
+from engines.vector.scan import nearest
+
+DENSE, MINHASH = "dense", "minhash"
+
+
+@dataclass(frozen=True, slots=True)
+class Ranked:
+    """One unit in a ranking; ``score`` is in [0, 1]."""
+
+    row: int
+    score: float
+    why: ScoreBreakdown
+
+
+@dataclass(frozen=True)
+class Dense:
+    """Vectors of all units, and what embeds a question."""
+
+    embedder: Embedder
+    vectors: NDArray[np.float16]
+    """Shape (units, dimension)."""
+
+    def search(self, text: str, depth: int, allowed: Rows | None) -> list[Scored]:
+        """Give the rows of highest positive cosine; ties by row."""
+        if not len(self.vectors) or (allowed is not None and not len(allowed)):
+            return []
+        rows, cosines = nearest(self.vectors, self.embedder.embed([text])[0], depth, allowed)
+        found = zip(rows.tolist(), cosines.tolist(), strict=True)
+        return [Scored(row, cosine) for row, cosine in found if cosine > 0]
+
+
+@dataclass(frozen=True)
+class Question:
+    """A typed text, taken apart once for all modes."""
+
+    text: str
+    settings: Settings
+
+    @cached_property
+    def typed(self) -> str:
+        return normalise(self.text)
+
+    @cached_property
+    def clauses(self) -> tuple[Clause, ...]:
+        return clauses(self.text)
+
+    @cached_property
+    def terms(self) -> tuple[str, ...]:
+        return terms_of(self.clauses, self.settings.language)
+
+    @cached_property
+    def boosts(self) -> boosts.Asked:
+        """What the question may name, and its words in a row."""
+        said = [
+            word
+            for clause in self.clauses
+            if clause.occur is not Occur.NOT
+            for word in clause.words
+        ]
+        return boosts.asked(said, self.terms)
+
+
+@dataclass(frozen=True)
+class Ranker:
+    """The sources of one index, asked and put together."""
+
+    catalog: Catalog
+    words: OpenBackend
+    dense: Dense | None
+    signatures: near_duplicates.Signatures
+    settings: Settings
+    backend: str
+
+    def rank(self, question: Question, depth: int, allowed: Rows | None) -> list[Ranked]:
+        """Rank the ``allowed`` rows (None: all) for a question; every source gives ``depth``."""
+        sources = self._sources(question, depth, allowed)
+        raw = {name: dict(scored) for name, scored in sources.items()}
+        limit = boosts.most(self.settings.boosts)
+        ranked = []
+        for one in fusion.fused(sources, self.settings.search):
+            entry = self.catalog.entries[one.row]
+            lift = boosts.boosted(entry, question.boosts, self.settings.boosts)
+            score = round(one.score * lift.factor / limit, TIE_DIGITS)
+            why = ScoreBreakdown(
+                selected={"type": one.type, "score": score},
+                sparse=self._sparse(raw["sparse"].get(one.row)),
+                ann=self._ann(raw["ann"].get(one.row), raw["minhash"].get(one.row)),
+                rrf=one.rrf,
+                blend=one.blend,
+                symbol=lift.symbol,
+                phrase=lift.phrase,
+            )
+            ranked.append(Ranked(one.row, score, why))
+        return sorted(ranked, key=lambda one: (-one.score, one.row))
+
+    def _sources(self, question: Question, depth: int, allowed: Rows | None) -> fusion.Sources:
+        asked = wanted(question.clauses, self.settings.language)
+        least = self.settings.near_duplicate
+        near: Sequence[Scored] = ()
+        if question.terms:
+            near = near_duplicates.nearest(self.signatures, question.terms, least, depth, allowed)
+        return {
+            "sparse": self.words.search(asked, depth, allowed),
+            "ann": self.dense.search(question.typed, depth, allowed) if self.dense else (),
+            "minhash": near,
+        }
+
+    def _sparse(self, score: float | None) -> dict[str, Any] | None:
+        if score is None:
+            return None
+        weights = self.settings.fields.model_dump()
+        return {"score": score, "backend": self.backend, "weights": weights}
+
+    @staticmethod
+    def _ann(cosine: float | None, alike: float | None) -> dict[str, Any] | None:
+        """Show the cosine where there is one; a near duplicate that no vector found, as such."""
+        if cosine is not None:
+            return {"score": cosine, "source": DENSE, "minhash": alike}
+        return None if alike is None else {"score": alike, "source": MINHASH, "minhash": alike}

@@ -1,0 +1,139 @@
+"""Risk by a short table of names: what reads from outside, what acts outside, and how they meet.
+
+The limits, plainly. Names are compared as they are written, with the imports that stand in the same
+text resolved; a method of an object (``cursor.execute``) is known by its last part alone, so any
+object with such a method is meant. A flow is seen inside one function only, through assignments of
+plain names and without their order; what passes through a call's result is taken to stay tainted,
+what passes through an attribute, a container or another function is not seen, and nothing is ever
+taken for cleaned. It points at lines worth reading. It is no proof that something is safe.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterator, Mapping
+from typing import NamedTuple
+
+from engines.stacks.code.unit import Risk
+
+ROUNDS = 8
+"""Assignments are followed so many times over; longer chains of names are not."""
+LOW, MEDIUM, HIGH = 1, 2, 3
+Dotted = Callable[[ast.AST], str]
+
+
+class Rule(NamedTuple):
+    """What a name means."""
+
+    tag: str
+    category: str
+
+
+SOURCES: Mapping[str, Rule] = {
+    "input": Rule("user-input", "input"),
+    "sys.argv": Rule("user-input", "input"),
+    "sys.stdin": Rule("user-input", "input"),
+    "os.environ": Rule("environment", "input"),
+    "os.getenv": Rule("environment", "input"),
+    "request.args": Rule("web-input", "input"),
+    "request.form": Rule("web-input", "input"),
+    "request.json": Rule("web-input", "input"),
+    "urllib.request.urlopen": Rule("download", "network"),
+    "requests.get": Rule("download", "network"),
+}
+SINKS: Mapping[str, Rule] = {
+    "eval": Rule("code-execution", "injection"),
+    "exec": Rule("code-execution", "injection"),
+    "os.system": Rule("command-execution", "injection"),
+    "os.popen": Rule("command-execution", "injection"),
+    "subprocess.run": Rule("command-execution", "injection"),
+    "subprocess.call": Rule("command-execution", "injection"),
+    "subprocess.Popen": Rule("command-execution", "injection"),
+    "subprocess.check_output": Rule("command-execution", "injection"),
+    "*.execute": Rule("sql", "injection"),
+    "*.executescript": Rule("sql", "injection"),
+    "pickle.load": Rule("deserialization", "injection"),
+    "pickle.loads": Rule("deserialization", "injection"),
+    "yaml.load": Rule("deserialization", "injection"),
+    "open": Rule("file-access", "files"),
+    "os.remove": Rule("file-removal", "files"),
+    "shutil.rmtree": Rule("file-removal", "files"),
+    "hashlib.md5": Rule("weak-hash", "cryptography"),
+    "hashlib.sha1": Rule("weak-hash", "cryptography"),
+}
+
+
+def risks(tree: ast.AST, dotted: Dotted) -> tuple[Risk, ...]:
+    """Apply the rules to a piece of code; ``dotted`` names a node, or gives an empty text.
+
+    A source alone is low, a sink that is handed more than constants medium, a sink that a source
+    reaches high. Ordered, and without repetition.
+    """
+    found: set[Risk] = set()
+    tainted = _tainted(tree, dotted)
+    for node in ast.walk(tree):
+        for source in _sources_in(node, dotted, deep=False):
+            found.add(Risk(*SOURCES[source], LOW, source=source))
+        if not isinstance(node, ast.Call):
+            continue
+        sink = _sink(dotted(node.func))
+        handed = [*node.args, *(keyword.value for keyword in node.keywords)]
+        if not sink or all(isinstance(one, ast.Constant) for one in handed):
+            continue
+        found.add(Risk(*SINKS[sink], MEDIUM, sink=sink))
+        for value in handed:
+            for source in _reaching(value, tainted, dotted):
+                found.add(Risk(*SINKS[sink], HIGH, source=source, sink=sink))
+    return tuple(sorted(found))
+
+
+def _sink(name: str) -> str:
+    if name in SINKS:
+        return name
+    method = f"*.{name.rpartition('.')[2]}" if "." in name else ""
+    return method if method in SINKS else ""
+
+
+def _sources_in(node: ast.AST, dotted: Dotted, *, deep: bool) -> Iterator[str]:
+    for one in ast.walk(node) if deep else [node]:
+        if isinstance(one, ast.Name | ast.Attribute) and (name := dotted(one)) in SOURCES:
+            yield name
+
+
+def _reaching(value: ast.AST, tainted: Mapping[str, frozenset[str]], dotted: Dotted) -> set[str]:
+    found = set(_sources_in(value, dotted, deep=True))
+    for node in ast.walk(value):
+        if isinstance(node, ast.Name):
+            found |= tainted.get(node.id, frozenset())
+    return found
+
+
+def _tainted(tree: ast.AST, dotted: Dotted) -> Mapping[str, frozenset[str]]:
+    """Say of each plain name which sources may have reached it."""
+    assigned = [
+        (target.id, value)
+        for node in ast.walk(tree)
+        for targets, value in _assignments(node)
+        for target in targets
+        if isinstance(target, ast.Name)
+    ]
+    known: dict[str, frozenset[str]] = {}
+    for _ in range(ROUNDS):
+        before = dict(known)
+        for name, value in assigned:
+            reached = known.get(name, frozenset()) | _reaching(value, known, dotted)
+            known[name] = frozenset(reached)
+        if known == before:
+            break
+    return known
+
+
+def _assignments(node: ast.AST) -> Iterator[tuple[list[ast.expr], ast.expr]]:
+    if isinstance(node, ast.Assign):
+        yield node.targets, node.value
+    elif isinstance(node, ast.AnnAssign | ast.AugAssign | ast.NamedExpr) and node.value:
+        yield [node.target], node.value
+    elif isinstance(node, ast.For | ast.AsyncFor):
+        yield [node.target], node.iter
+    elif isinstance(node, ast.withitem) and node.optional_vars:
+        yield [node.optional_vars], node.context_expr

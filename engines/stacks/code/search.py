@@ -1,0 +1,138 @@
+"""Code search: filters, then ranking by mode, then fusion, then the first N, then what is beside.
+
+The order is the specification's: filters gate every source; ``top`` cuts after each mode is ranked
+and fused; the graph reorders what was cut; context comes behind and is marked.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from engines.ranking.rrf import TIE_DIGITS
+from engines.stacks.code.catalog import Rows
+from engines.stacks.code.config import Settings
+from engines.stacks.code.context import Beside, expanded
+from engines.stacks.code.explain import ScoreBreakdown
+from engines.stacks.code.filters import Filters
+from engines.stacks.code.graph import Graph
+from engines.stacks.code.graph_ranking import reordered
+from engines.stacks.code.ranked import Question, Ranked, Ranker
+from engines.stacks.code.unit import Mode, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class CodeHit:
+    """A unit that is shown."""
+
+    unit: Unit
+    score: float
+    """In [0, 1]; of what stands beside a hit, 0."""
+    why: ScoreBreakdown | None
+    beside: Beside | None = None
+    """Set where the unit is context of a hit, and no hit itself."""
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The hits, best first, and behind them their context."""
+
+    hits: tuple[CodeHit, ...]
+    context: tuple[CodeHit, ...] = ()
+    truncated: bool = False
+    """Whether a cap left context out."""
+
+    @property
+    def shown(self) -> tuple[CodeHit, ...]:
+        """Give all in the order in which people see them."""
+        return (*self.hits, *self.context)
+
+
+@dataclass(frozen=True)
+class CodeSearch:
+    """An open index of code, prose and records."""
+
+    ranker: Ranker
+    graph: Graph | None
+    """Needed by graph ranking and by context; None where neither is set."""
+    settings: Settings
+
+    def search(
+        self, text: str, top: int, filters: Filters | None = None, mode: Mode | None = None
+    ) -> Found:
+        """Show the ``top`` best units; fewer only where fewer pass the filters and match.
+
+        Without a text, what passes the filters is listed by id; without either, nothing is.
+        ``mode`` is that of the settings where none is given.
+        """
+        wanted = mode or Mode(self.settings.mode)
+        asked = filters or Filters()
+        question = Question(text, self.settings)
+        if top < 1 or not (question.typed or asked.given()):
+            return Found(())
+        if not question.typed:
+            return self._shown(self._listed(wanted, asked)[:top], wanted, asked)
+        depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
+        modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
+        ranked = {
+            one: self.ranker.rank(question, depth, self._allowed(one, asked)) for one in modes
+        }
+        return self._shown(self._mixed(ranked)[:top], wanted, asked)
+
+    def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
+        return self.ranker.catalog.allowed(mode, filters)
+
+    def _listed(self, mode: Mode, filters: Filters) -> list[Ranked]:
+        allowed = self._allowed(mode, filters)
+        rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
+        why = ScoreBreakdown({"type": "filter", "score": 0.0})
+        return [Ranked(row, 0.0, why) for row in rows.tolist()]
+
+    def _mixed(self, ranked: dict[Mode, list[Ranked]]) -> list[Ranked]:
+        """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
+        found = {mode: some for mode, some in ranked.items() if some}
+        if len(found) < 2:  # noqa: PLR2004  nothing to fuse
+            return next(iter(found.values()), [])
+        weights = {mode: float(getattr(self.settings.modes, mode)) for mode in found}
+        k = self.settings.mode_rrf_k
+        most = max(weights.values()) / (k + 1)
+        fused = []
+        for mode, some in found.items():
+            for rank, one in enumerate(some, start=1):
+                share = weights[mode] / (k + rank)
+                score = round(share / most, TIE_DIGITS)
+                among = {"mode": mode.value, "rank": rank, "k": k, "weight": weights[mode]}
+                rrf = {**(one.why.rrf or {}), "modes": among}
+                why = replace(one.why, selected={"type": "rrf", "score": score}, rrf=rrf)
+                fused.append(Ranked(one.row, score, why))
+        return sorted(fused, key=lambda one: (-one.score, one.row))
+
+    def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> Found:
+        units = [entry.unit for entry in self.ranker.catalog.entries]
+        hits = [CodeHit(units[one.row], one.score, one.why) for one in self._with_graph(first)]
+        if self.settings.context is None or self.graph is None:
+            return Found(tuple(hits))
+        rows = [one.row for one in first]
+        allowed = self._allowed(mode, filters)
+        more = expanded(rows, self.graph, self.settings.context, allowed)
+        context = (CodeHit(units[one.row], 0.0, None, one) for one in more.beside)
+        return Found(tuple(hits), tuple(context), more.truncated)
+
+    def _with_graph(self, first: list[Ranked]) -> list[Ranked]:
+        if self.settings.graph is None or self.graph is None:
+            return first
+        by_row = {one.row: one for one in first}
+        placed = reordered([(one.row, one.score) for one in first], self.graph, self.settings.graph)
+        return [
+            Ranked(
+                one.row,
+                one.score,
+                replace(
+                    by_row[one.row].why,
+                    selected={**by_row[one.row].why.selected, "score": one.score},
+                    graph=one.graph,
+                ),
+            )
+            for one in placed
+        ]

@@ -1,0 +1,59 @@
+"""Words of code and prose: ``DataFrame.read_csv`` gives data, frame, read, csv and the wholes.
+
+Both backends index the terms made here and split them at spaces only, so that they count the same
+words. A name of several parts stands in its place part by part, and once more joined, behind the
+text: ``readcsv`` is found by whoever types it so, and phrases of parts stay phrases.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+
+from engines.lexical.analysis import Language, analyzer
+
+LONGEST_BYTES = 200
+"""Longer words are no words; data pasted into code."""
+PREFIX = "zz"
+"""Before the hexadecimal form of a word that is not ASCII; no backend then splits it by its own
+table of Unicode."""
+
+_RUN = re.compile(r"[^\W_]++(?:_++[^\W_]++)*+")
+_HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+def parts(run: str) -> list[str]:
+    """Split a name at underscores and humps: ``HTTPServer_v2`` is http, server, v2."""
+    return [hump.lower() for piece in run.split("_") if piece for hump in _HUMP.split(piece)]
+
+
+def words(text: str, language: Language) -> tuple[list[str], list[str]]:
+    """Give the terms of ``text`` in their order, and the joined forms of its names."""
+    in_order: list[str] = []
+    wholes: list[str] = []
+    for run in _RUN.findall(text):
+        pieces = parts(run)
+        in_order.extend(term for piece in pieces for term in _term(piece, language))
+        if len(pieces) > 1 and (whole := "".join(pieces)).isascii():
+            wholes.extend([whole] if len(whole) <= LONGEST_BYTES else [])
+    return in_order, wholes
+
+
+def indexed(text: str, language: Language) -> str:
+    """Write what is indexed of ``text``: its terms, then the joined forms of its names."""
+    in_order, wholes = words(text, language)
+    return " ".join([*in_order, *wholes])
+
+
+def typed(run: str, language: Language) -> Iterator[str]:
+    """Yield terms of a word of a question in their order; no joined form among them."""
+    yield from words(run, language)[0]
+
+
+@lru_cache(maxsize=1 << 16)
+def _term(word: str, language: Language) -> tuple[str, ...]:
+    """Stem a word; a stop word gives none, and one that is not ASCII its bytes."""
+    found = analyzer(language).analyze(word) if len(word) <= LONGEST_BYTES else []
+    coded = (one if one.isascii() else PREFIX + one.encode().hex() for one in found)
+    return tuple(term for term in coded if len(term) <= LONGEST_BYTES)

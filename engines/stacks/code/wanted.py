@@ -1,0 +1,55 @@
+"""A question as both backends take it: terms and phrases that may, must or must not match."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from engines.lexical.analysis import Language
+from engines.lexical.typed import Clause, Occur
+from engines.stacks.code.terms import words
+
+Phrase = tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """One clause: any of its phrases will do; a phrase of one term is that term."""
+
+    occur: Occur
+    phrases: tuple[Phrase, ...]
+
+
+def wanted(clauses: Sequence[Clause], language: Language) -> tuple[Wanted, ...]:
+    """Write a question's clauses as terms; empty where it has no term, or only such as must not match.
+
+    A word of several parts such as ``read_csv`` or ``DataFrame`` asks for its parts and for its
+    joined form; words in quotation marks are one phrase.
+    """
+    found = [one for clause in clauses if (one := _of(clause, language)).phrases]
+    return tuple(found) if any(one.occur is not Occur.NOT for one in found) else ()
+
+
+def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
+    """Give the terms of a question in their order, for phrases and near duplicates."""
+    return tuple(
+        term
+        for clause in clauses
+        if clause.occur is not Occur.NOT
+        for word in clause.words
+        for term in words(word, language)[0]
+    )
+
+
+def _of(clause: Clause, language: Language) -> Wanted:
+    both = [words(word, language) for word in _runs(clause)]
+    in_order = [term for terms, _ in both for term in terms]
+    if clause.quoted:
+        return Wanted(clause.occur, (tuple(in_order),) if in_order else ())
+    joined = [whole for _, wholes in both for whole in wholes]
+    return Wanted(clause.occur, tuple((term,) for term in [*in_order, *joined]))
+
+
+def _runs(clause: Clause) -> tuple[str, ...]:
+    """Give the words of a clause, names with underscores whole."""
+    return (clause.text,) if clause.text else clause.words
