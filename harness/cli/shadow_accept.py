@@ -54,6 +54,5 @@ def accept(
         query=query,
     )
     path = register_file(register)
-    found = write(path, entry, today=today())
+    write(path, entry, today=today())
     out.print(f"{path}: {entry.about} is accepted until {entry.until}", markup=False)
-    out.print(f"{len(found.entries)} entries", markup=False)

@@ -57,7 +57,7 @@ def watch(
     if once or not shown.is_terminal:
         found = look.now(today())
         shown.print(screen(found, top=top))
-        raise typer.Exit(_code(found) if exit_code else 0)
+        raise typer.Exit(code(found) if exit_code else 0)
     try:
         with Live(console=shown, auto_refresh=False, vertical_overflow="crop") as live:
             while True:
@@ -67,7 +67,8 @@ def watch(
         raise typer.Exit from None
 
 
-def _code(found: Shadowed) -> int:
+def code(found: Shadowed) -> int:
+    """Say by which code a look ends."""
     if found.raised or found.judged.blocking:
         return HOLD
     return INCONCLUSIVE if found.early else 0

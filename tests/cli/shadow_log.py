@@ -1,0 +1,49 @@
+"""A log of a live comparison over the toy project's arms, and one divergence that was mended."""
+
+from __future__ import annotations
+
+from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
+from time import perf_counter_ns
+
+from engines.contract import arms
+from harness.agreement.classes import Class
+from harness.corpus.prepared import Prepared
+from harness.shadow.compare import judged
+from harness.shadow.generation import Generation
+from harness.shadow.log import Log
+from harness.shadow.pair import Attempt, Pair, Served
+from harness.shadow.side import asked
+from tests.toy import CANDIDATE, CONTROL, Toy
+
+K = 10
+MENDED = "bolo bera"
+"""Both arms show the same for it; the log says that the candidate lost it all."""
+START = 1_780_000_000 * 10**9
+
+
+def write(toy: Toy, folder: Path) -> None:
+    """Ask both arms every query of the toy twice."""
+    queries = Prepared.open(toy.layout.data).queries()
+    slices = {query.text: query.slices for query in queries}
+    with ExitStack() as stack:
+        control, candidate = (
+            stack.enter_context(arms.load(name, toy.cache).engine.open(toy.layout.index(name)))
+            for name in (CONTROL, CANDIDATE)
+        )
+        ours, theirs = Generation(control), Generation(candidate)
+        log = stack.enter_context(Log(folder, rotate_bytes=20_000, sync_ns=10**12))
+        pairs = []
+        for number, text in enumerate([*slices, *slices, MENDED], start=1):
+            start = perf_counter_ns()
+            answer = control.search(text, K)
+            served = Served(text, K, {}, answer, "", perf_counter_ns() - start, ours())
+            attempt = Attempt(number, number, START + number * 10**9, served, ours)
+            side = asked(candidate, theirs, (text, K, {}), 10**10)
+            pairs.append(Pair(attempt, replace(side, hits=()) if text == MENDED else side, ours()))
+        found = judged(
+            pairs, writer=log.writer, persistence=0.9, slices=lambda text, _: slices.get(text, ())
+        )
+        assert found.observations[-1].outcome is Class.SHADOW_EMPTY
+        log.append(found.observations, found.divergences, found.degradations)
