@@ -96,7 +96,7 @@ class Collection:
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; ask for one result at least")
         began = self.clock_ns()
-        ranked = self.pipeline.rank(query, self._allowed(document_filter))
+        ranked = self.pipeline.rank(query, self.allowed(document_filter))
         best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
         results = tuple(self._found(row, score) for row, score in best)
         return Response(
@@ -128,7 +128,8 @@ class Collection:
         related = zip(edges, chunks, strict=True)
         return Expansion(tuple(edge.named(c) for edge, c in related), tuple(documents))
 
-    def _allowed(self, document: str | None) -> NDArray[np.bool_] | None:
+    def allowed(self, document: str | None) -> NDArray[np.bool_] | None:
+        """Tell which chunks are of a document, shape (chunks,); None where none is named."""
         if document is None:
             return None
         allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)

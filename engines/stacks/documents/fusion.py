@@ -53,7 +53,8 @@ def as_specified(legs: Sequence[Leg], count: int) -> Scores:
     total = np.zeros(count)
     for leg in legs:
         counts = leg.scores > 0
-        inverse = np.divide(1.0, leg.scores, out=np.full(count, np.inf), where=counts)
+        with np.errstate(over="ignore"):
+            inverse = np.divide(1.0, leg.scores, out=np.full(count, np.inf), where=counts)
         total += np.where(counts, leg.weight / (RRF_K + inverse), 0.0)
     return clean(total)
 

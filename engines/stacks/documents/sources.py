@@ -33,11 +33,12 @@ class Source:
 
 
 def of_document(document: Document) -> Source:
-    """Take a document of the harness for a text file whose first paragraph is its title.
-
-    Half of a surrogate pair, which no file can hold, becomes the character for what is unknown.
-    """
+    """Take a document of the harness for a text file whose first paragraph is its title."""
     text = "\n\n".join(part for part in (document.title, document.text) if part)
-    whole = _HALF_A_PAIR.sub("\ufffd", text)
     name = document.doc_id
-    return Source(document.doc_id, name, name, (Page(None, whole),))
+    return Source(document.doc_id, name, name, (Page(None, mended(text)),))
+
+
+def mended(text: str) -> str:
+    """Put U+FFFD for half of a surrogate pair, which no file can hold; lengths stay."""
+    return _HALF_A_PAIR.sub("\ufffd", text)

@@ -1,0 +1,99 @@
+"""Documents read from files: plain text, Markdown and PDF.
+
+A text file is decoded as UTF-8 and left as it is, line ends and byte order mark included, so that
+places count the characters of the file itself. A PDF has no characters to count: its places count
+those that pypdf extracts from a page, and the extracted text is kept in the index.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from pypdf import PdfReader
+from pypdf.errors import PyPdfError
+
+from engines.stacks.documents.sources import Page, Source, mended
+from harness.core.errors import BadFile
+
+TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
+PDF_SUFFIX = ".pdf"
+
+
+class Ingested(NamedTuple):
+    """What a folder held."""
+
+    sources: tuple[Source, ...]
+    """In the order of their ids."""
+    refused: tuple[BadFile, ...]
+    """Files of a known kind that could not be read, each with its cure."""
+
+
+def folder(root: Path) -> Ingested:
+    """Read every text, Markdown and PDF file below ``root``; links are not followed.
+
+    A document's id is its path below ``root``. One file that cannot be read does not stop the rest.
+
+    Raises:
+        BadFile: ``root`` is no folder.
+    """
+    if not root.is_dir():
+        raise BadFile(root, "is no folder", "Give the folder that holds the documents")
+    sources: list[Source] = []
+    refused: list[BadFile] = []
+    for path in _files(root):
+        try:
+            sources.append(read(path, path.relative_to(root).as_posix()))
+        except BadFile as exc:
+            refused.append(exc)
+    return Ingested(tuple(sources), tuple(refused))
+
+
+def read(path: Path, document_id: str) -> Source:
+    """Read one file.
+
+    Raises:
+        BadFile: it cannot be opened, is not UTF-8, no PDF, encrypted, or a PDF without text.
+    """
+    pages = _pdf(path) if path.suffix.lower() == PDF_SUFFIX else (Page(None, _text(path)),)
+    return Source(document_id, path.name, str(path.resolve()), pages)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    known = TEXT_SUFFIXES | {PDF_SUFFIX}
+    found = [path for path in root.rglob("*") if path.suffix.lower() in known]
+    files = (path for path in found if path.is_file() and not path.is_symlink())
+    return iter(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
+
+
+def _text(path: Path) -> str:
+    try:
+        return path.read_bytes().decode("utf-8")
+    except OSError as exc:
+        raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
+    except UnicodeDecodeError as exc:
+        line = exc.object[: exc.start].count(b"\n") + 1
+        cure = "Save it as UTF-8; its places would not be those of the file otherwise"
+        raise BadFile(path, f"is not UTF-8 ({exc.reason})", cure, line) from exc
+
+
+def _pdf(path: Path) -> tuple[Page, ...]:
+    cure = "Save it anew as a PDF without a password, from the program that made it"
+    try:
+        reader = PdfReader(path)
+        texts = [mended(page.extract_text()) for page in reader.pages]
+    except (
+        PyPdfError,
+        OSError,
+        ValueError,
+        KeyError,
+        TypeError,
+        IndexError,
+        AttributeError,
+    ) as exc:
+        raise BadFile(path, f"cannot be read as PDF ({exc})", cure) from exc
+    if not any(text.strip() for text in texts):
+        cure = "Where its pages are pictures, recognise their text first"
+        raise BadFile(path, "has no text", cure)
+    return tuple(Page(number, text) for number, text in enumerate(texts, start=1))

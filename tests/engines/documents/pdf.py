@@ -1,0 +1,32 @@
+"""A PDF small enough to write byte by byte: pages of lines in one of the fonts every reader has."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+
+def pdf(pages: Sequence[Sequence[str]]) -> bytes:
+    """Write a PDF (ISO 32000, section 7.5); each page holds lines of ASCII, below each other."""
+    font = 3 + 2 * len(pages)
+    kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
+    objects = [
+        "<< /Type /Catalog /Pages 2 0 R >>",
+        f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
+    ]
+    for number, lines in enumerate(pages):
+        shown = "".join(f"({line}) Tj T* " for line in lines)
+        drawn = f"BT /F1 12 Tf 14 TL 72 720 Td {shown}ET"
+        objects.append(
+            "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"
+            f" /Contents {4 + 2 * number} 0 R /Resources << /Font << /F1 {font} 0 R >> >> >>"
+        )
+        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+    objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
+    written, places = "%PDF-1.4\n", []
+    for number, one in enumerate(objects, start=1):
+        places.append(len(written))
+        written += f"{number} 0 obj\n{one}\nendobj\n"
+    table = "".join(f"{place:010d} 00000 n \n" for place in places)
+    size = len(objects) + 1
+    end = f"trailer\n<< /Size {size} /Root 1 0 R >>\nstartxref\n{len(written)}\n%%EOF\n"
+    return (written + f"xref\n0 {size}\n0000000000 65535 f \n" + table + end).encode("ascii")
