@@ -14,8 +14,9 @@ from __future__ import annotations
 import argparse
 import math
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,14 +24,16 @@ from scipy.signal import lfilter
 from scipy.special import ndtr, ndtri
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, Evidence, Side, Traffic
 from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.corpus.score_table import read_scores
 from harness.gates import non_inferior
+from harness.gates.base import registry
 from harness.gates.base.rules import TOUCH, Rules
 from harness.stats import holm
+from harness.stats.anytime import anytime
 from harness.stats.betting import Stakes, gains
 from harness.stats.bootstrap import bca_each
 from harness.stats.randomization import sign_flip_each
@@ -43,6 +46,12 @@ SCORES = Path("build/python-docs/scores/per_query.parquet")
 PAIRS = (("fts5", "tantivy"), ("tantivy", "hybrid"))
 STEPS = np.array([1.0, 0.6309, 0.5, 0.4307, 0.3691, 0.1309, 0.0693])
 OFTEN = np.array([0.10, 0.10, 0.10, 0.15, 0.25, 0.15, 0.15])
+
+LIVE: dict[str, dict[str, float]] = {
+    "anytime_overlap": {"k": 10, "floor": 0.8, "min_pairs": 50},
+    "anytime_failures": {"max_share": 0.05, "min_pairs": 50},
+    "anytime_slow": {"max_ratio": 2.0, "max_share": 0.05, "min_pairs": 50},
+}
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator, tuple[int, ...]], Floats]
@@ -225,6 +234,41 @@ def peeking(case: Case, streams: int, looks: int) -> tuple[float, float]:
     return float(bet.mean()), float(looked.mean())
 
 
+def live(rule: str, streams: int, looks: int) -> tuple[float, float, float]:
+    """Shares of streams that a gate on live traffic ever passes, and that it fails, on its bound.
+
+    The last is the share that it passes well within. Each stream is looked at once, after the last
+    pair: an end that is beyond the bound stays there, so it tells whether any look passed; and
+    what failed at any look fails at every later one.
+    """
+    found = registry.load(rule)
+    settings: Any = found.settings.model_validate(LIVE[rule])
+    rules = Rules(CONFIDENCE, RESAMPLES, SEED, power=0.8)
+    limit, upwards = settings.limit, settings.passes == "above"
+    rng, passed, failed = np.random.default_rng(SEED), [0, 0], [0, 0]
+    within = limit + (1 - limit) / 2 if upwards else limit / 4
+    for at, mean in enumerate((limit, within)):
+        for _ in range(streams):
+            ones = rng.random(looks) < mean
+            traffic = Traffic(
+                attempted=looks,
+                passed_over={},
+                failed=ones,
+                failures={},
+                overlap={10: ones.astype(np.float64)},
+                control_ns=np.full(looks, 1_000),
+                candidate_ns=np.where(ones, 3_000, 1_000),
+                since="",
+                until="",
+            )
+            evidence = replace(evidence_of(np.zeros(2)), traffic=traffic)
+            verdict = found.judge("L", settings, evidence, rules).verdict
+            ends = anytime(settings.values(traffic), confidence=CONFIDENCE, least=0, most=1)
+            passed[at] += ends.low > limit if upwards else ends.high < limit
+            failed[at] += verdict is Verdict.FAIL
+    return passed[0] / streams, failed[0] / streams, passed[1] / streams
+
+
 def chained(queries: int, trials: int) -> float:
     """Share of trials in which any of three chained stages is promoted wrongly, at its worst.
 
@@ -330,6 +374,12 @@ def show_peeking(trials: int) -> Iterator[str]:
     ):
         bet, looked = peeking(case, trials // 2, 10_000)
         yield f"| {case.name} | 10,000 | {bet:.2%} | {looked:.2%} |"
+    yield ""
+    yield "| gate | looks | passes on its bound | fails on it | passes well within it |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for rule in LIVE:
+        shares = live(rule, trials, 1_000)
+        yield f"| `{rule}` | 1,000 | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
 
 
 def show_series(trials: int) -> Iterator[str]:

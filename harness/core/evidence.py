@@ -54,6 +54,33 @@ class Race:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
+class Traffic:
+    """What a candidate did beside the control on live traffic; values in the order they came.
+
+    Only attempts in which the control answered as itself are in the arrays.
+    """
+
+    attempted: int
+    """Every attempt to compare, also those that came to nothing."""
+    passed_over: Mapping[str, int]
+    """Attempts that are in no array, by reason: shed, stale, lost, ..."""
+    failed: NDArray[np.bool_]
+    """Shape (asked,): whether it failed, was too slow, or another one answered for it."""
+    failures: Mapping[str, int]
+    """How it failed."""
+    overlap: Mapping[int, NDArray[np.float64]]
+    """Jaccard@k of the pairs that were compared and have one, each of shape (pairs,), by k."""
+    control_ns: NDArray[np.int64]
+    """Shape (timed,): each on its own clock, as in the next."""
+    candidate_ns: NDArray[np.int64]
+    """Shape (timed,): one that was given up counts with the time after which it was."""
+    since: str
+    """When the first attempt was made: UTC, ISO 8601."""
+    until: str
+    """When the last one was."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """What was measured for one step: control against candidate on one query set."""
 
@@ -72,3 +99,5 @@ class Evidence:
     race: Race | None
     qrels: Qrels | None = None
     """What was judged; None where nothing was handed on."""
+    traffic: Traffic | None = None
+    """What live traffic said of these two arms; None where nobody watched."""

@@ -124,3 +124,5 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
         raise MismatchedQueries(left - right, right - left)
     if evidence.race is not None:
         check_age(evidence.race.raced_at, now=now, evidence_days=policy.evidence_days)
+    if evidence.traffic is not None:
+        check_age(evidence.traffic.until, now=now, evidence_days=policy.evidence_days)

@@ -15,6 +15,7 @@ from harness.stages.compare import Pair, check_compared, read_agreement
 from harness.stages.layout import Layout
 from harness.stages.proof import read_manifest
 from harness.stages.score import check_scores, intents, slices
+from harness.stages.traffic import with_traffic
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:
@@ -49,7 +50,7 @@ def gathered(
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
     queries, qrels = data.queries(), data.qrels()
-    return {
+    found = {
         name: Evidence(
             dataset=data.manifest.name,
             control=arms[control],
@@ -64,6 +65,7 @@ def gathered(
         )
         for name, (control, candidate) in pairs.items()
     }
+    return with_traffic(layout, found)
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:

@@ -63,6 +63,19 @@ def gains(stake: Floats, values: Floats, means: Floats) -> tuple[Floats, Floats]
     return np.log1p(higher * ahead), np.log1p(-lower * ahead)
 
 
+def check_range(confidence: float, least: float, most: float) -> None:
+    """Refuse what no sequence can be made of.
+
+    Raises:
+        EvidenceError: the range is empty, or the confidence does not lie between 0 and 1.
+    """
+    if not (least < most and 0 < confidence < 1):
+        raise EvidenceError(
+            f"no sequence over [{least}, {most}] at confidence {confidence}; the range must have a"
+            " width and the confidence lie between 0 and 1"
+        )
+
+
 class BettingSequence:
     """A confidence sequence of the mean of values between ``least`` and ``most``.
 
@@ -76,11 +89,7 @@ class BettingSequence:
     """
 
     def __init__(self, *, confidence: float, least: float, most: float) -> None:
-        if not (least < most and 0 < confidence < 1):
-            raise EvidenceError(
-                f"no sequence over [{least}, {most}] at confidence {confidence}; the range must"
-                " have a width and the confidence lie between 0 and 1"
-            )
+        check_range(confidence, least, most)
         self._least, self._width = least, most - least
         self._stakes = Stakes(confidence, streams=1)
         self._means = np.linspace(0, 1, STEPS + 1)

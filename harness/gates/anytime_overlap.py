@@ -1,0 +1,54 @@
+"""On live traffic, both arms must show much the same documents."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from pydantic import Field
+
+from harness.core.evidence import Evidence, Traffic
+from harness.core.gate import Finding
+from harness.gates.base.live import Floats, LiveSettings, judge_live
+from harness.gates.base.rules import Rules, Share, Where
+
+
+class Settings(LiveSettings):
+    """The mean of Jaccard@``k`` over live queries must lie above ``floor``."""
+
+    k: Annotated[int, Field(ge=1)]
+    floor: Share
+
+    @property
+    def bound(self) -> str:
+        return f"mean {self.unit} of live queries above {self.floor:g}"
+
+    @property
+    def passes(self) -> Where:
+        return "above"
+
+    @property
+    def limit(self) -> float:
+        return self.floor
+
+    @property
+    def unit(self) -> str:
+        return f"Jaccard@{self.k}"
+
+    def values(self, traffic: Traffic) -> Floats:
+        return traffic.overlap.get(self.k, np.empty(0))
+
+    def said(self, traffic: Traffic) -> str:
+        others = ", ".join(str(k) for k in sorted(traffic.overlap) if k != self.k)
+        return f"mean {self.unit}" + (f" (the log also has k of {others})" if others else "")
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the confidence sequence of the mean lies above the floor.
+
+    Pairs of which both lists are empty have no Jaccard and do not count.
+
+    Raises:
+        EvidenceError: a value does not lie between 0 and 1.
+    """
+    return judge_live(name, settings, evidence, rules)

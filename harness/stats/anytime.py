@@ -1,0 +1,136 @@
+"""The confidence sequence of a whole stream at once, and how much longer it must be watched.
+
+The bets are those of ``betting``. There, values come one by one and an end is known to a step; here
+they are all there, and an end is searched for among all means: what a gambler makes against a
+mean falls, or rises, with that mean, so that halving finds where he gets rich.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+from harness.stats.betting import MOST, check_range
+
+PRECISION = 1e-10
+"""Of an end, as a share of the range."""
+FORESIGHT = 64
+"""How many times as many values are thought of as there are."""
+
+Floats = NDArray[np.float64]
+
+
+def stakes_of(values: Floats, confidence: float) -> Floats:
+    """Give the bets on each of ``values``, shape (values,): those of ``Stakes``, all at once."""
+    reach = 2 * math.log(2 / (1 - confidence))
+    at = np.arange(1, len(values) + 1)
+    centre = (0.5 + np.cumsum(values)) / (at + 1)
+    squares = 0.25 + np.concatenate([[0.0], np.cumsum((values - centre) ** 2)[:-1]])
+    return np.sqrt(reach / (squares * np.log1p(at)))
+
+
+def anytime(values: Floats, *, confidence: float, least: float, most: float) -> Estimate:
+    """Mean of values in the order they came, shape (values,), and its confidence sequence's end.
+
+    The ends are those that ``BettingSequence`` closes in on, without its steps: means against which
+    a gambler was rich after any of the values are outside. Where every mean is, the low end
+    lies above the high one: the mean that is expected moved while the values came.
+
+    Raises:
+        EvidenceError: there is no value, one lies outside the range or is no number, the range is
+            empty, or the confidence does not lie between 0 and 1.
+    """
+    units = _units(values, confidence, least, most)
+    stakes, rich = stakes_of(units, confidence), math.log(2 / (1 - confidence))
+    low = _edge(lambda mean: _capital(stakes, units, mean).max() >= rich)
+    high = 1 - _edge(lambda mean: _capital(stakes, 1 - units, mean).max() >= rich)
+    width = most - least
+    return Estimate(float(values.mean()), least + width * low, least + width * high, len(values))
+
+
+def ever_beyond(
+    values: Floats, *, bound: float, above: bool, confidence: float, least: float, most: float
+) -> bool:
+    """Tell whether the mean is surely above ``bound`` (or below it), at any of the values.
+
+    A mean that never is beyond is found to be with a chance of at most half of what the
+    confidence leaves, whether it moves or not.
+
+    Raises:
+        EvidenceError: as ``anytime``.
+    """
+    units, mean = _units(values, confidence, least, most), (bound - least) / (most - least)
+    stakes, rich = stakes_of(units, confidence), math.log(2 / (1 - confidence))
+    path = _capital(stakes, units, mean) if above else _capital(stakes, 1 - units, 1 - mean)
+    return bool(path.max() >= rich)
+
+
+def values_needed(
+    values: Floats, *, bound: float, confidence: float, least: float, most: float
+) -> int | None:
+    """Count the values after which ``bound`` is left out, if more come like those that came.
+
+    They are taken to come again and again in the order they had. None where that is not enough
+    within ``FORESIGHT`` times as many, as where the mean lies on the bound.
+
+    Raises:
+        EvidenceError: as ``anytime``.
+    """
+    once = _units(values, confidence, least, most)
+    rich, mean = math.log(2 / (1 - confidence)), (bound - least) / (most - least)
+    above = once.mean() > mean
+    again = 1
+    while again <= FORESIGHT:
+        units = np.tile(once, again)
+        stakes = stakes_of(units, confidence)
+        path = _capital(stakes, units, mean) if above else _capital(stakes, 1 - units, 1 - mean)
+        if (past := path >= rich).any():
+            return int(past.argmax()) + 1
+        again *= 2
+    return None
+
+
+def _capital(stakes: Floats, units: Floats, mean: float) -> Floats:
+    """Logarithm of what betting on more than ``mean`` has made of 1, after each value.
+
+    Betting on less is the same with values and mean taken from 1. The cut is that of ``gains``.
+    """
+    bets = np.minimum(stakes, MOST / mean) if mean > 0 else stakes
+    return np.cumsum(np.log1p(bets * (units - mean)))
+
+
+def _edge(left_out: Callable[[float], bool]) -> float:
+    """Give the greatest mean that is left out from below, 0 where none is."""
+    if not left_out(0.0):
+        return 0.0
+    inside, outside = 1.0, 0.0
+    while inside - outside > PRECISION:
+        middle = (inside + outside) / 2
+        if left_out(middle):
+            outside = middle
+        else:
+            inside = middle
+    return outside
+
+
+def _units(values: Floats, confidence: float, least: float, most: float) -> Floats:
+    """Values as shares of their range.
+
+    Raises:
+        EvidenceError: as ``anytime``.
+    """
+    check_range(confidence, least, most)
+    if not len(values):
+        raise EvidenceError("no value came yet; ask for an interval after the first")
+    units = (values - least) / (most - least)
+    if wrong := values[~((units >= 0) & (units <= 1))].tolist():
+        raise EvidenceError(
+            f"a value of {wrong[0]} lies outside [{least}, {most}]; give the range that values"
+            " can have"
+        )
+    return units

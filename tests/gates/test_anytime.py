@@ -1,0 +1,188 @@
+"""anytime_overlap, anytime_failures and anytime_slow: live traffic, asked about at any time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from benchmarks import simulations
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence, Traffic
+from harness.core.gate import Finding, Verdict
+from harness.gates import anytime_failures, anytime_overlap, anytime_slow
+from harness.gates.base.live import LiveSettings
+from tests.gates import build
+from tests.stats.test_simulations import chance
+
+MODULES = (anytime_failures, anytime_overlap, anytime_slow)
+Floats = NDArray[np.float64]
+OVERLAP = {"k": 10, "floor": 0.8, "min_pairs": 50}
+FAILURES = {"max_share": 0.05, "min_pairs": 50}
+SLOW = {"max_ratio": 2.0, "max_share": 0.05, "min_pairs": 50}
+RULES = {
+    "anytime_overlap": OVERLAP,
+    "anytime_failures": FAILURES,
+    "anytime_slow": SLOW,
+}
+
+
+def flags(count: int, share: float) -> NDArray[np.bool_]:
+    """Give flags in a share that is exact in every stretch."""
+    rises = np.diff(np.floor(np.arange(count + 1) * share + 1e-9))
+    return np.asarray(rises > 0)
+
+
+def traffic(**changed: Any) -> Traffic:  # noqa: ANN401  fields of Traffic
+    nothing = np.zeros(0, dtype=np.int64)
+    plain = Traffic(
+        attempted=0,
+        passed_over={},
+        failed=np.zeros(0, dtype=bool),
+        failures={},
+        overlap={},
+        control_ns=nothing,
+        candidate_ns=nothing,
+        since="2026-11-01T12:00:00+00:00",
+        until="2026-11-02T12:00:00+00:00",
+    )
+    return replace(plain, **changed)
+
+
+def of(rule: str, bad: NDArray[np.bool_]) -> Evidence:
+    """Pairs of which some are bad in the sense of the rule."""
+    control = np.full(len(bad), 1_000)
+    found = {
+        "anytime_overlap": traffic(overlap={10: np.where(bad, 0.0, 1.0)}),
+        "anytime_failures": traffic(failed=bad, failures={"failed": int(bad.sum())}),
+        "anytime_slow": traffic(control_ns=control, candidate_ns=np.where(bad, 2_001, 2_000)),
+    }
+    return build.evidence(5, traffic=found[rule])
+
+
+def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
+    return build.judge(rule, evidence, **{**RULES[rule], **changed})
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize(("share", "verdict"), [(0.0, Verdict.PASS), (0.5, Verdict.FAIL)])
+def test_the_right_and_the_wrong_side_of_the_bound(
+    rule: str, share: float, verdict: Verdict
+) -> None:
+    found = judged(rule, of(rule, flags(400, share)))
+    assert found.verdict is verdict
+    assert found.estimate is not None
+    assert found.estimate.n == 400
+    assert found.timed
+
+
+@pytest.mark.parametrize(("rule", "share"), [("anytime_overlap", 0.15), ("anytime_slow", 0.03)])
+def test_near_the_bound_it_says_how_many_more_pairs_would_settle_it(
+    rule: str, share: float
+) -> None:
+    found = judged(rule, of(rule, flags(200, share)))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    more = int(found.settle.split()[1])
+    assert found.settle == f"about {more} more pairs, if they come like these"
+    before, after = (judged(rule, of(rule, flags(200 + n, share))) for n in (more // 2, 2 * more))
+    assert before.verdict is Verdict.INCONCLUSIVE
+    assert after.verdict is Verdict.PASS
+
+
+def test_on_the_bound_no_number_of_pairs_is_promised() -> None:
+    found = judged("anytime_failures", of("anytime_failures", flags(200, 0.05)))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.settle.startswith("more than 64 times the pairs")
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
+    found = judged(rule, build.evidence(5))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "no live traffic of new beside old" in found.reason
+    assert "harness traffic" in found.settle
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_too_few_pairs_are_left_open_whatever_they_say(rule: str) -> None:
+    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).settle == "1 more pairs"
+    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=400).verdict is Verdict.PASS
+    nothing = build.evidence(5, traffic=traffic())
+    assert judged(rule, nothing).settle == "50 more pairs"
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_mean_that_moved_on_the_right_side_is_left_open(rule: str) -> None:
+    bad = np.concatenate([flags(2_000, 0.0), flags(8_000, 0.025)])
+    found = judged(rule, of(rule, bad), min_pairs=500)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "it moved while it was watched" in found.reason
+    assert "begins after what changed" in found.settle
+
+
+@pytest.mark.parametrize("rule", RULES)
+@pytest.mark.parametrize("shares", [(0.0, 0.6), (0.6, 0.0)])
+def test_pairs_in_a_row_beyond_the_bound_fail(rule: str, shares: tuple[float, float]) -> None:
+    bad = np.concatenate([flags(2_000, share) for share in shares])
+    found = judged(rule, of(rule, bad))
+    assert found.verdict is Verdict.FAIL
+    first = 1 if shares[0] else 2_001
+    assert f"from pair {first} to {first + 49} alone it was" in found.reason
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str) -> None:
+    past = flags(20_000, 0.0)
+    assert judged(rule, of(rule, past)).verdict is Verdict.PASS
+    broken = np.concatenate([past, np.ones(100, dtype=bool)])
+    assert judged(rule, of(rule, broken)).verdict is Verdict.FAIL
+
+
+def test_another_k_is_another_question() -> None:
+    evidence = build.evidence(5, traffic=traffic(overlap={50: np.ones(400)}))
+    found = judged("anytime_overlap", evidence)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "the log also has k of 50" in found.reason
+    assert judged("anytime_overlap", evidence, k=50).verdict is Verdict.PASS
+
+
+def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
+    failing = traffic(
+        failed=flags(400, 0.2), failures={"timed out": 80}, passed_over={"shed": 7, "stale": 0}
+    )
+    reason = judged("anytime_failures", build.evidence(5, traffic=failing)).reason
+    assert "(80 timed out)" in reason
+    assert reason.endswith("over 400 pairs; 7 shed")
+
+
+def test_a_value_that_is_no_share_is_refused() -> None:
+    evidence = build.evidence(5, traffic=traffic(overlap={10: np.full(60, 1.5)}))
+    with pytest.raises(EvidenceError, match="outside"):
+        judged("anytime_overlap", evidence)
+
+
+def test_every_live_rule_waits_for_pairs() -> None:
+    assert all(issubclass(module.Settings, LiveSettings) for module in MODULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_passed_once_passes_at_every_later_look(rule: str) -> None:
+    """So one look after the last pair tells whether any of the looks passed."""
+    bad = np.random.default_rng(3).random(300) < 0.01
+    looks = [judged(rule, of(rule, bad[:n]), min_pairs=2).verdict for n in range(2, 301)]
+    first = looks.index(Verdict.PASS)
+    assert set(looks[:first]) == {Verdict.INCONCLUSIVE}
+    assert set(looks[first:]) == {Verdict.PASS}
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_peeking_after_each_of_a_thousand_pairs_passes_falsely_as_rarely_as_it_says(
+    rule: str,
+) -> None:
+    falsely, wrongly, rightly = simulations.live(rule, streams=100, looks=1_000)
+    assert falsely <= chance(0.025, 100)
+    assert wrongly <= chance(0.05, 100)
+    assert rightly > 0.9
