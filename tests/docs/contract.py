@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.docs.outcomes import Results
 
 HEAD = ("id", "promise", "tests", "decision")
-ID = re.compile(r"[QA]-[A-Z]?\w+(?:\.\w+)*")
+ID = re.compile(r"[A-Z]-[A-Z]?\w+(?:\.\w+)*")
 TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py::test_\w+)`")
 KEPT = frozenset({"passed"})
 

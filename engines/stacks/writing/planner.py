@@ -1,0 +1,119 @@
+"""From what a writer typed to at most four FTS5 queries.
+
+Specification 001, "Agent Query Planner". Every word stands in quotation marks, so nothing typed is
+taken for syntax of FTS5.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NamedTuple
+
+from engines.lexical.typed import Clause, Occur, clauses, normalise
+
+MOST_TOKENS = 8
+MOST_QUERIES = 4
+
+Frequency = Callable[[str], int]
+"""How many chunks an FTS5 query finds."""
+
+_TOKEN = re.compile(r"[^\W_]+")
+
+
+class Kind(StrEnum):
+    """What a planned query asks for, in the order in which queries are planned."""
+
+    TEXT = "text"
+    """Everything that was typed, its operators and phrases too."""
+    PHRASE = "phrase"
+    """The tokens next to each other."""
+    STRONGEST = "strongest"
+    """The token that the fewest chunks have."""
+    ANY = "any"
+    """Any of the tokens."""
+
+
+class Planned(NamedTuple):
+    """One query, in FTS5's language."""
+
+    kind: Kind
+    query: str
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """What the writer was doing; words of it are looked for where the text leaves room."""
+
+    title: str = ""
+    selection: str = ""
+    project: str = ""
+
+    @property
+    def words(self) -> str:
+        return f"{self.title} {self.selection} {self.project}"
+
+
+def plan(
+    text: str,
+    kinds: Sequence[Kind],
+    frequency: Frequency,
+    context: Context | None = None,
+) -> tuple[Planned, ...]:
+    """Plan queries of the given kinds, none twice; no word gives no query.
+
+    The last three kinds are planned from two tokens on: of one token all are the same query.
+    Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for.
+    """
+    tokens = tokens_of(text)
+    if not tokens:
+        return ()
+    near = tokens_of(f"{text} {context.words}") if context else tokens
+    made = {
+        Kind.TEXT: lambda: typed_query(text),
+        Kind.PHRASE: lambda: quoted(" ".join(tokens)),
+        Kind.STRONGEST: lambda: quoted(strongest(tokens, frequency)),
+        Kind.ANY: lambda: " OR ".join(map(quoted, near)),
+    }
+    wanted = [kind for kind in Kind if kind in kinds and (kind is Kind.TEXT or len(near) > 1)]
+    planned: dict[str, Planned] = {}
+    for kind in wanted or [Kind.TEXT]:
+        query = made[kind]()
+        planned.setdefault(query, Planned(kind, query))
+    return tuple(planned.values())[:MOST_QUERIES]
+
+
+def tokens_of(text: str) -> tuple[str, ...]:
+    """Give the first eight different words, lower-cased."""
+    found = dict.fromkeys(word[0] for word in _TOKEN.finditer(normalise(text).lower()))
+    return tuple(found)[:MOST_TOKENS]
+
+
+def strongest(tokens: Sequence[str], frequency: Frequency) -> str:
+    """Choose the token that the fewest chunks have, but some; the first of equal ones."""
+    found = {token: frequency(quoted(token)) for token in tokens}
+    present = [token for token in tokens if found[token]]
+    return min(present or tokens, key=lambda token: found[token])
+
+
+def typed_query(text: str) -> str:
+    """Write what was typed: words together, or any of them where OR stands between them."""
+    found = clauses(text)
+    wanted = {occur: [_one(c) for c in found if c.occur is occur] for occur in Occur}
+    between = " OR " if re.search(r"\bOR\b", normalise(text)) else " AND "
+    should = between.join(wanted[Occur.SHOULD])
+    every = [*wanted[Occur.MUST], *([f"({should})"] if should else [])]
+    query = " AND ".join(every) if wanted[Occur.MUST] else should
+    refused = " OR ".join(wanted[Occur.NOT])
+    return f"({query}) NOT ({refused})" if refused else query
+
+
+def quoted(words: str) -> str:
+    """Write words, none of which has a quotation mark, as one string of FTS5."""
+    return f'"{words}"'
+
+
+def _one(clause: Clause) -> str:
+    return quoted(" ".join(clause.words))

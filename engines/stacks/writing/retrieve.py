@@ -1,0 +1,165 @@
+"""``rag:retrieve``: plan, recall, trim, rerank, and say what was done."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from engines.lexical.typed import normalise
+from engines.ranking.rrf import fuse
+from engines.stacks.writing.planner import Context, Kind, Planned, plan
+from engines.stacks.writing.rerank import LocalRerank, Outcome
+from engines.stacks.writing.response import Diagnostics, Item, Planner, Reranked, Response
+from engines.stacks.writing.snippets import shown
+from engines.stacks.writing.store import Chunk, Store
+from harness.core.errors import HarnessError
+
+LIMITS = range(1, 51)
+BUDGETS = range(50, 8001)
+CHARACTERS_A_TOKEN = 4
+"""A model's token of English prose, on average; a budget is a bound, not a count."""
+
+
+class InvalidArgument(HarnessError):
+    """A limit, a budget or a text that ``rag:retrieve`` does not take."""
+
+
+@dataclass(frozen=True, slots=True)
+class Recall:
+    """How candidates are found."""
+
+    kinds: tuple[Kind, ...]
+    combine: Literal["union", "best"]
+    """``union`` fuses what all queries find; ``best`` takes the query that finds most."""
+    rrf_k: int
+    candidates: int
+    """Chunks asked of each query."""
+    enough: int
+    """Hits of a query with which ``best`` looks no further."""
+    snippet_characters: int
+
+
+class Candidate(NamedTuple):
+    """A chunk with the exact text that is ranked."""
+
+    chunk: Chunk
+    snippet: str
+    score: float
+    """In [0, 1]: as a share of the best attainable fused score."""
+
+
+class Found(NamedTuple):
+    """Everything that one question gave, best first."""
+
+    ranked: tuple[Candidate, ...]
+    planned: tuple[Planned, ...]
+    per_query: tuple[int, ...]
+    outcome: Outcome
+    window: int
+    """How many of the first were given to the model."""
+
+
+@dataclass(frozen=True, slots=True)
+class Retriever:
+    """The stack behind ``rag:retrieve``."""
+
+    store: Store
+    recall: Recall
+    rerank: LocalRerank
+    top: int
+    """Candidates that the model orders; those below keep their order below them."""
+
+    def retrieve(
+        self, text: str, *, limit: int, budget: int, context: Context | None = None
+    ) -> Response:
+        """Answer as the contract says; ``budget`` is in tokens of the snippets together.
+
+        A snippet is never cut to fit: it was ranked as it is, so one that does not fit is left out.
+
+        Raises:
+            InvalidArgument: ``limit`` is not in 1..50 or ``budget`` not in 50..8000.
+        """
+        for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
+            if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
+                raise InvalidArgument(
+                    f"{name} is {value!r}; give a whole number from {allowed[0]} to {allowed[-1]}"
+                )
+        found = self.find(text, context)
+        items: list[Item] = []
+        for candidate, score in zip(found.ranked, scores(found), strict=True):
+            cost = math.ceil(len(candidate.snippet) / CHARACTERS_A_TOKEN)
+            if len(items) == limit:
+                break
+            if cost <= budget:
+                budget -= cost
+                items.append(Item(candidate.chunk.ref, candidate.snippet, score))
+        return Response(tuple(items), _diagnostics(found, items))
+
+    def find(self, text: str, context: Context | None = None) -> Found:
+        """Find and order candidates, without a limit but ``Recall.candidates`` a query."""
+        planned = plan(text, self.recall.kinds, self.store.count, context)
+        lists = [self.store.find(one.query, self.recall.candidates) for one in planned]
+        candidates = self._candidates(planned, lists)
+        window, below = candidates[: self.top], candidates[self.top :]
+        outcome = self.rerank.order(normalise(text), [one.snippet for one in window])
+        ranked = (*(window[at] for at in outcome.order), *below)
+        return Found(ranked, planned, tuple(map(len, lists)), outcome, len(window))
+
+    def _candidates(
+        self, planned: Sequence[Planned], lists: Sequence[Sequence[int]]
+    ) -> list[Candidate]:
+        """Bring the queries' lists together; each chunk is read through the first that has it."""
+        if self.recall.combine == "best" and lists:
+            at = _best(lists, self.recall.enough)
+            planned, lists = [planned[at]], [lists[at]]
+        through: dict[int, str] = {}
+        for one, ids in zip(planned, lists, strict=True):
+            for rowid in ids:
+                through.setdefault(rowid, one.query)
+        names = {f"{at}": [f"{rowid:012}" for rowid in ids] for at, ids in enumerate(lists)}
+        weights = dict.fromkeys(names, 1.0)
+        found = []
+        for hit in fuse(names, weights, rrf_k=self.recall.rrf_k, k=len(through)):
+            chunk = self.store.chunk(int(hit.doc_id), through[int(hit.doc_id)])
+            snippet = shown(chunk.title, chunk.passage, self.recall.snippet_characters)
+            found.append(Candidate(chunk, snippet, hit.score))
+        return found
+
+
+def scores(found: Found) -> tuple[float, ...]:
+    """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model.
+
+    What lies below the window is squeezed under its lowest score, so that its order stays.
+    """
+    base = [candidate.score for candidate in found.ranked]
+    if found.outcome.reason is not None:
+        return tuple(base)
+    top = [(1 + found.outcome.cosines[at]) / 2 for at in found.outcome.order]
+    top = [min(1.0, max(0.0, score)) for score in top]
+    floor = min(top)
+    return (*top, *(score * floor for score in base[found.window :]))
+
+
+def _best(lists: Sequence[Sequence[int]], enough: int) -> int:
+    """Choose the list with the most hits, the first of equal ones; the first that has enough."""
+    for at, found in enumerate(lists):
+        if len(found) >= enough:
+            return at
+    return max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
+
+
+def _diagnostics(found: Found, items: Sequence[Item]) -> Diagnostics:
+    reason = found.outcome.reason
+    told = dict(zip(found.outcome.order, found.ranked, strict=False))
+    cosines = tuple((told[at].chunk.ref, cosine) for at, cosine in enumerate(found.outcome.cosines))
+    return Diagnostics(
+        mode="fulltext" if reason else "fulltext_reranked",
+        planner=Planner(
+            queries=tuple(one.query for one in found.planned),
+            per_query_hits=found.per_query,
+            selected_count=len(items),
+        ),
+        rerank=Reranked(enabled=reason is None, reason=reason, scores=cosines),
+    )

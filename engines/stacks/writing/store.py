@@ -1,0 +1,122 @@
+"""Chunks of notes in SQLite, searched by FTS5."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable
+from contextlib import closing
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from engines.stacks.writing.snippets import chunks, source_ref
+from harness.core.records import Document
+
+FILE = "notes.db"
+Tokenize = Literal["unicode61", "porter unicode61"]
+
+
+class Chunk(NamedTuple):
+    """A part of a note, as stored."""
+
+    rowid: int
+    doc_id: str
+    number: int
+    title: str
+    passage: str
+    """The stretch of the chunk in which most words of the query stand together."""
+
+    @property
+    def ref(self) -> str:
+        """Name the chunk for any machine."""
+        return source_ref(self.doc_id, self.number)
+
+
+def write(path: Path, documents: Iterable[Document], tokenize: Tokenize, most: int) -> None:
+    """Write the chunks of ``documents``, by document id.
+
+    Raises:
+        DatasetError: an id is an absolute path.
+    """
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA journal_mode = OFF")
+        db.execute(
+            "CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL, number INTEGER NOT"
+            " NULL, title TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (doc_id, number))"
+        )
+        db.execute(
+            "CREATE VIRTUAL TABLE search USING fts5(title, text, content='chunk',"
+            f" content_rowid='id', tokenize='{tokenize}')"
+        )
+        for document in sorted(documents, key=lambda document: document.doc_id):
+            source_ref(document.doc_id, 0)
+            db.executemany(
+                "INSERT INTO chunk (doc_id, number, title, text) VALUES (?, ?, ?, ?)",
+                (
+                    (document.doc_id, number, document.title, text)
+                    for number, text in enumerate(chunks(document.text, most))
+                ),
+            )
+        db.execute("INSERT INTO search (search) VALUES ('rebuild')")
+        db.execute("INSERT INTO search (search) VALUES ('optimize')")
+
+
+@dataclass(frozen=True, slots=True)
+class Store:
+    """Open chunks."""
+
+    db: sqlite3.Connection
+    title_weight: float
+    passage_tokens: int
+    """Words of a passage, as FTS5's ``snippet`` counts them: at most 64."""
+
+    @classmethod
+    def open(cls, path: Path, title_weight: float, passage_tokens: int) -> Store:
+        """Open what ``write`` wrote, to read.
+
+        Raises:
+            sqlite3.Error: there is none, or it is not whole.
+        """
+        where = f"{path.resolve().as_uri()}?mode=ro&immutable=1"
+        db = sqlite3.connect(where, uri=True, check_same_thread=False)
+        try:
+            db.execute("SELECT rowid FROM search WHERE search MATCH 'a' LIMIT 1").fetchall()
+        except sqlite3.Error:
+            db.close()
+            raise
+        return cls(db, title_weight, passage_tokens)
+
+    def documents(self) -> int:
+        """Count the notes whose chunks are all in the index.
+
+        Raises:
+            sqlite3.Error: the file is not whole.
+        """
+        searched = self.db.execute("SELECT count(*) FROM search_docsize").fetchone()[0]
+        stored = self.db.execute("SELECT count(*) FROM chunk").fetchone()[0]
+        notes = self.db.execute("SELECT count(DISTINCT doc_id) FROM chunk").fetchone()[0]
+        return int(notes) if searched == stored else -1
+
+    def count(self, query: str) -> int:
+        """Count the chunks that a query finds."""
+        asked = "SELECT count(*) FROM search WHERE search MATCH ?"
+        return int(self.db.execute(asked, (query,)).fetchone()[0])
+
+    def find(self, query: str, most: int) -> list[int]:
+        """Give the rowids of the best chunks of a query, equal ones in the order of their ids."""
+        rows = self.db.execute(
+            "SELECT rowid FROM search WHERE search MATCH ? AND rank MATCH ?"
+            " ORDER BY rank, rowid LIMIT ?",
+            (query, f"bm25({self.title_weight}, 1.0)", most),
+        )
+        return [row[0] for row in rows]
+
+    def chunk(self, rowid: int, query: str) -> Chunk:
+        """Read one chunk that ``query`` found."""
+        row = self.db.execute(
+            "SELECT doc_id, number, chunk.title, snippet(search, 1, '', '', '', ?)"
+            " FROM search JOIN chunk ON chunk.id = search.rowid"
+            " WHERE search MATCH ? AND search.rowid = ?",
+            (self.passage_tokens, query, rowid),
+        ).fetchone()
+        return Chunk(rowid, *row)

@@ -1,0 +1,1 @@
+"""Search in notes, part by part."""

@@ -1,0 +1,54 @@
+"""Chunks of notes in SQLite."""
+
+from __future__ import annotations
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from engines.stacks.writing.store import FILE, Store, write
+from harness.core.errors import DatasetError
+from harness.core.records import Document
+
+NOTES = (
+    Document("b", "Tides", "The moon pulls.\n\nThe sea rises."),
+    Document("a", "Sea", "Salt and water."),
+    Document("c", "", ""),
+)
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    write(tmp_path / FILE, NOTES, "porter unicode61", 16)
+    return tmp_path / FILE
+
+
+def test_chunks_are_found_and_read(path: Path) -> None:
+    store = Store.open(path, 2.0, 40)
+    with closing(store.db):
+        assert store.documents() == len(NOTES)
+        assert store.count('"sea"') == 2
+        found = [store.chunk(rowid, '"sea"') for rowid in store.find('"sea"', 10)]
+        assert [(one.doc_id, one.number) for one in found] == [("a", 0), ("b", 1)]
+        assert found[1].passage == "The sea rises."
+        assert found[1].ref == "doc:b#chunk:1"
+        assert len(store.find('"sea"', 1)) == 1
+        (stemmed,) = store.find('"pulling"', 10)
+        assert store.chunk(stemmed, '"pulling"').passage == "The moon pulls."
+
+
+def test_an_absolute_path_is_refused_before_it_can_be_shown(tmp_path: Path) -> None:
+    with pytest.raises(DatasetError, match="absolute path"):
+        write(tmp_path / FILE, [Document("/etc/a.md", "", "x")], "unicode61", 0)
+
+
+def test_what_is_not_whole_is_refused(path: Path, tmp_path: Path) -> None:
+    with pytest.raises(sqlite3.Error):
+        Store.open(tmp_path / "none.db", 2.0, 40)
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("DELETE FROM chunk WHERE doc_id = 'a'")
+    store = Store.open(path, 2.0, 40)
+    with closing(store.db):
+        assert store.documents() == -1
