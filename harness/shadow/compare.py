@@ -16,7 +16,7 @@ from harness.agreement.jaccard import jaccard
 from harness.agreement.pair import Pair as Runs
 from harness.agreement.partial import Partial
 from harness.agreement.rbo import rbo
-from harness.core.digest import of_json
+from harness.core.digest import of_bytes
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
 from harness.shadow.generation import answers_for
@@ -187,7 +187,7 @@ def _seen(side: Side) -> Seen | None:
         duplicates=len(side.hits) - len(ids),
         top=first.score if first else None,
         top_raw=first.raw_score if first else None,
-        answer=of_json(ids)[:ANSWER_DIGITS],
+        answer=of_bytes("\n".join(ids).encode())[:ANSWER_DIGITS],
         served_by=side.served_by,
         generation=side.before,
     )

@@ -1,0 +1,193 @@
+"""What a candidate in the shadow costs who is served: a Markdown table.
+
+    python3 run.py python benchmarks/shadow.py
+    python3 run.py python benchmarks/shadow.py --queries 200 --rounds 3 --gap-ms 0
+
+SQLite FTS5 serves, Tantivy is the candidate, both over the embedded documentation (made by
+``harness prepare``). A block asks every query once, with a pause of ``--gap-ms`` between two, and
+each way has one block a round, in an order that moves on by one each time; before the next block
+everything is compared and written. All ways ask the same open control. A percentile is of a block,
+a ratio is to the control alone of the same round, and what stands in the table is the median
+over rounds with the lowest and the highest. "alone, again" is the same as "alone": no ratio says
+more than that one lets it. The last line is what the caller's path adds where the control does
+nothing at all.
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter_ns, sleep
+
+import numpy as np
+
+from engines.contract import arms
+from harness.core.engine import Answer, Manifest, Searcher
+from harness.corpus.prepared import Prepared
+from harness.shadow.comparison import Comparison
+from harness.shadow.limits import Limits, Recording
+from harness.shadow.process import ProcessWorker
+from harness.shadow.sampler import MILLION, Sampler
+from harness.shadow.shadowed import Shadowed
+from harness.shadow.worker import ThreadWorker, Worker
+
+CONTROL, CANDIDATE = "fts5", "tantivy"
+SEED, K = 20_261_122, 10
+SECOND = 1_000_000_000
+LIMITS = Limits(
+    in_flight=1,
+    queue=64,
+    budget_ns=60 * SECOND,
+    late_ns=SECOND,
+    hang_ns=2 * SECOND,
+    start_ns=60 * SECOND,
+    memory_bytes=1 << 30,
+    backoff_ns=SECOND,
+    backoff_most_ns=60 * SECOND,
+    abandoned=2,
+    close_ns=10 * SECOND,
+)
+RECORDING = Recording(
+    batch=16,
+    linger_ns=SECOND // 4,
+    backlog=10_000,
+    rotate_bytes=64 << 20,
+    sync_ns=10 * SECOND,
+    persistence=0.9,
+)
+ALONE, AGAIN = "alone", "alone, again"
+WAYS = {
+    "thread, every query": (False, MILLION),
+    "thread, one in ten": (False, 97_003),
+    "process, every query": (True, MILLION),
+    "process, one in ten": (True, 97_003),
+}
+
+
+@contextmanager
+def opened(name: str, index: Path) -> Iterator[Searcher]:
+    """Open an arm's index; in a process of its own too."""
+    with arms.load(name, index.parent / "cache").engine.open(index) as searcher:
+        yield searcher
+
+
+def compared(folder: Path, index: Path, *, process: bool, rate: int) -> Comparison:
+    """Open the candidate in the shadow."""
+    opens = partial(opened, CANDIDATE, index)
+    start: Callable[[], Worker] = partial(ThreadWorker, opens, start_ns=LIMITS.start_ns)
+    if process:
+        start = partial(
+            ProcessWorker, opens, start_ns=LIMITS.start_ns, memory_bytes=LIMITS.memory_bytes
+        )
+    sampler = Sampler(rate=rate, seed=SEED)
+    return Comparison(folder, start, sampler=sampler, limits=LIMITS, recording=RECORDING)
+
+
+def block(searcher: Searcher | Shadowed, texts: Sequence[str], gap_s: float) -> list[int]:
+    """Ask every query once; nanoseconds each."""
+    found = []
+    for text in texts:
+        start = perf_counter_ns()
+        searcher.search(text, K)
+        found.append(perf_counter_ns() - start)
+        if gap_s:
+            sleep(gap_s)
+    return found
+
+
+class Nothing:
+    """A control that takes no time."""
+
+    manifest = Manifest("nothing", "1", 0, "", "")
+    _answer = Answer((), manifest.fingerprint)
+
+    def search(self, _: str, __: int) -> Answer:
+        return self._answer
+
+
+def path_ns(comparison: Comparison, calls: int) -> float:
+    """Median of what a call costs more in the shadow than without it."""
+    bare = Nothing()
+    shadowed = Shadowed(bare, comparison)
+    times = {False: list[int](), True: list[int]()}
+    for number in range(calls):
+        for way in (False, True) if number % 2 else (True, False):
+            searcher: Searcher | Shadowed = shadowed if way else bare
+            start = perf_counter_ns()
+            searcher.search("red fox", K)
+            times[way].append(perf_counter_ns() - start)
+        sleep(0.0005)
+    return statistics.median(times[True]) - statistics.median(times[False])
+
+
+def cell(ratios: Sequence[float]) -> str:
+    """Median, lowest and highest."""
+    return f"{statistics.median(ratios):.3f} ({min(ratios):.3f} to {max(ratios):.3f})"
+
+
+def report(times: dict[str, list[list[int]]], comparisons: dict[str, Comparison]) -> None:
+    """Print the ratios to the control alone."""
+    lines = ["| way | p50 | p99 | compared | shed |", "| --- | --- | --- | ---: | ---: |"]
+    for name in list(times)[1:]:
+        ratios = [
+            cell([np.percentile(own, part) / np.percentile(alone, part) for own, alone in
+                  zip(times[name], times[ALONE], strict=True)])
+            for part in (50, 99)
+        ]  # fmt: skip
+        counts = comparisons[name].counts if name in comparisons else None
+        shed = sum(counts.shed.values()) if counts else 0
+        compared = counts.attempted - shed if counts else 0
+        lines.append(f"| {name} | {ratios[0]} | {ratios[1]} | {compared} | {shed} |")
+    alone = np.concatenate(times[ALONE]) / 1e3
+    last = f"\nalone: p50 {np.percentile(alone, 50):.0f} us, p99 {np.percentile(alone, 99):.0f} us"
+    print(*lines, last, sep="\n")  # noqa: T201  the output
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, default=Path("build/python-docs/data"))
+    parser.add_argument("--queries", type=int, default=500)
+    parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--gap-ms", type=float, default=4)
+    given = parser.parse_args()
+    data = Prepared.open(given.data)
+    texts = [query.text for query in data.queries()][: given.queries]
+    with TemporaryDirectory() as folder, ExitStack() as stack:
+        root = Path(folder)
+        for name in (CONTROL, CANDIDATE):
+            (root / name).mkdir()
+            arms.load(name, root / "cache").engine.build(data.documents(), root / name)
+        control = stack.enter_context(opened(CONTROL, root / CONTROL))
+        comparisons = {
+            name: stack.enter_context(
+                compared(root / name, root / CANDIDATE, process=process, rate=rate)
+            )
+            for name, (process, rate) in WAYS.items()
+        }
+        ways: dict[str, Searcher | Shadowed] = {ALONE: control, AGAIN: control}
+        ways |= {name: Shadowed(control, one) for name, one in comparisons.items()}
+        times: dict[str, list[list[int]]] = {name: [] for name in ways}
+        names = list(ways)
+        gc.freeze()
+        for number in range(given.rounds + 1):
+            for at in range(len(names)):
+                name = names[(at + number) % len(names)]
+                found = block(ways[name], texts, given.gap_ms / 1000)
+                for one in comparisons.values():
+                    one.drain(60)
+                if number:
+                    times[name].append(found)
+        report(times, comparisons)
+        added = path_ns(comparisons["process, every query"], 2_000)
+        print(f"added to the caller's path: {added / 1e3:.1f} us")  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()
