@@ -17,7 +17,9 @@ from tests.source import ROOT, known, parsed, reached
 
 PIPELINE: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PARAMS: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
-STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
+STAGES = (
+    "prepare", "index", "replay", "score", "compare", "selftest", "race", "gate", "report",
+)  # fmt: skip
 EVERY = pytest.mark.parametrize("stage", STAGES)
 READS_ENGINES = {"index", "replay", "race"}
 TIMED = {"times.parquet", "decision.json", "junit.xml", "index.html", "report.md"}
@@ -124,7 +126,8 @@ def used_params(stage: str) -> set[str]:
     """Keys of params.yaml that a command reads, itself or through a method of ``Project``."""
     methods = functions(ROOT / "harness/cli/project.py")
     found: set[str] = set()
-    todo: list[ast.AST] = [functions(ROOT / "harness/cli/pipeline.py")[stage]]
+    module = "pipeline" if stage != "selftest" else stage
+    todo: list[ast.AST] = [functions(ROOT / f"harness/cli/{module}.py")[stage]]
     seen: set[str] = set()
     while todo:
         for node in ast.walk(todo.pop()):

@@ -89,6 +89,7 @@ class Project:
             measures=self.params.score.measures,
             policy=policy,
             policy_file=self.policy_file,
+            selftest=f"harness selftest --dataset {dataset}",
         )
 
     def raced(self) -> tuple[str, ...]:

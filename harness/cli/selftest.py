@@ -15,8 +15,8 @@ from harness.cli.project import Project
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.policy.model import Policy
+    from harness.policy.tried import Selftest
     from harness.stages.layout import Layout
-    from harness.stages.selftest import Selftest
 
 INVALID = 2
 
@@ -47,15 +47,22 @@ def selftest(
 
     Labels of control and candidate are swapped at random, so that nothing differs (A/A), and losses
     of known size are planted. An engine that shows another query's answers, and one that
-    shows the most popular documents, must lose. Writes selftest.json beside the decision; asks no
-    engine. Exit codes: 0 done, 2 bad input, or INVALID: an engine that knows nothing passes.
+    shows the most popular documents, must lose. Writes build/NAME/selftest.json, which the next
+    gate and report show beside every verdict; with another policy or a control, only in what a
+    harness run left. Asks no engine. Exit codes: 0 done, 2 bad input, or INVALID: an engine that
+    knows nothing passes.
+
+    Example: harness selftest --dataset python-docs
     """
     from harness.policy.load import load_policy
     from harness.stages.selftest import selftest as stage
+    from harness.stages.selftest import write_selftest
 
     one_of(dataset, left)
     project = Project.here()
-    judged_by = load_policy(policy or project.policy_file).on(threads)
+    file = policy or project.policy_file
+    judged_by = load_policy(file).on(threads)
+    kept = left is not None or not (policy or control)
     if left:
         places = [left_by_run(left)]
     else:
@@ -64,6 +71,8 @@ def selftest(
     valid = True
     for layout in places:
         found = stage(layout, _steps(layout, judged_by, control), trials=trials)
+        if kept:
+            write_selftest(layout, found, file)
         _show(found)
         valid = valid and found.valid
     raise typer.Exit(0 if valid else INVALID)

@@ -16,7 +16,6 @@ from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy import lines
 from harness.policy.model import FORMAT, Gate, GateHead, Policy, PolicyFile, Step, StepTable
-from harness.stats.chain import Stage, account
 
 ROUNDING = 1e-12
 Model = TypeVar("Model", bound=BaseModel)
@@ -61,15 +60,17 @@ class _Reader:
         head = file.policy
         steps = tuple(self._step(at, table) for at, table in enumerate(file.step))
         self._once([step.name for step in steps], ("step",), "steps")
-        self._within_alpha(file)
-        return Policy(
+        policy = Policy(
             name=head.name,
             version=head.version,
             evidence_days=head.evidence_days,
             rules=Rules(head.confidence, head.resamples, head.seed, head.power),
             steps=steps,
             chained=True,
+            alpha=head.alpha,
         )
+        self._within_alpha(policy)
+        return policy
 
     def _of_a_known_format(self, raw: Mapping[str, Any]) -> None:
         """Refuse a file of another format before its keys are called unknown."""
@@ -83,16 +84,14 @@ class _Reader:
                 " (docs/params.md)",
             )
 
-    def _within_alpha(self, file: PolicyFile) -> None:
+    def _within_alpha(self, policy: Policy) -> None:
         """Refuse steps that may err more often together than the policy allows."""
-        head = file.policy
-        stages = [Stage(step.name, at > 0, step.attempts) for at, step in enumerate(file.step)]
-        spent = account(stages, confidence=head.confidence).together
-        if head.alpha is not None and spent > head.alpha + ROUNDING:
+        spent = policy.account.together
+        if policy.alpha is not None and spent > policy.alpha + ROUNDING:
             self._wrong(
                 ("policy", "alpha"),
                 f"the steps may promote wrongly with a chance of {spent:g} together, more than"
-                f" alpha {head.alpha:g}",
+                f" alpha {policy.alpha:g}",
                 "Raise confidence, or alpha with its reason",
             )
 
@@ -121,6 +120,7 @@ class _Reader:
             table.baseline,
             table.switch,
             table.shadow_days or 0,
+            table.attempts,
         )
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:

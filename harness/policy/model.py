@@ -13,6 +13,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding
 from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
+from harness.stats.chain import Account, Stage, account
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Name = Annotated[str, Field(min_length=1)]
@@ -97,6 +98,8 @@ class Step:
     """What the kill switch is set to by the step; None where no switch takes it."""
     shadow_days: int = 0
     """Days on which the candidate must have been compared before the step is taken."""
+    attempts: int = 1
+    """How often it was judged on evidence of its own, this time included."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,17 @@ class Policy:
     """In the order in which they are taken."""
     chained: bool
     """Whether a step waits for those before it, as in a migration; else each stands alone."""
+    alpha: float | None = None
+    """What its steps may err together; None where the policy does not say."""
+
+    @property
+    def account(self) -> Account:
+        """What the steps may err, each alone and all together (``harness.stats.chain``)."""
+        stages = [
+            Stage(step.name, self.chained and at > 0, step.attempts)
+            for at, step in enumerate(self.steps)
+        ]
+        return account(stages, confidence=self.rules.confidence)
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -41,6 +41,8 @@ class GateRow:
     reason: str
     settle: str
     timed: bool
+    trust: str
+    """How often a gate like it was wrong on these data; empty where that was not tried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +63,8 @@ class Card:
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
+    errs: str
+    """How often it may be promoted wrongly; empty where nobody accounted for it."""
 
 
 def tone(decision: StepDecision) -> Tone:
@@ -104,8 +108,8 @@ def counts(decision: StepDecision) -> str:
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
-def gate_row(finding: Finding) -> GateRow:
-    """Put a finding into words."""
+def gate_row(finding: Finding, trust: str = "") -> GateRow:
+    """Put a finding into words, and beside it how far it can be trusted."""
     estimate = finding.estimate
     if estimate is None:
         value, ends, n = "nothing to measure", "", ""
@@ -125,6 +129,16 @@ def gate_row(finding: Finding) -> GateRow:
         reason=finding.reason,
         settle=finding.settle,
         timed=finding.timed,
+        trust=trust,
+    )
+
+
+def gate_rows(report: ReportInput, decision: StepDecision) -> tuple[GateRow, ...]:
+    """Put the findings of a step into words."""
+    trust = report.trust
+    return tuple(
+        gate_row(found, trust.gate(decision.step, found.gate) if trust else "")
+        for found in decision.findings
     )
 
 
@@ -179,4 +193,5 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         unnamed=max(0, len(reasons) - REASONS),
         counts=counts(decision),
         effect=effect(report, decision.step),
+        errs=report.trust.step(decision.step) if report.trust else "",
     )

@@ -16,12 +16,13 @@ from typing import Any
 from harness.core.evidence import Agreement, Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
+from harness.report import trust
 from harness.report.inputs import Latency, ReportInput
 from harness.report.latency_tables import is_verified, trusted_ratios
 from harness.report.plain import printable
 from harness.report.rounding import for_json
 
-SCHEMA_VERSION = "1.0"
+SCHEMA_VERSION = "1.1"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at")
 
 Json = dict[str, Any]
@@ -165,6 +166,7 @@ def _dataset(report: ReportInput) -> Json:
             "slices": slices,
         },
         "latency": _latency(report, report.latency),
+        "trust": trust.as_json(report.trust),
         "provenance": _provenance(report),
     }
 

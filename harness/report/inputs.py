@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
@@ -16,6 +17,9 @@ from harness.core.gate import StepDecision
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.core.scores import Estimate
+
+if TYPE_CHECKING:
+    from harness.report.trust import Trust
 
 Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
 """Fetch the documents of these ids, called once; ids that the corpus lacks may be left out."""
@@ -115,6 +119,8 @@ class ReportInput:
     documents: Lookup
     measure: str
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
+    trust: Trust | None = None
+    """What is known of the judge; None where there is no policy."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.report import latency_tables, tables
-from harness.report.cards import card, gate_row
+from harness.report import latency_tables, tables, trust
+from harness.report.cards import card, gate_rows
 from harness.report.inputs import ReportInput
 from harness.report.merged import merged
 from harness.report.moved import Moved, movers
@@ -44,17 +44,30 @@ def _steps(report: ReportInput) -> Iterator[str]:
         arms = f"{markdown(shown.control)} → {markdown(shown.candidate)}"
         yield f"{arms}. **{markdown(shown.answer)}** {markdown(shown.counts)}."
         yield ""
-        yield markdown(shown.effect)
+        yield markdown(" ".join(filter(None, (shown.effect, shown.errs))))
         yield ""
         header = ("gate", "verdict", "bound", "measured", "interval", "n", "p", "why")
         rows = []
-        for row in map(gate_row, decision.findings):
-            why = f"{row.reason} To settle it: {row.settle}" if row.settle else row.reason
+        for row in gate_rows(report, decision):
+            settle = f"To settle it: {row.settle}" if row.settle else ""
+            why = " ".join(filter(None, (row.reason, settle, row.trust)))
             verdict = row.verdict.value.upper()
             measured = (row.value, row.interval, row.n, row.p_value)
             rows.append((row.gate, verdict, row.bound, *measured, why))
         if rows:
             yield from _rows(header, rows)
+
+
+def _trust(report: ReportInput) -> Iterator[str]:
+    if report.trust is None:
+        return
+    yield "### How far these verdicts can be trusted"
+    yield ""
+    yield markdown(report.trust.together)
+    yield ""
+    if found := report.trust.selftest:
+        yield from _table(trust.rates(found, report.trust.command), 4)
+        yield from _table(trust.nulls(found), 4)
 
 
 def _worst(report: ReportInput) -> Iterator[str]:
@@ -87,6 +100,7 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield "No policy was asked, so nothing is decided: the arms are only compared."
         yield ""
     yield from _steps(report)
+    yield from _trust(report)
     yield from _table(tables.leaderboard(report), 3)
     if report.evidence:
         yield from _table(tables.differences(report), 3)

@@ -19,8 +19,8 @@ from markupsafe import Markup
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.report import figures, latency_tables, tables
-from harness.report.cards import Card, GateRow, card, effect, gate_row, paired
+from harness.report import figures, latency_tables, tables, trust
+from harness.report.cards import Card, GateRow, card, effect, gate_rows, paired
 from harness.report.inputs import ReportInput
 from harness.report.latency_curves import latency_curves
 from harness.report.merged import merged
@@ -94,6 +94,10 @@ class DatasetView:
     provenance: tuple[tuple[str, str], ...]
     manifests: Table
     commands: tuple[str, ...]
+    together: str
+    """What all verdicts may err; empty where nothing was decided."""
+    rates: Table | None
+    nulls: Table | None
 
 
 def _markup(figure: str | None) -> Markup:
@@ -103,7 +107,7 @@ def _markup(figure: str | None) -> Markup:
 def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesView:
     return GatesView(
         card(report, decision),
-        tuple(gate_row(finding) for finding in decision.findings),
+        gate_rows(report, decision),
         _markup(figures.gates(f"{prefix}-gates", decision.findings)),
     )
 
@@ -164,6 +168,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
     """Put one dataset into words and figures; ``number`` makes its ids unique on the page."""
     prefix = f"d{number}"
     policy, described = report.policy, merged(report)
+    tried = report.trust.selftest if report.trust else None
     latency = described.latency
     order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
@@ -196,6 +201,9 @@ def view(report: ReportInput, number: int) -> DatasetView:
         provenance=tables.provenance(report),
         manifests=tables.manifests(report),
         commands=report.provenance.commands,
+        together=report.trust.together if report.trust else "",
+        rates=trust.rates(tried, report.trust.command) if report.trust and tried else None,
+        nulls=trust.nulls(tried) if tried else None,
     )
 
 

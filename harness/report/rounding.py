@@ -82,6 +82,11 @@ def share(part: int, whole: int) -> str:
     return f"{100 * part / whole:.1f} %" if whole else UNDEFINED
 
 
+def percent(value: float | None) -> str:
+    """Write a chance or a share that is known as one number."""
+    return UNDEFINED if value is None else f"{100 * value:.1f} %"
+
+
 def for_json(value: float | None) -> float | None:
     """Cut to ``JSON_DIGITS`` significant digits; None where there is no finite number."""
     if value is None or not math.isfinite(value):

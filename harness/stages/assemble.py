@@ -15,6 +15,7 @@ from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.policy.model import Policy
 from harness.report.inputs import PolicyName, ReportInput
+from harness.report.trust import Trust
 from harness.stages.compare import Pair
 from harness.stages.evidence import gathered, sides
 from harness.stages.latency import latency
@@ -22,6 +23,7 @@ from harness.stages.layout import Layout
 from harness.stages.means import Means, read_means, read_slices
 from harness.stages.provenance import provenance
 from harness.stages.race import read_race
+from harness.stages.selftest import read_selftest
 from harness.stages.slice_differences import slice_differences
 
 
@@ -43,6 +45,8 @@ class Subject:
     """What was measured, in the order in which people look at it."""
     policy: Policy | None
     policy_file: Path | None
+    selftest: str
+    """What to type for a selftest of the policy on these data."""
 
 
 def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
@@ -95,6 +99,9 @@ def assemble(
         qrels=data.qrels(),
         documents=lambda ids: _documents(data, ids),
         measure=subject.measures[0],
+        trust=Trust(policy, read_selftest(layout, file), subject.selftest)
+        if policy and file
+        else None,
     )
 
 

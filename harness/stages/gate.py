@@ -20,6 +20,7 @@ from harness.stages import receipt
 from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
+from harness.stages.traffic import taken_in
 
 DETERMINISTIC = ("dataset", "policy", "steps")
 
@@ -81,12 +82,15 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
         yield policy
     if layout.race_receipt.is_file():
         yield from (layout.race_receipt, layout.times)
+    yield from taken_in(layout)
     yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS))
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))
         yield from (layout.run(arm), layout.again(arm))
     yield from (layout.per_query, layout.scores, layout.slices)
     yield from (layout.agreement, layout.classes, layout.differences)
+    if layout.selftest.is_file():
+        yield layout.selftest
 
 
 def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:

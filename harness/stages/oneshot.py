@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -126,6 +127,7 @@ def oneshot(
         measures=params.score.measures,
         policy=policy,
         policy_file=wanted.policy_file,
+        selftest=_selftest(wanted, out),
     )
     decisions: tuple[StepDecision, ...] = ()
     decided_at = datetime.now(UTC)
@@ -181,6 +183,12 @@ def _judged_by(wanted: Wanted, template: Policy, names: Sequence[str]) -> Policy
         others = [name for name in names if name != wanted.control]
         return for_candidates(template, wanted.control, others)
     return template if wanted.by_steps else None
+
+
+def _selftest(wanted: Wanted, out: Path) -> str:
+    """Say what to type for a selftest of this run."""
+    words = ["harness", "selftest", "--out", str(out), "--policy", str(wanted.policy_file)]
+    return shlex.join([*words, *(["--control", wanted.control] if wanted.control else [])])
 
 
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:

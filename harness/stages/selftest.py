@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass, replace
+from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 
+from harness.core import digest
+from harness.core.errors import BadFile
 from harness.core.evidence import Evidence
 from harness.core.files import write_json
 from harness.core.gate import Verdict
 from harness.core.run import Run
-from harness.core.scores import Estimate
 from harness.corpus.prepared import Prepared
 from harness.gates import non_inferior, superior
 from harness.gates.base.paired import Comparison, compare
@@ -20,6 +23,7 @@ from harness.measures.quality import score
 from harness.policy.model import FEWEST_RESAMPLES, Gate, Policy
 from harness.policy.null_models import popular, shuffled
 from harness.policy.planted import Values, count
+from harness.policy.tried import Null, Selftest, Tried, from_written
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.layout import Layout
 
@@ -27,60 +31,11 @@ Settings = non_inferior.Settings | superior.Settings
 ITSELF = "the control itself"
 
 
-@dataclass(frozen=True, slots=True)
-class Tried:
-    """One gate on quality, and how often it was wrong."""
-
-    step: str
-    gate: str
-    what: str
-    """Measure and slice."""
-    queries: int
-    limit: float
-    false_promote: Estimate | None
-    """Share of PASS where the candidate is exactly as bad as the gate forbids."""
-    false_hold: Estimate | None
-    """Share without PASS where the candidate is as good as the control (for a gain: twice it)."""
-    smallest_loss: float | None
-    """What this query set shows as a loss with the policy's power."""
-    seen: Estimate | None
-    """Share of planted losses of that size that were seen."""
-
-
-@dataclass(frozen=True, slots=True)
-class Null:
-    """An engine that knows nothing, or the control, in the place of the candidate."""
-
-    step: str
-    model: str
-    verdicts: dict[str, str]
-    """By gate."""
-    as_it_should: bool
-    """The control itself fails no margin; the others fail somewhere and pass nowhere."""
-
-
-@dataclass(frozen=True, slots=True)
-class Selftest:
-    """What the harness can see on one data set."""
-
-    dataset: str
-    policy: str
-    seed: int
-    trials: int
-    level: float
-    """False promotes that the policy's confidence allows."""
-    power: float
-    gates: tuple[Tried, ...]
-    nulls: tuple[Null, ...]
-
-    @property
-    def valid(self) -> bool:
-        """Whether no engine passes that knows nothing, and the control is no loss to itself."""
-        return all(null.as_it_should for null in self.nulls)
+MADE_FROM = "made_from"
 
 
 def selftest(layout: Layout, policy: Policy, *, trials: int) -> Selftest:
-    """Try the quality gates of ``policy`` on the runs in ``layout``; write ``selftest.json``.
+    """Try the quality gates of ``policy`` on the runs in ``layout``.
 
     Gates of the rules ``non_inferior`` and ``superior`` are tried (method, section 7), with the
     fewest resamples that a policy may have.
@@ -92,7 +47,7 @@ def selftest(layout: Layout, policy: Policy, *, trials: int) -> Selftest:
     arms = sides(layout, policy.arms)
     evidence = gathered(layout, pairs_of(policy), arms, race=None)
     rules = replace(policy.rules, resamples=FEWEST_RESAMPLES)
-    found = Selftest(
+    return Selftest(
         dataset=layout.root.name,
         policy=policy.name,
         seed=rules.seed,
@@ -102,8 +57,40 @@ def selftest(layout: Layout, policy: Policy, *, trials: int) -> Selftest:
         gates=tuple(_tried(policy, evidence, rules, trials)),
         nulls=tuple(_nulls(layout, policy, evidence, rules)),
     )
-    write_json(layout.selftest, {**asdict(found), "valid": found.valid})
-    return found
+
+
+def write_selftest(layout: Layout, found: Selftest, policy_file: Path) -> None:
+    """Write ``selftest.json``: what was found, and of which evidence and policy."""
+    made_from = _made_from(layout, policy_file)
+    written = {**found.written(), "valid": found.valid, MADE_FROM: made_from}
+    write_json(layout.selftest, written)
+
+
+def read_selftest(layout: Layout, policy_file: Path) -> Selftest | None:
+    """Read what was found of this evidence and this policy; None where that was not tried.
+
+    Raises:
+        BadFile: the file is not one that ``write_selftest`` wrote.
+    """
+    path, cure = layout.selftest, f"Run: harness selftest --dataset {layout.root.name}"
+    if not path.is_file():
+        return None
+    try:
+        written = json.loads(path.read_text(encoding="utf-8"))
+        fits = written[MADE_FROM] == _made_from(layout, policy_file)
+        return from_written(written) if fits else None
+    except (ValueError, KeyError, TypeError) as exc:
+        raise BadFile(path, f"is no selftest ({exc!r})", cure) from exc
+
+
+def _made_from(layout: Layout, policy_file: Path) -> dict[str, str]:
+    """Give the digests that a selftest belongs to: scores and comparisons name all runs."""
+    files = {
+        "policy": policy_file,
+        "scores": layout.score_receipt,
+        "comparisons": layout.compare_receipt,
+    }
+    return {name: digest.of_file(path) for name, path in files.items()}
 
 
 def _on_quality(gates: tuple[Gate, ...]) -> tuple[tuple[Gate, Settings], ...]:

@@ -5,9 +5,11 @@ from __future__ import annotations
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.core.errors import BadFile
 from harness.core.run import Run
 from harness.measures.quality import score
 from harness.stages import selftest as stage
@@ -75,6 +77,35 @@ def test_a_control_that_is_named_chooses_the_steps(project: Toy, harness: Harnes
     two = (project.root / "policy" / "toy.toml").read_text().replace('"fts5"', '"tantivy"')
     project.policy(two.replace('candidate = "tantivy"', 'candidate = "fts5"'))
     assert "no control of a step named" in harness("selftest", "--control", CONTROL).error
+
+
+def test_the_next_decision_shows_it_and_another_policy_does_not(
+    project: Toy, harness: Harness
+) -> None:
+    def shown() -> Any:  # noqa: ANN401  what json gives back
+        project.decide()
+        (about,) = json.loads(project.layout.decision.read_text())["datasets"]
+        return about["trust"]
+
+    assert shown()["selftest"] is None
+    assert shown()["command"] == f"harness selftest --dataset {NAME}"
+    harness("selftest", *FEW)
+    (gate,) = shown()["selftest"]["gates"]
+    assert (gate["gate"], gate["false_promote"]["n"]) == ("Quality", 40)
+    project.policy(HEAD + STEP + GATES.replace("margin = 0.1", "margin = 0.09"))
+    assert shown()["selftest"] is None
+    harness("selftest", *FEW)
+    assert shown()["selftest"]["gates"][0]["limit"] == -0.09
+    project.layout.selftest.write_text("{}")
+    with pytest.raises(BadFile, match=r"selftest\.json: is no selftest .*Run: harness selftest"):
+        project.decide()
+
+
+def test_with_a_policy_or_a_control_nothing_is_written(project: Toy, harness: Harness) -> None:
+    file = project.root / "policy" / "toy.toml"
+    for words in (("--policy", str(file)), ("--control", CONTROL)):
+        assert harness("selftest", *FEW, *words).code == 0
+        assert not project.layout.selftest.exists()
 
 
 def test_what_harness_run_left_is_tried_too(project: Toy, harness: Harness, tmp_path: Path) -> None:

@@ -62,8 +62,8 @@ def test_no_byte_of_a_decision_depends_on_them(
         for command in ("score", "compare"):
             words = (command, "--dataset", NAME, "--threads", str(threads))
             assert harness(*words).code == 0
-        gate(layout, project.project.subject(NAME, threads), now=now)
         assert harness("selftest", "--trials", "20", "--threads", str(threads)).code == 0
+        gate(layout, project.project.subject(NAME, threads), now=now)
         made.append([path.read_bytes() for path in files])
         assert bool(pools) is (threads > 1)
     assert made[0] == made[1]

@@ -22,7 +22,7 @@ def test_no_two_things_share_a_file() -> None:
 
 def test_what_rests_on_a_clock_is_not_among_the_tracked() -> None:
     timed = {name for name, path in properties().items() if path.is_relative_to(LAYOUT.today)}
-    assert timed == {"times", "decision", "junit", "decision_receipt", "selftest"}
+    assert timed == {"times", "decision", "junit", "decision_receipt"}
     others = set(properties().values()) - {properties()[name] for name in timed}
     assert all(path.is_relative_to(LAYOUT.root) for path in others)
 
