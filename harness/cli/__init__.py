@@ -27,6 +27,7 @@ def application() -> typer.Typer:
         migrate,
         oneshot,
         pipeline,
+        regress,
         selftest,
         shadow,
         traffic,
@@ -46,6 +47,7 @@ def application() -> typer.Typer:
         traffic,
         mail_server,
         migrate,
+        regress,
         shadow,
         doctor,
     ):

@@ -11,10 +11,12 @@ from engines.contract.mail.errors import EngineError
 from engines.stacks.agent_mail.plan import KillSwitch
 from engines.stacks.agent_mail.switch_file import value_in
 from harness.cli.project import Project
+from harness.core.errors import UnknownName
 from harness.stages import migrate
 from harness.stages import migrate_ledger as ledger
 from harness.stages.index import index
 from harness.stages.mail_service import mail_service
+from harness.stages.migrate_service import opened
 from harness.stages.migrate_switch import FILE
 from harness.stages.proof import read_manifest
 from tests.cli.conftest import Harness, Said
@@ -113,8 +115,13 @@ def test_nobody_at_the_address_is_bad_input_and_changes_nothing(
     assert value_in(folder / FILE) == "tantivy"
 
 
-def test_the_service_names_whom_it_means(letters: Project) -> None:
+def test_the_service_names_whom_it_means(letters: Project, folder: Path) -> None:
     layout = letters.layout(NAME)
+    with opened(layout, ARM, letters.cache, folder, url="", timeout_s=1) as here:
+        assert here.ask("review") == here.who("tantivy") != here.who("fts5")
+        for value in ("lucene", ""):
+            with pytest.raises(UnknownName, match="SEARCH_ENGINE"):
+                here.who(value)
     with mail_service(layout, ARM, letters.cache, lambda: None) as service:
         meant = service.who(KillSwitch.FTS5)
     assert meant == (read_manifest(layout, FTS5).fingerprint, "fts5")

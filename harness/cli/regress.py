@@ -1,0 +1,109 @@
+"""``harness regress``: this release against an earlier one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.app import out
+from harness.cli.places import Dataset, Left, left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.stages.regress import Regression
+
+
+LONGEST = 100
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``regress`` on the command line."""
+    app.command()(regress)
+
+
+def regress(
+    baseline: Annotated[
+        str,
+        typer.Option(
+            help="A git revision whose outputs DVC's cache holds, or a folder: a project, its"
+            " build folder, or the --out of a harness run."
+        ),
+    ],
+    dataset: Dataset = "",
+    left: Left = None,
+    policy: Annotated[
+        Path | None, typer.Option(help="Its one step's gates. [policy/regress.toml]")
+    ] = None,
+    *,
+    arms: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
+    worst: Annotated[int, typer.Option(min=0, help="How many lost queries are shown.")] = 10,
+) -> None:
+    """Hold every arm against itself as it was in an earlier release, and exit by it.
+
+    Paired by query, by the statistics and gates of every comparison; nothing is asked again and
+    nothing is written. Evidence on other documents, queries or judgements is refused. Times are
+    not compared: a clock of another day says nothing. Exit codes: 0 no worse, 1 a gate fails, 2 bad
+    input or not comparable, 3 inconclusive.
+
+    Example: harness regress --baseline HEAD~1 --dataset python-docs
+    """
+    from harness.policy.decide import exit_code
+    from harness.policy.decide import worst as worst_code
+    from harness.policy.load import load_policy
+    from harness.stages.regress import regress as stage
+    from harness.stages.regress_baseline import of_folder, of_revision
+
+    one_of(dataset, left)
+    project = Project.here()
+    judged_by = load_policy(policy or project.root / "policy" / "regress.toml")
+    if left:
+        places = [left_by_run(left)]
+    else:
+        names = [dataset] if dataset else project.params.datasets
+        places = [project.layout(name) for name in names]
+    wanted = tuple(name.strip() for name in arms.split(",") if name.strip())
+    codes = []
+    for layout in places:
+        with TemporaryDirectory() as brought:
+            if Path(baseline).is_dir():
+                then = of_folder(Path(baseline), layout.root.name)
+            else:
+                then = of_revision(project.root, baseline, layout.root.name, Path(brought))
+            found = stage(layout, then, judged_by, project.params.compare, arms=wanted)
+        _show(found, baseline, worst)
+        codes.append(exit_code(found.decisions))
+    raise typer.Exit(worst_code(codes))
+
+
+def _show(found: Regression, baseline: str, worst: int) -> None:
+    from harness.cli.verdicts import show
+    from harness.report.plain import one_line
+
+    show(f"{found.dataset}, each arm against itself in {baseline}", found.decisions)
+    for word, arms in (("only then", found.gone), ("only now", found.new)):
+        if arms:
+            out.print(f"  {word}: {', '.join(arms)}", markup=False)
+    for one in found.verdicts:
+        out.print(f"  step {one.step} was {one.then} without times, and is {one.now}", markup=False)
+    table = Table("arm", "measure", "then", "now", "now - then", box=None, padding=(0, 2, 0, 0))
+    for row in found.moved:
+        if row.arm not in found.same:
+            apart = row.difference
+            said = f"{apart.value:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]"
+            table.add_row(
+                escape(row.arm), row.measure, f"{row.then:.4f}", f"{row.now:.4f}", escape(said)
+            )
+    if table.row_count:
+        out.print(table)
+    if found.same:
+        out.print(f"the same answers, hit for hit: {', '.join(sorted(found.same))}", markup=False)
+    if found.worse:
+        out.print(f"\n{len(found.worse)} answers got worse; the worst of them:")
+    for lost in found.worse[:worst]:
+        about = f"{lost.arm}  {lost.query_id}: {one_line(lost.text, LONGEST)}"
+        out.print(f"  {lost.then:.3f} -> {lost.now:.3f}  {about}", markup=False)
