@@ -17,6 +17,7 @@ COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "traffic", "pool", "judge", "doctor",
     "mail-server", "migrate begin", "migrate observe", "migrate status",
     "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "import beir", "import trec", "import jsonl",
+    "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 
 
