@@ -21,7 +21,7 @@ class Wanted:
 
 
 def wanted(clauses: Sequence[Clause], language: Language) -> tuple[Wanted, ...]:
-    """Write a question's clauses as terms; empty where it has no term, or only such as must not match.
+    """Write clauses as terms; empty where they have none, or only such as must not match.
 
     A word of several parts such as ``read_csv`` or ``DataFrame`` asks for its parts and for its
     joined form; words in quotation marks are one phrase.
