@@ -22,8 +22,8 @@ from harness.core.scores import Estimate
 
 TRIES = 4
 """How often an end may move outward before the machine is called too noisy."""
-STEPS_DOWN, STEPS_UP = 6, 6
-"""How often a quarter of the rate, or twice the rate, is tried to find one on the other side."""
+STEPS_UP = 6
+"""How often twice the rate is tried to find one that misses."""
 
 Probe = Callable[[float], bool | None]
 """Runs one trial at a rate: whether it kept the budget, or None where it says nothing."""
@@ -54,11 +54,18 @@ def trials_an_end(confidence: float) -> int:
 
 
 def highest_rate(
-    probe: Probe, *, capacity: float, resolution: float, confidence: float, retries: int
+    probe: Probe,
+    *,
+    capacity: float,
+    floor: float,
+    resolution: float,
+    confidence: float,
+    retries: int,
 ) -> Highest:
     """Search below and above ``capacity``, the rate of a closed loop with the same workers.
 
-    ``resolution`` is the ratio of the two ends at which bisection stops, above 1. A trial that
+    ``floor`` is the lowest rate at which a trial is long enough to say anything. ``resolution`` is
+    the ratio of the two ends at which bisection stops, above 1. A trial that
     says nothing is run again ``retries`` times.
 
     Raises:
@@ -70,7 +77,7 @@ def highest_rate(
         )
     search = _Search(probe, resolution, trials_an_end(confidence), retries)
     try:
-        return search.run(capacity)
+        return search.run(capacity, floor)
     except _NothingSaidError:
         rate = search.tried[-1][0]
         return search.result(
@@ -88,16 +95,20 @@ class _Search:
         self._retries = retries
         self.tried: list[tuple[float, bool | None]] = []
 
-    def run(self, capacity: float) -> Highest:
+    def run(self, capacity: float, floor: float) -> Highest:
         low = capacity / 2
-        for _ in range(STEPS_DOWN):
-            if self._kept(low):
-                break
-            low /= 4
-        else:
+        if low < floor:
             return self.result(
-                Verdict.FAIL, f"even {4 * low:.4g} questions a second miss the budget"
+                Verdict.INCONCLUSIVE,
+                f"a closed loop asked {capacity:.4g} a second, too few for trials of this length:"
+                f" they say something from {floor:.4g} a second on. Make them longer",
             )
+        while not self._kept(low):
+            if low == floor:
+                return self.result(
+                    Verdict.FAIL, f"even {low:.4g} questions a second miss the budget"
+                )
+            low = max(low / 4, floor)
         high = capacity
         for _ in range(STEPS_UP):
             if not self._kept(high):

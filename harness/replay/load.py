@@ -184,7 +184,7 @@ class Worker:
         return observe(self._searcher, query, self._plan.k, self._plan.time_limit_ns)
 
     def _is_stray(self, query: Query, row: Row) -> bool:
-        """Tell whether an answer is another than the run's; one that came too late is none."""
-        if row.status is Status.TIMED_OUT:
+        """Tell whether an answer is another than the run's; what failed or came late is none."""
+        if row.status is not Status.ANSWERED:
             return False
         return shown(row, self._plan.k) != self._plan.expected[query.query_id]

@@ -196,7 +196,7 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
         cpu_ns=ended_cpu_ns - cpu_ns - sum(waiting_ns),
         before_bytes=before,
         resident_bytes=resident,
-        peak_bytes=peak_bytes(),
+        peak_bytes=max(peak_bytes(), resident),
         start_ns=start_ns,
     )
 

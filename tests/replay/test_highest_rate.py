@@ -17,6 +17,7 @@ from harness.replay.highest_rate import Highest, highest_rate, trials_an_end
 def found(probe: Callable[[float], bool | None], **changed: Any) -> Highest:  # noqa: ANN401
     usual: dict[str, Any] = {
         "capacity": 100.0,
+        "floor": 0.04,
         "resolution": 1.1,
         "confidence": 0.95,
         "retries": 2,
@@ -72,8 +73,23 @@ def test_a_budget_that_nothing_keeps_fails() -> None:
     highest = found(lambda _: False)
     assert highest.verdict is Verdict.FAIL
     assert highest.estimate is None
-    assert [rate for rate, _ in highest.tried] == pytest.approx([50 / 4**step for step in range(6)])
-    assert "0.04883" in highest.reason
+    assert [rate for rate, _ in highest.tried] == pytest.approx([
+        50,
+        12.5,
+        3.125,
+        0.78125,
+        0.1953125,
+        0.048828125,
+        0.04,
+    ])
+    assert "even 0.04 questions" in highest.reason
+
+
+def test_trials_that_are_too_short_for_the_engine_say_nothing() -> None:
+    highest = found(lambda _: True, floor=51.0)
+    assert highest.verdict is Verdict.INCONCLUSIVE
+    assert highest.tried == ()
+    assert "Make them longer" in highest.reason
 
 
 def test_a_budget_that_everything_keeps_is_no_end() -> None:

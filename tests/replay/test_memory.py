@@ -21,7 +21,7 @@ def test_what_is_held_is_resident_and_what_was_held_is_the_peak() -> None:
     assert held > before + FAT // 2
     assert held == pytest.approx(psutil.Process().memory_info().rss, rel=0.2)
     del ballast
-    assert memory.peak_bytes() >= held
+    assert memory.peak_bytes() > held - FAT // 10
 
 
 def test_elsewhere_the_peak_is_that_of_getrusage(

@@ -1,0 +1,122 @@
+"""A load as two figures: the tail against the rate, and every percentile on an axis of nines."""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
+
+from harness.report.figures import WIDTH
+from harness.report.load_inputs import LoadReport, Point
+from harness.report.rounding import NS_PER_MS
+from harness.report.svg import ARMS, MUTED, draw, label, quiet
+
+NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
+CURVE = 160
+"""Points of a percentile curve."""
+DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.6))
+LEGEND_X, TEXT_X, FIRST_Y, LINE_Y = 1.04, 1.09, 0.96, 0.085
+
+
+def load_curve(name: str, report: LoadReport) -> str | None:
+    """Draw p99 and p50 of each arm against the rate; None where no trial at a rate counts.
+
+    A point is all rounds together, the line through it where they lie.
+    """
+    shown = [p for p in report.points if p.rate is not None and not p.twin and p.overall.count]
+    if not shown:
+        return None
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+        quiet(axes, grid="y")
+        for at, arm in enumerate(report.arms):
+            of = [point for point in shown if point.arm == arm]
+            colour = ARMS[at % len(ARMS)]
+            for percent, style in ((99.0, "-"), (50.0, DASHED)):
+                _against_rate(axes, of, percent, colour, style)
+            _legend(axes, at, colour, arm)
+        if report.budget_ns is not None:
+            axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
+        _note(axes, "solid: p99, dashed: p50", 0)
+        _note(axes, "bars: lowest to highest round", 1)
+        _milliseconds(axes)
+        axes.set(xlabel="arrivals a second", xlim=(0, None))
+
+    about = f"Response times of {', '.join(report.arms)} against the rate; numbers are in the table"
+    return draw(name, about, (WIDTH, 3.4), paint)
+
+
+def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: object) -> None:
+    rates = [point.rate or 0.0 for point in of]
+    whole = [_ms(point.overall.percentile(percent)) for point in of]
+    axes.plot(rates, whole, marker="o", markersize=4, color=colour, linewidth=1.6, linestyle=style)  # type: ignore[arg-type]  a dash pattern
+    for rate, point in zip(rates, of, strict=True):
+        rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
+        if len(rounds) > 1:
+            axes.plot([rate, rate], [min(rounds), max(rounds)], color=colour, linewidth=1)
+
+
+def percentile_curves(name: str, report: LoadReport) -> str | None:
+    """Draw the whole distribution of each arm at the highest rate that all have; None without one.
+
+    Solid is the response time from the intended start, dashed the time from the real start, which
+    is all that a generator sees that waits for answers. The gap is what it would leave out.
+    """
+    shared = [
+        rate
+        for rate in report.rates
+        if all((p := report.point(arm, rate)) and p.overall.count for arm in report.arms)
+    ]
+    if not shared:
+        return None
+    points = [report.point(arm, shared[-1]) for arm in report.arms]
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.09, 0.15, 0.64, 0.79))
+        quiet(axes, grid="y")
+        for at, point in enumerate(points):
+            if point is None:
+                continue
+            colour = ARMS[at % len(ARMS)]
+            for of, style in ((point.overall, "-"), (point.service, DASHED)):
+                furthest = min(np.log10(of.count), len(NINES) - 1)
+                nines = np.linspace(0, furthest, CURVE)
+                times = of.curve(100 * (1 - 10.0**-nines))
+                axes.plot(nines, [_ms(time) for time in times], color=colour, linewidth=1.6,
+                          linestyle=style)  # fmt: skip  # type: ignore[arg-type]
+            _legend(axes, at, colour, point.arm)
+        _note(axes, "solid: from the intended start", 0)
+        _note(axes, "dashed: from the real start", 1)
+        _milliseconds(axes)
+        axes.xaxis.set_major_locator(FixedLocator(list(range(len(NINES)))))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{100 * NINES[round(at)]:g} %"))
+        axes.set(xlabel=f"share of answers within, at {shared[-1]:g} arrivals a second")
+        axes.set_xlim(0, len(NINES) - 1)
+
+    about = f"Percentiles of {', '.join(report.arms)} at {shared[-1]:g} arrivals a second"
+    return draw(name, about, (WIDTH, 3.4), paint)
+
+
+def _ms(time_ns: float | None) -> float:
+    return (time_ns or 0) / NS_PER_MS
+
+
+def _legend(axes: Axes, at: int, colour: str, arm: str) -> None:
+    y = FIRST_Y - LINE_Y * at
+    axes.text(LEGEND_X, y, "●", color=colour, transform=axes.transAxes, va="center")
+    axes.text(TEXT_X, y, label(arm), transform=axes.transAxes, va="center")
+
+
+def _note(axes: Axes, text: str, line: int) -> None:
+    y = 0.10 - LINE_Y * line
+    axes.text(LEGEND_X, y, text, transform=axes.transAxes, color=MUTED, va="center")
+
+
+def _milliseconds(axes: Axes) -> None:
+    axes.set_yscale("log")
+    axes.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+    axes.yaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axes.yaxis.set_minor_locator(NullLocator())
+    axes.set_ylabel("milliseconds (log scale)")
