@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from harness.report.shadow_words import Shadowed
     from harness.report.tables import Cell, Table
 
-QUERY = 60
+QUERY = 50
 """Characters of a query."""
 STYLES = {
     "RAISED": "bold red",

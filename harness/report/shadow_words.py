@@ -56,8 +56,8 @@ def headline(found: Shadowed) -> str:
         queries = len({trace.query for trace in blocking})
         times = sum(trace.times for trace in blocking)
         said.append(
-            f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged and are"
-            " not accepted"
+            f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged without"
+            " being accepted"
         )
     if not said:
         said.append("No alarm is raised, and nothing diverged that is not accepted")
@@ -94,7 +94,7 @@ def estimates(summary: Summary) -> Table:
     names = {
         "overlap": "overlap: mean Jaccard of the first k",
         "failures": "failures: share of the candidate's answers that failed or were too late",
-        "slow": f"slow: share of pairs slower than {number(bounds.slow_ratio)} times the control",
+        "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
         "ratio": "time: median of candidate / control",
     }
     tracks = summary.tracks

@@ -36,7 +36,7 @@ def accept(harness: Harness, *words: str) -> None:
 def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, log: Path) -> None:
     said = harness("shadow", "watch", log)
     assert said.code == 0
-    assert "diverged and are not accepted" in said.out.splitlines()[0]
+    assert "diverged without being accepted" in said.out.splitlines()[0]
     counts = next(line for line in said.out.splitlines() if line.startswith("83 "))
     assert counts.split()[:2] == ["83", "83"]
     for part in ("overlap: mean Jaccard", "median of candidate / control", "churn candidate",
