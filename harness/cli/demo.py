@@ -31,7 +31,10 @@ def demo() -> None:
     _without_git(project.root)
     said = _dvc(project.root, "repro", "--no-run-cache")
     idle = NOTHING_DONE in said
-    if idle and not all(_side_files(project)):
+    if idle and not all(_replayed(project)):
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
+        idle = False
+    elif idle and not all(_side_files(project)):
         _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "race")
         idle = False
     from harness.cli.verdicts import show
@@ -48,6 +51,25 @@ def _without_git(root: Path) -> None:
     """Tell DVC that there is no git, where the code came as a tarball."""
     if not (root / ".git").exists():
         _dvc(root, "config", "--local", "core.no_scm", "true")
+
+
+def _replayed(project: Project) -> list[bool]:
+    """Tell of each arm whether it is known when it was replayed, and not too long ago."""
+    from datetime import UTC, datetime
+
+    from harness.core.errors import HarnessError
+    from harness.stages.replayed import check_replayed
+
+    days, now = project.policy().evidence_days, datetime.now(UTC)
+    said = []
+    for name in project.params.datasets:
+        for arm in project.params.arms:
+            try:
+                check_replayed(project.layout(name), [arm], now=now, evidence_days=days)
+                said.append(True)
+            except HarnessError:
+                said.append(False)
+    return said
 
 
 def _side_files(project: Project) -> list[bool]:

@@ -1,8 +1,8 @@
 """``decision.json``: the decision for machines, versioned, checked against a schema, read back.
 
-What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``,
-``provenance.machine``, ``provenance.decided_at``, ``provenance.expires_at``), so that
-``without_times`` leaves what must be equal in two runs of the same inputs.
+What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``, and the
+``MACHINE_FACTS`` of ``provenance``), so that ``without_times`` leaves what must be equal in two
+runs of the same inputs.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from harness.report.plain import printable
 from harness.report.rounding import for_json
 
 SCHEMA_VERSION = "1.1"
-MACHINE_FACTS = ("machine", "decided_at", "expires_at")
+MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 
 Json = dict[str, Any]
 
@@ -147,6 +147,7 @@ def _provenance(report: ReportInput) -> Json:
         "machine": of.machine,
         "decided_at": of.decided_at,
         "expires_at": of.expires_at,
+        "replayed_at": dict(of.replayed_at),
     }
 
 

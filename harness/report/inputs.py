@@ -7,7 +7,7 @@ values that come in, so that two reports of one input say the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from harness.core.engine import Manifest
@@ -67,6 +67,8 @@ class Provenance:
     """UTC, ISO 8601."""
     expires_at: str | None
     """UTC, ISO 8601: when the decision stops counting; None where no policy says so."""
+    replayed_at: Mapping[str, str] = field(default_factory=dict)
+    """UTC, ISO 8601: when each arm's run was made, by arm; without those that nobody knows."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

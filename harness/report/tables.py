@@ -214,10 +214,19 @@ def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
         ("Python", of.python),
         ("packages", ", ".join(f"{name} {v}" for name, v in sorted(of.packages.items()))),
         ("machine", of.machine),
+        ("replayed at", _between(of.replayed_at.values())),
         ("decided at", of.decided_at),
         ("counts until", of.expires_at or "no end is set"),
     )
     return tuple(rows)
+
+
+def _between(times: Iterable[str]) -> str:
+    """Name the oldest and the newest time."""
+    known = sorted(times)
+    if not known:
+        return "not known"
+    return known[0] if known[0] == known[-1] else f"{known[0]} to {known[-1]}"
 
 
 def manifests(report: ReportInput) -> Table:

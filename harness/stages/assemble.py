@@ -23,6 +23,7 @@ from harness.stages.layout import Layout
 from harness.stages.means import Means, read_means, read_slices
 from harness.stages.provenance import provenance
 from harness.stages.race import read_race
+from harness.stages.replayed import replayed_at
 from harness.stages.selftest import read_selftest
 from harness.stages.slice_differences import slice_differences
 
@@ -82,6 +83,7 @@ def assemble(
             commands=subject.commands,
             decided_at=decided_at,
             evidence_days=policy.evidence_days if policy else None,
+            replayed_at={arm: at for arm in arms if (at := replayed_at(layout, arm))},
         ),
         policy=name,
         decisions=tuple(decisions),

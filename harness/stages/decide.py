@@ -15,6 +15,7 @@ from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
 from harness.stages.race import read_race
+from harness.stages.replayed import check_replayed
 
 
 def decide(
@@ -38,6 +39,8 @@ def decide(
         policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
     compared = read_agreement(layout)
     pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+    named = [arm for arm in policy.arms if arm in arms]
+    check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
     measured = sides(layout, arms)
     evidence = gathered(layout, pairs, measured, read_race(layout))
     decisions = judge(policy, evidence, now=now)

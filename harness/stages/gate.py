@@ -20,6 +20,7 @@ from harness.stages import receipt
 from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
+from harness.stages.replayed import check_replayed
 from harness.stages.traffic import taken_in
 
 DETERMINISTIC = ("dataset", "policy", "steps")
@@ -40,6 +41,8 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
         stale.unlink(missing_ok=True)
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
+    days = subject.policy.evidence_days
+    check_replayed(layout, subject.policy.arms, now=now, evidence_days=days)
     evidence = evidence_of(layout, subject)
     decisions = decide(subject.policy, evidence, now=now)
     held_to(subject.policy, decisions)
@@ -87,6 +90,8 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))
         yield from (layout.run(arm), layout.again(arm))
+        if layout.replayed(arm).is_file():
+            yield layout.replayed(arm)
     yield from (layout.per_query, layout.scores, layout.slices)
     yield from (layout.agreement, layout.classes, layout.differences)
     if layout.selftest.is_file():

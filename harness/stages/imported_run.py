@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict
+from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.core import digest
@@ -15,6 +16,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import write_run
 from harness.stages.layout import Layout
 from harness.stages.proof import note_run
+from harness.stages.replayed import note_replayed
 
 EXAMPLES = 3
 
@@ -24,7 +26,8 @@ def import_run(layout: Layout, arm: str, file: Path) -> Run:
 
     Queries that the file has and the data has not are left out. A query without a line is
     NOT_ASKED: it scores 0 and is counted. There is nobody to ask again, so the second run is the
-    first, and such an arm cannot race.
+    first, and such an arm cannot race. A TREC run does not say when it was made, so its age
+    counts from when it is taken in.
 
     Raises:
         BadFile: the file is malformed or empty.
@@ -52,6 +55,7 @@ def import_run(layout: Layout, arm: str, file: Path) -> Run:
     write_run(run, layout.again(arm))
     write_json(layout.manifest(arm), asdict(manifest))
     note_run(layout, arm)
+    note_replayed(layout, arm, datetime.now(UTC))
     return run
 
 

@@ -42,6 +42,10 @@ class Layout:
         """Receipt of the arm's two runs."""
         return self.root / "runs" / f"{arm}.receipt.json"
 
+    def replayed(self, arm: str) -> Path:
+        """When the arm's run was made: what the run itself, equal from day to day, cannot say."""
+        return self.today / "replayed" / f"{arm}.json"
+
     def parts(self, arm: str) -> Path:
         """Parts of a replay that is under way; gone when it is done."""
         return self.cache / "parts" / arm

@@ -38,6 +38,7 @@ def provenance(
     commands: Sequence[str],
     decided_at: datetime,
     evidence_days: int | None,
+    replayed_at: Mapping[str, str],
 ) -> Provenance:
     """Collect what a stranger needs to make the numbers again."""
     about = data.manifest
@@ -62,6 +63,7 @@ def provenance(
         machine=machine(),
         decided_at=decided_at.isoformat(timespec="seconds"),
         expires_at=expires.isoformat(timespec="seconds") if expires else None,
+        replayed_at=replayed_at,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from datetime import UTC, datetime
 from pathlib import Path
 
 import engines
@@ -20,6 +21,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
 from harness.stages.progress import progress
 from harness.stages.proof import check_corpus, check_same, note_run, read_manifest
+from harness.stages.replayed import asked_since, note_replayed
 from harness.stages.served import check_served
 
 AGAIN_SEED_STEP = 1
@@ -39,6 +41,7 @@ def replay(
             other documents or with other settings; or it answered no query at all, or another
             engine answered one for it.
     """
+    began = datetime.now(UTC)
     arm = arms.load(arm_name, cache)
     wanted = read_manifest(layout, arm.name)
     first = _ask(layout, arm, wanted, params, params.seed)
@@ -51,6 +54,7 @@ def replay(
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
     note_run(layout, arm.name)
+    note_replayed(layout, arm.name, asked_since(began, layout.parts(arm.name)))
     if not keep_parts:
         shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
     return first

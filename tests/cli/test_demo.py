@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from datetime import UTC, datetime, timedelta
 
 import pytest
 import typer
 
 from harness.cli import demo
+from harness.stages.replayed import note_replayed
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 
@@ -58,6 +60,19 @@ def test_what_dvc_does_not_track_is_made_again(
     getattr(project.layout, name).unlink()
     said = harness("demo")
     assert asked[-1] == (*REPRO, "--force", "--downstream", "race")
+    assert "Nothing to do" not in said.out
+
+
+@pytest.mark.parametrize("days", [None, 3])
+def test_runs_that_nobody_knows_the_age_of_are_made_again(
+    project: Toy, asked: list[tuple[str, ...]], harness: Harness, days: int | None
+) -> None:
+    note = project.layout.replayed("hash-hybrid")
+    note.unlink()
+    if days:
+        note_replayed(project.layout, "hash-hybrid", datetime.now(UTC) - timedelta(days=days))
+    said = harness("demo")
+    assert asked[-1] == (*REPRO, "--force", "--downstream", "replay")
     assert "Nothing to do" not in said.out
 
 

@@ -13,7 +13,7 @@ import harness
 from harness.corpus.prepared import Prepared
 from harness.stages.evidence import sides
 from harness.stages.provenance import code_sha256, provenance
-from tests.toy import ARMS, Toy
+from tests.toy import ARMS, CONTROL, Toy
 
 DECIDED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 
@@ -32,12 +32,14 @@ def test_a_decision_expires_where_a_policy_says_so(
         commands=["harness run"],
         decided_at=DECIDED,
         evidence_days=days,
+        replayed_at={CONTROL: "2026-01-30T12:00:00+00:00"},
     )
     assert (found.decided_at, found.expires_at) == ("2026-01-31T12:00:00+00:00", expires)
     assert (found.documents, found.queries, found.judgements) == (60, 41, 2401)
     assert found.manifests == {arm: arms[arm].manifest for arm in ARMS}
     assert {"numpy", "tantivy", "ir-measures"} <= set(found.packages)
     assert found.commands == ("harness run",)
+    assert found.replayed_at == {CONTROL: "2026-01-30T12:00:00+00:00"}
 
 
 def test_the_codes_digest_is_of_every_module_and_arm(
