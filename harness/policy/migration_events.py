@@ -36,6 +36,8 @@ class Said(_Kept):
     candidate_setup: Sha256
     compared: Count
     """Queries that both arms answered."""
+    replayed_at: AwareDatetime | None
+    """When the arms were asked, the earlier of the two; None where nobody knows."""
 
 
 class Decided(_Kept):
@@ -55,7 +57,8 @@ class Decided(_Kept):
     @property
     def oldest(self) -> AwareDatetime:
         """Time of the oldest evidence in it, as far as it tells."""
-        return min(filter(None, (self.decided_at, self.raced_at)))
+        replays = (said.replayed_at for said in self.steps)
+        return min(filter(None, (self.decided_at, self.raced_at, *replays)))
 
 
 class Day(_Kept):

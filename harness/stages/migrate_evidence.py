@@ -58,13 +58,16 @@ def decided(layout: Layout) -> Decided:
         raise EvidenceError(f"{layout.decision}: no policy decided it; run harness gate")
     arms = {name: _setup(row) for name, row in about["provenance"]["arms"].items()}
     compared = {one["name"]: _compared(one["agreement"]["classes"]) for one in about["comparisons"]}
+    replays = about["provenance"].get("replayed_at", {})
     raced_at = about["latency"]["raced_at"] if about["latency"] else None
     return Decided(
         sha256=digest.of_file(layout.decision),
         decided_at=decided_at,
         raced_at=datetime.fromisoformat(raced_at) if raced_at else None,
         policy_sha256=about["policy"]["sha256"],
-        steps=tuple(_said(one, arms, compared.get(one.step, 0)) for one in decisions),
+        steps=tuple(
+            _said(one, arms, compared.get(one.step, 0), _earlier(replays, one)) for one in decisions
+        ),
     )
 
 
@@ -76,7 +79,16 @@ def _compared(classes: Mapping[str, int]) -> int:
     return sum(count for name, count in classes.items() if name not in UNCOMPARED)
 
 
-def _said(one: StepDecision, arms: Mapping[str, str], compared: int) -> Said:
+def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
+    """Give when the first of a step's arms was asked; None where it is not known of both."""
+    if not {one.control, one.candidate} <= replays.keys():
+        return None
+    return min(datetime.fromisoformat(replays[arm]) for arm in (one.control, one.candidate))
+
+
+def _said(
+    one: StepDecision, arms: Mapping[str, str], compared: int, replayed_at: datetime | None
+) -> Said:
     gates = {
         verdict: tuple(finding.gate for finding in one.findings if finding.verdict is verdict)
         for verdict in Verdict
@@ -93,21 +105,25 @@ def _said(one: StepDecision, arms: Mapping[str, str], compared: int) -> Said:
         control_setup=arms[one.control],
         candidate_setup=arms[one.candidate],
         compared=compared,
+        replayed_at=replayed_at,
     )
 
 
 def replayed(decision: Decided) -> tuple[Day, ...]:
-    """Give the day on which each step's arms were compared for a decision."""
+    """Give the day on which each step's arms were asked for a decision.
+
+    Deciding once more on another day makes no day of it; nor does a replay that has no date.
+    """
     found = {
         (said.control, said.candidate): Day(
-            day=decision.decided_at.astimezone(UTC).date(),
+            day=said.replayed_at.astimezone(UTC).date(),
             control=said.control,
             candidate=said.candidate,
             pairs=said.compared,
             source="replay",
         )
         for said in decision.steps
-        if said.compared
+        if said.compared and said.replayed_at
     }
     return tuple(found.values())
 

@@ -14,9 +14,10 @@ from harness.cli import application
 
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
-    *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "traffic", "pool", "judge", "doctor",
-    "mail-server", "migrate begin", "migrate observe", "migrate status",
-    "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "import beir", "import trec", "import jsonl",
+    *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "load", "traffic", "pool", "judge",
+    "doctor", "mail-server", "migrate begin", "migrate observe", "migrate status",
+    "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",
+    "history add", "history page", "import beir", "import trec", "import jsonl",
     "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 
@@ -42,12 +43,12 @@ def test_no_other_command_is_there() -> None:
     assert names == {command.split()[0] for command in COMMANDS}
 
 
-@pytest.mark.parametrize("command", [*COMMANDS, "import", "migrate"])
+@pytest.mark.parametrize("command", [*COMMANDS, "import", "migrate", "history"])
 def test_every_option_says_what_it_is_for(command: str) -> None:
     found = typer.main.get_command(application())
     for word in command.split():
         found = found.commands[word]  # type: ignore[attr-defined]
-    assert found.help or command in {"import", "migrate"}
+    assert found.help or command in {"import", "migrate", "history"}
     for parameter in found.params:
         if parameter.name not in {"help", "install_completion", "show_completion"}:
             assert getattr(parameter, "help", ""), parameter.name

@@ -25,7 +25,9 @@ def day(number: int, hour: int = 9) -> datetime:
     return MONTH + timedelta(days=number - 1, hours=hour)
 
 
-def decision(number: int, *, policy: Policy = POLICY, raced: int = 0, **said: str) -> Decided:
+def decision(
+    number: int, *, policy: Policy = POLICY, raced: int = 0, replayed: int = 0, **said: str
+) -> Decided:
     """Decide at six of a day; a step that is not named passes, ``fail`` and ``open`` do not."""
     steps = []
     waits_for = ""
@@ -46,12 +48,13 @@ def decision(number: int, *, policy: Policy = POLICY, raced: int = 0, **said: st
                 control_setup=SETUP[step.control],
                 candidate_setup=SETUP[step.candidate],
                 compared=600,
+                replayed_at=day(replayed or number, 5),
             )
         )
         waits_for = waits_for or ("" if promoted else step.name)
     made = day(number, 6)
     return Decided(
-        sha256=digest.of_json([number, said]),
+        sha256=digest.of_json([number, raced, replayed, said]),
         decided_at=made,
         raced_at=day(raced, 5) if raced else None,
         policy_sha256=SHA256,

@@ -68,6 +68,7 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
         (READY, replace(evidence(decision(20)), policy_sha256="f" * 64), "decide again"),
         (READY, evidence(decision(5)), "15 days old"),
         (READY, evidence(decision(20, raced=5)), "15 days old"),
+        (READY, evidence(decision(20, replayed=5)), "15 days old"),
         (READY, evidence(decision(21)), "from the future"),
         (READY, evidence(decision(20, tantivy="fail")), f"HOLD: {GATE} fails"),
         (READY, evidence(decision(20, tantivy="open")), f"HOLD: {GATE} is open"),

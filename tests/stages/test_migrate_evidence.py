@@ -99,6 +99,13 @@ def test_a_decision_is_a_day_of_each_pair_of_arms() -> None:
     assert {(one.day, one.pairs, one.source) for one in days} == {(date(2026, 3, 5), 600, "replay")}
 
 
+def test_deciding_again_makes_no_day_of_an_old_replay() -> None:
+    assert {one.day for one in replayed(decision(9, replayed=5))} == {date(2026, 3, 5)}
+    unknown = decision(9)
+    steps = tuple(one.model_copy(update={"replayed_at": None}) for one in unknown.steps)
+    assert replayed(unknown.model_copy(update={"steps": steps})) == ()
+
+
 def test_what_was_noted_is_not_noted_again_and_no_day_is_to_come(tmp_path: Path) -> None:
     migrate.begin(tmp_path, POLICY, "fts5", now=day(1), by="t")
     found, given = evidence(decision(2)), replayed(decision(1))

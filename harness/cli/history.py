@@ -1,0 +1,85 @@
+"""``harness history``: what was decided and measured from release to release."""
+
+from __future__ import annotations
+
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import out
+from harness.cli.places import Dataset, Left, left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.stages.layout import Layout
+
+FOLDER = "history"
+At = Annotated[
+    Path | None, typer.Option("--at", help="Folder of the histories. [default: history]")
+]
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``history`` on the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="A rolling history of decisions, and a page of its trends."
+    )
+    group.command()(add)
+    group.command()(page)
+    app.add_typer(group, name="history")
+
+
+def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
+    """Add the decision that is there to the history of its data set, once.
+
+    Every digest below it is counted again first. Kept are verdicts, means with their intervals,
+    ratios of times, the commit, packages, and digests of data, policy and code; one line each in
+    history/NAME.jsonl, which belongs into git. Exit codes: 0 added or known, 2 not to be believed.
+
+    Example: harness history add --dataset python-docs
+    """
+    from harness.stages import history
+    from harness.stages.verify import verify, verify_exports, verify_sources
+
+    one_of(dataset, left)
+    project = Project.here()
+    names = [dataset] if dataset else project.params.datasets
+    places = [left_by_run(left)] if left else [project.layout(name) for name in names]
+
+    def held(layout: Layout) -> None:
+        verify(layout)
+        if left:
+            verify_exports(left, layout)
+        else:
+            verify_sources(project.root, layout)
+
+    commit = history.commit_of(project.root)
+    for layout in places:
+        new = history.add(
+            layout, at or project.root / FOLDER, commit=commit, held=partial(held, layout)
+        )
+        word = "added" if new else "known already"
+        out.print(f"{layout.root.name}: {word}", markup=False)
+
+
+def page(
+    at: At = None,
+    to: Annotated[
+        Path | None, typer.Option(help="File to write. [default: reports/trends.html]")
+    ] = None,
+) -> None:
+    """Write the page of trends: one file that loads nothing.
+
+    Measures with their intervals from decision to decision, what was decided, ratios of times,
+    and what changed: commit, packages, policy, data.
+
+    Example: harness history page
+    """
+    from harness.stages import history
+
+    root = Project.here().root
+    file = to or root / "reports" / "trends.html"
+    count = history.page(at or root / FOLDER, file)
+    out.print(f"{count} decisions: {file}", markup=False)

@@ -1,0 +1,182 @@
+"""A rolling history: what each decision said and rested on, one JSON object a line.
+
+Of times only ratios are kept: a clock of another day says nothing of today's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadFile
+from harness.core.files import write_text
+from harness.core.gate import Outcome, Verdict
+
+FORMAT = 1
+CURE = "Bring the file back (git), or take the line out"
+Json = Mapping[str, Any]
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Interval(_Kept):
+    """A number with its interval; an end that is not there is infinite."""
+
+    value: float
+    low: float | None
+    high: float | None
+    n: int
+
+
+class PolicyKept(_Kept):
+    """Which policy decided."""
+
+    name: str
+    version: str
+    sha256: str
+
+
+class StepKept(_Kept):
+    """What was decided of one step."""
+
+    step: str
+    control: str
+    candidate: str
+    verdict: Verdict
+    outcome: Outcome
+    gates: dict[str, Verdict]
+    ratios: dict[str, Interval]
+    """Time of the candidate over that of the control: p50, p95 and mean; empty without a race."""
+
+
+class Entry(_Kept):
+    """One decision."""
+
+    format: Annotated[int, Field(ge=FORMAT, le=FORMAT)] = FORMAT
+    decision_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+    decided_at: AwareDatetime
+    dataset: str
+    commit: str
+    """Of the project, with a plus sign where files differed from it; empty without git."""
+    code: str
+    """Digest of the harness and the engines."""
+    python: str
+    packages: dict[str, str]
+    data: dict[str, str]
+    """Digests of corpus, queries and qrels."""
+    policy: PolicyKept | None
+    measure: str
+    """What arms are compared by first."""
+    steps: tuple[StepKept, ...]
+    means: dict[str, dict[str, Interval]]
+    """By arm and measure."""
+
+
+def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
+    """Keep what ``decision.json`` says of one data set."""
+    of, latency = about["provenance"], about["latency"]
+    ratios = latency["ratios"] if latency else {}
+    return Entry(
+        decision_sha256=decision_sha256,
+        decided_at=of["decided_at"],
+        dataset=about["dataset"],
+        commit=commit,
+        code=of["code_version"],
+        python=of["python"],
+        packages=of["packages"],
+        data=of["sha256"],
+        policy=PolicyKept(**about["policy"]) if about["policy"] else None,
+        measure=about["quality"]["measure"],
+        steps=tuple(
+            StepKept(
+                step=step["step"],
+                control=step["control"],
+                candidate=step["candidate"],
+                verdict=step["verdict"],
+                outcome=step["outcome"],
+                gates={finding["gate"]: finding["verdict"] for finding in step["findings"]},
+                ratios=_intervals(ratios.get(step["step"], {})),
+            )
+            for step in about["steps"]
+        ),
+        means={arm: _intervals(row) for arm, row in about["quality"]["means"].items()},
+    )
+
+
+def _intervals(row: Mapping[str, Json | None]) -> dict[str, Interval]:
+    return {name: Interval(**found) for name, found in row.items() if found is not None}
+
+
+def read(path: Path) -> tuple[Entry, ...]:
+    """Read a history, by time; one that is not there is empty.
+
+    Raises:
+        BadFile: a line is no entry, or a decision is there twice.
+    """
+    if not path.is_file():
+        return ()
+    found: dict[str, Entry] = {}
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise BadFile(path, f"cannot be read ({exc})", CURE) from exc
+    for number, line in enumerate(lines, start=1):
+        try:
+            entry = Entry.model_validate_json(line)
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the line"
+            raise BadFile(path, f"{where}: {first['msg']}", CURE, number) from exc
+        if entry.decision_sha256 in found:
+            raise BadFile(path, "this decision is there already", CURE, number)
+        found[entry.decision_sha256] = entry
+    return tuple(sorted(found.values(), key=lambda entry: entry.decided_at))
+
+
+def add(path: Path, entry: Entry) -> bool:
+    """Add an entry, and tell whether it was new; the file is written beside and renamed.
+
+    Raises:
+        BadFile: as ``read``.
+    """
+    known = read(path)
+    if any(entry.decision_sha256 == one.decision_sha256 for one in known):
+        return False
+    entries: Sequence[Entry] = sorted((*known, entry), key=lambda one: one.decided_at)
+    write_text(path, "".join(one.model_dump_json() + "\n" for one in entries))
+    return True
+
+
+def changed(before: Entry, after: Entry) -> tuple[str, ...]:
+    """Say what differs between two decisions beside their numbers, in words."""
+    found = []
+    for key, what in (("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")):
+        if before.data[key] != after.data[key]:
+            found.append(f"other {what}")
+    if before.policy != after.policy:
+        names = [one.policy.name if one.policy else "none" for one in (before, after)]
+        found.append("the policy's text" if names[0] == names[1] else f"policy {names[1]}")
+    for name in sorted({*before.packages, *after.packages}):
+        old, new = before.packages.get(name, "absent"), after.packages.get(name, "absent")
+        if old != new:
+            found.append(f"{name} {old} → {new}")
+    if before.python != after.python:
+        found.append(f"Python {before.python} → {after.python}")
+    if before.code != after.code:
+        found.append("the code")
+    for word, arms in (
+        ("new arm", after.means.keys() - before.means.keys()),
+        ("gone arm", before.means.keys() - after.means.keys()),
+    ):
+        found += [f"{word} {arm}" for arm in sorted(arms)]
+    return tuple(found)
+
+
+def comparable(before: Entry, after: Entry) -> bool:
+    """Tell whether measures of the two are of the same documents, queries and judgements."""
+    return before.data == after.data
