@@ -65,17 +65,20 @@ def test_the_sampler_says_which_queries_are_attempts(tmp_path: Path) -> None:
         ask(made, 40)
         made.change_rate(0)
         ask(made, 40)
-        made.change_rate(1_000_000)
-        ask(made, 5)
+        made.change_rate(370_000)
+        ask(made, 20)
         found = drained(made)
         counts = made.counts
         with pytest.raises(HarnessError, match="in a million"):
             made.change_rate(-1)
     sampler = Sampler(rate=250_000, seed=1)
     picked = [n for n in range(1, 41) if sampler.takes(n)]
-    assert [one.served for one in found.observations] == [*picked, *range(81, 86)]
-    assert [one.number for one in found.observations] == list(range(1, len(picked) + 6))
-    assert (counts.served, counts.attempted) == (85, len(picked) + 5)
+    sampler.change(0, first=41)
+    sampler.change(370_000, first=81)
+    picked += [n for n in range(81, 101) if sampler.takes(n)]
+    assert [one.served for one in found.observations] == picked
+    assert [one.number for one in found.observations] == list(range(1, len(picked) + 1))
+    assert (counts.served, counts.attempted) == (100, len(picked))
 
 
 def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:

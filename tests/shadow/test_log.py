@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.shadow import streams
-from harness.shadow.log import CHUNK, Log
+from harness.shadow.log import CHUNK, Log, Stream
 from harness.shadow.record import Degradation, Divergence, Observation, dumped
 from tests.shadow.make import degradation, divergence, observation
 
@@ -153,3 +153,13 @@ def test_the_disk_is_waited_for_as_often_as_asked(
     before = len(waited)
     out.close()
     assert len(waited) - before == 3
+
+
+def test_no_observation_is_written_before_its_divergence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    written: list[bytes] = []
+    monkeypatch.setattr(Stream, "append", lambda _, lines: written.append(lines))
+    with log(tmp_path) as out:
+        out.append([observation(1)], [divergence(1)], [degradation(1)])
+    assert written == [dumped(divergence(1)), dumped(degradation(1)), dumped(observation(1))]
