@@ -42,6 +42,8 @@ from harness.stats.series import series_interval
 
 SEED, CONFIDENCE, RESAMPLES, MARGIN = 20_261_122, 0.95, 2_000, 0.02
 AT_ONCE = 250
+FEW = 5
+"""Queries whose signs can fall out in 32 ways, none of them rarer than 1 in 16 on two sides."""
 SCORES = Path("build/python-docs/scores/per_query.parquet")
 PAIRS = (("fts5", "tantivy"), ("tantivy", "hybrid"))
 STEPS = np.array([1.0, 0.6309, 0.5, 0.4307, 0.3691, 0.1309, 0.0693])
@@ -349,6 +351,28 @@ def show_coverage(trials: int) -> Iterator[str]:
             yield f"| {case.name} | {queries} | " + " | ".join(f"{s:.2%}" for s in shares) + " |"
 
 
+def show_few(trials: int) -> Iterator[str]:
+    """One line for samples of 50 of which few moved, and for those of which more did."""
+    case, rng = steps("90 % zero", 0.05, 0.05), np.random.default_rng((SEED, 50))
+    values = case.draw(rng, (50, trials))
+    found = bca_each(values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None)
+    p_values = sign_flip_each(
+        values,
+        shift=0.0,
+        alternative="two-sided",
+        resamples=RESAMPLES,
+        seed=SEED,
+        clusters=None,
+    )
+    held = np.array([each.low <= TOUCH and each.high >= -TOUCH for each in found])
+    kept, few = np.array(p_values) > 1 - CONFIDENCE, (values != 0).sum(axis=0) <= FEW
+    yield "| queries that moved | samples | interval holds it | sign-flip test keeps it |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name, which in ((f"up to {FEW}", few), (f"more than {FEW}", ~few), ("all", few | ~few)):
+        shares = (which.mean(), held[which].mean(), kept[which].mean())
+        yield f"| {name} | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
+
+
 def show_errors(trials: int) -> Iterator[str]:
     """One line for each way of being wrong."""
     yield "| what must be rare | seen | at most |"
@@ -393,6 +417,16 @@ def show_series(trials: int) -> Iterator[str]:
                 yield f"| p{percent:g} | {phi} | {times:,} | {held:.2%} | {given:.2%} |"
 
 
+def show_short(trials: int) -> Iterator[str]:
+    """One line for each coefficient and short series: where the method ends."""
+    yield "| percentile | AR(1) | times | interval holds it | series with an interval |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for phi in (0.0, 0.6, 0.8, 0.9):
+        for times in (400, 1_000):
+            held, given = clinging(95.0, phi, times, trials)
+            yield f"| p95 | {phi} | {times:,} | {held:.2%} | {given:.2%} |"
+
+
 def show_blocks(trials: int) -> Iterator[str]:
     """One line for each percentile and coefficient: the way that was not taken."""
     yield "| percentile | AR(1) | times | stationary bootstrap holds it |"
@@ -405,9 +439,11 @@ def show_blocks(trials: int) -> Iterator[str]:
 
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
+    "few": show_few,
     "errors": show_errors,
     "peeking": show_peeking,
     "series": show_series,
+    "short": show_short,
     "blocks": show_blocks,
 }
 

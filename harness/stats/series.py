@@ -6,7 +6,7 @@ It is the one that the moving block bootstrap of that share has (Künsch, Annals
 17, 1989), which needs no draws: the blocks' own shares give it (overlapping batch means;
 Meketon and Schmeiser, 1984). The blocks are long, a fixed part of the series, so that it
 is not too small, and the few blocks that fit are paid for with Student's reach.
-docs/decisions/0010 says why it is not the stationary bootstrap.
+docs/decisions/0010 says why it is not the stationary bootstrap, 0011 how long the blocks are.
 """
 
 from __future__ import annotations
@@ -21,11 +21,14 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.quantiles import Nanoseconds, percentile_ns
 
-BLOCKS = 20
+BLOCKS = 10
 FREEDOM = 1.5
 """Overlapping blocks tell as much as this many times the blocks that lie side by side."""
 FEWEST_BEYOND = 10
-"""Independent times that must be expected on either side of the percentile."""
+"""Times that must be expected on either side of the percentile."""
+FEWEST_WORTH = 5
+"""Independent times that the series must be worth on either side. The worth is a guess, and who
+asks for much of it keeps the series whose worth was guessed too high."""
 
 
 def series_interval(
@@ -50,7 +53,7 @@ def series_interval(
     if len(elapsed_ns) * beyond < FEWEST_BEYOND:
         return None
     worth = worth_of(elapsed_ns <= value)
-    if worth * beyond < FEWEST_BEYOND:
+    if worth * beyond < FEWEST_WORTH:
         return None
     tail = (1 - confidence) / 2
     worth *= (float(ndtri(tail)) / float(stdtrit(FREEDOM * (BLOCKS - 1), tail))) ** 2
@@ -66,7 +69,8 @@ def series_interval(
 def worth_of(flags: NDArray[np.bool_]) -> float:
     """How many independent flags would give as sure a share as these, shape (times,), do.
 
-    Never more than there are. Needs at least as many flags as blocks.
+    It is a guess and may be more than there are: held down to them, it would be too low for times
+    that do not depend on each other. Needs at least as many flags as blocks.
     """
     count = len(flags)
     share = float(flags.mean())
@@ -76,4 +80,4 @@ def worth_of(flags: NDArray[np.bool_]) -> float:
     variance = length * float((of_blocks**2).mean()) * count / (count - length)
     if math.isclose(variance, 0, abs_tol=1e-300):
         return float(count)
-    return min(float(count), count * share * (1 - share) / variance)
+    return count * share * (1 - share) / variance
