@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.places import Dataset, Left, Threads, left_by_run, one_of
+from harness.cli.places import Dataset, Left, Threads, left_by_run, one_of, tie_rule
 from harness.cli.project import Project
 
 
@@ -25,6 +25,13 @@ def decide(
     ] = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
     *,
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="Equal scores of imported runs: `off`, or `bounds`: a gate answers only where it"
+            " does so for every order of them."
+        ),
+    ] = "off",
     threads: Threads = 1,
 ) -> None:
     """Judge evidence that is there by another policy, and exit by it.
@@ -42,8 +49,10 @@ def decide(
     from harness.policy.decide import exit_code, worst
     from harness.policy.load import load_policy
     from harness.stages.decide import decide as stage
+    from harness.stages.ties import TieRule
 
     one_of(dataset, left)
+    over_ties = tie_rule(ties) is TieRule.BOUNDS
     judged_by = load_policy(policy).on(threads)
     if left:
         places = [left_by_run(left)]
@@ -53,7 +62,9 @@ def decide(
         places = [project.layout(name) for name in names]
     codes = []
     for layout in places:
-        decisions = stage(layout, judged_by, control=control, now=datetime.now(UTC))
+        decisions = stage(
+            layout, judged_by, control=control, now=datetime.now(UTC), over_ties=over_ties
+        )
         steps = [one.step for one in decisions]
         if step and step not in steps:
             raise UnknownName("step", step, steps)

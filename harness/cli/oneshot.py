@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.app import err, out
 from harness.cli.importing import Fields, Forms
-from harness.cli.places import Threads
+from harness.cli.places import Threads, tie_rule
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -48,6 +48,13 @@ def run(
         ),
     ] = None,
     until: Annotated[str, typer.Option(help="Judge the steps of the policy up to this one.")] = "",
+    ties: Annotated[
+        str,
+        typer.Option(
+            help="Equal scores of a TREC run: `off`, `report` what they could do, or `bounds`: a"
+            " gate answers only where it does so for every order of them."
+        ),
+    ] = "report",
     threads: Threads = 1,
     fields: Fields = "title,text",
     forms: Forms = False,
@@ -89,6 +96,7 @@ def run(
         until=until,
         timed=timed,
         threads=threads,
+        ties=tie_rule(ties),
         licence=licence,
         source=source,
         command=shlex.join(["harness", *sys.argv[1:]]),

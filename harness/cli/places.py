@@ -9,6 +9,7 @@ import typer
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
+    from harness.stages.ties import TieRule
 
 Dataset = Annotated[
     str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
@@ -41,6 +42,20 @@ def left_by_run(out: Path) -> Layout:
             "Give the folder that was --out of one harness run",
         )
     return Layout(found[0], work / "perf", work / "cache")
+
+
+def tie_rule(word: str) -> TieRule:
+    """Take what is to be made of equal scores.
+
+    Raises:
+        UnknownName: there is no such rule.
+    """
+    from harness.core.errors import UnknownName
+    from harness.stages.ties import TieRule
+
+    if word not in set(TieRule):
+        raise UnknownName("rule for ties", word, TieRule)
+    return TieRule(word)
 
 
 def one_of(dataset: str, out: Path | None) -> None:

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.policy.age import check_age
+from harness.policy.bounded import judge_over
 from harness.policy.model import Policy, Step
 
 EXIT_PROMOTE = 0
@@ -18,13 +19,18 @@ PREFIX = 12
 
 
 def decide(
-    policy: Policy, evidence: Mapping[str, Evidence], *, now: datetime
+    policy: Policy,
+    evidence: Mapping[str, Evidence],
+    *,
+    now: datetime,
+    ends: Sequence[Mapping[str, Evidence]] = (),
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
     ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all
     its gates. Where the policy is chained, a step waits for the first one before it that is
-    neither taken nor promoted, or that must be rolled back.
+    neither taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with
+    what is open settled otherwise: a gate answers only where it answers the same at all of them.
 
     Raises:
         UnknownName: there is evidence for a step that the policy does not have.
@@ -41,7 +47,8 @@ def decide(
     for at, step in enumerate(policy.steps):
         if policy.chained and at and policy.steps[at - 1].taken:
             _accepted(policy.steps[at - 1], step, evidence)
-        findings = _findings(policy, step, evidence.get(step.name), now)
+        others = [end[step.name] for end in ends if step.name in end]
+        findings = _findings(policy, step, evidence.get(step.name), others, now)
         decision = StepDecision(
             step.name, step.control, step.candidate, step.taken, findings, waits_for
         )
@@ -69,7 +76,11 @@ def worst(codes: Iterable[int]) -> int:
 
 
 def _findings(
-    policy: Policy, step: Step, evidence: Evidence | None, now: datetime
+    policy: Policy,
+    step: Step,
+    evidence: Evidence | None,
+    ends: Sequence[Evidence],
+    now: datetime,
 ) -> tuple[Finding, ...]:
     if evidence is None:
         return tuple(
@@ -81,7 +92,7 @@ def _findings(
             for gate in step.gates
         )
     _check(policy, step, evidence, now)
-    return tuple(gate.judge(evidence, policy.rules) for gate in step.gates)
+    return tuple(judge_over(gate, evidence, ends, policy.rules) for gate in step.gates)
 
 
 def _accepted(before: Step, step: Step, evidence: Mapping[str, Evidence]) -> None:

@@ -48,6 +48,8 @@ class Subject:
     policy_file: Path | None
     selftest: str
     """What to type for a selftest of the policy on these data."""
+    over_ties: bool = False
+    """Whether a gate must hold over every order of equal scores of an imported run."""
 
 
 def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:

@@ -16,16 +16,18 @@ from harness.stages.held import held_to
 from harness.stages.layout import Layout
 from harness.stages.race import read_race
 from harness.stages.replayed import check_replayed
+from harness.stages.ties import tie_ends
 
 
 def decide(
-    layout: Layout, policy: Policy, *, control: str, now: datetime
+    layout: Layout, policy: Policy, *, control: str, now: datetime, over_ties: bool = False
 ) -> tuple[StepDecision, ...]:
     """Judge what was measured in ``layout`` by ``policy``; no index is opened.
 
     ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
     is not empty, the policy's one step judges every other arm that was measured. A step whose
-    arms were never compared is INCONCLUSIVE, and says so.
+    arms were never compared is INCONCLUSIVE, and says so. With ``over_ties`` a gate answers only
+    where it does so for every order of equal scores of imported runs.
 
     Raises:
         BadFile: nothing was scored or compared.
@@ -43,6 +45,7 @@ def decide(
     check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
     measured = sides(layout, arms)
     evidence = gathered(layout, pairs, measured, read_race(layout))
-    decisions = judge(policy, evidence, now=now)
+    ends = tie_ends(layout, policy, evidence) if over_ties else ()
+    decisions = judge(policy, evidence, now=now, ends=ends)
     held_to(policy, decisions)
     return decisions

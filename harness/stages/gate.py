@@ -21,6 +21,7 @@ from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
 from harness.stages.replayed import check_replayed
+from harness.stages.ties import tie_ends
 from harness.stages.traffic import taken_in
 
 DETERMINISTIC = ("dataset", "policy", "steps")
@@ -44,7 +45,8 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
     days = subject.policy.evidence_days
     check_replayed(layout, subject.policy.arms, now=now, evidence_days=days)
     evidence = evidence_of(layout, subject)
-    decisions = decide(subject.policy, evidence, now=now)
+    ends = tie_ends(layout, subject.policy, evidence) if subject.over_ties else ()
+    decisions = decide(subject.policy, evidence, now=now, ends=ends)
     held_to(subject.policy, decisions)
     report = assemble(layout, subject, evidence, decisions, now)
     written = to_json([report])

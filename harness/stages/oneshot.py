@@ -30,7 +30,7 @@ from harness.stages.params import Params
 from harness.stages.race import race
 from harness.stages.replay import replay
 from harness.stages.score import score
-from harness.stages.ties import ties
+from harness.stages.ties import TieRule, ties
 
 TIES = "ties.json"
 RESULTS = (
@@ -70,6 +70,8 @@ class Wanted:
     """The command line, for the report."""
     threads: int = 1
     """How many draw resamples."""
+    ties: TieRule = TieRule.REPORT
+    """What is made of equal scores in ``runs``."""
 
 
 def oneshot(
@@ -109,7 +111,7 @@ def oneshot(
         import_run(layout, name, file)
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
-    if wanted.runs:
+    if wanted.runs and wanted.ties is not TieRule.OFF:
         _weigh_ties(layout, tuple(wanted.runs), params, out / TIES, tell)
     compare(layout, list(pairs.values()), params.compare, params.score, threads=wanted.threads)
     if wanted.timed:
@@ -128,6 +130,7 @@ def oneshot(
         policy=policy,
         policy_file=wanted.policy_file,
         selftest=_selftest(wanted, out),
+        over_ties=wanted.ties is TieRule.BOUNDS,
     )
     decisions: tuple[StepDecision, ...] = ()
     decided_at = datetime.now(UTC)

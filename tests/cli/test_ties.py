@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+from typing import Any
 
 import pytest
 
+from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 
@@ -23,3 +25,65 @@ def test_a_page_says_how_much_is_tied(project: Toy, harness: Harness, second: st
     assert json.loads((project.root / "out" / "ties.json").read_text())["x"]["tied"] == tied
     page = (project.root / "out" / "index.html").read_text()
     assert ("50.0 % of its hits tie with another" in page) is (tied == 2)
+
+
+def tied(project: Toy, at: float) -> list[str]:
+    """Let ``x`` show what fts5 shows, with all scores of a query equal."""
+    run = read_run(project.layout.run("fts5"))
+    lines = [
+        f"{row.query_id} Q0 {hit.doc_id} {rank} {at:g} x\n"
+        for row in run.rows()
+        for rank, hit in enumerate(row.hits, start=1)
+    ]
+    (project.root / "x.trec").write_text("".join(lines))
+    words = ("--dataset", "toy", "--arms", "fts5", "--trec-run", "x=x.trec", "--out", "out")
+    return ["run", *words, "--control", "fts5"]
+
+
+def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
+    written = json.loads((project.root / "out" / "decision.json").read_text())
+    (step,) = written["datasets"][0]["steps"]
+    return next(found for found in step["findings"] if found["gate"] == "Quality")
+
+
+def test_a_gate_may_be_made_to_hold_for_every_order_of_ties(project: Toy, harness: Harness) -> None:
+    words = tied(project, 1.0)
+    said = harness(*words)
+    assert said.code == 0, said
+    assert quality(project)["verdict"] == "fail"
+    assert "x: " in said.err
+    assert harness(*words, "--ties", "bounds").code == 0
+    over = quality(project)
+    assert over["verdict"] == "inconclusive"
+    assert "at the ends of what ties leave open -" in over["reason"]
+    spread = json.loads((project.root / "out" / "ties.json").read_text())["x"]["measures"]
+    means = json.loads((project.root / "out" / "scores.json").read_text())["fts5"]
+    low, high = (spread["nDCG@10"][end] - means["nDCG@10"]["mean"] for end in ("least", "most"))
+    assert over["estimate"]["low"] < low < over["estimate"]["value"] < high
+    left = ("--out", "out", "--policy", "policy/pairwise.toml", "--control", "fts5")
+    assert "FAIL: Quality" in harness("decide", *left).out
+    assert "INCONCLUSIVE: Quality" in harness("decide", *left, "--ties", "bounds").out
+
+
+def test_ties_may_be_left_alone(project: Toy, harness: Harness) -> None:
+    said = harness(*tied(project, 1.0), "--ties", "off")
+    assert said.code == 0
+    assert "tie with another" not in said.err
+    assert not (project.root / "out" / "ties.json").exists()
+    assert quality(project)["verdict"] == "fail"
+
+
+def test_a_rule_for_ties_that_is_none_is_named(project: Toy, harness: Harness) -> None:
+    said = harness(*tied(project, 1.0), "--ties", "maybe")
+    assert said.error == "no rule for ties named 'maybe'; there is off, report, bounds"
+
+
+def test_a_measure_without_bounds_cannot_be_judged_over_ties(
+    project: Toy, harness: Harness
+) -> None:
+    params = project.root / "params.yaml"
+    params.write_text(params.read_text().replace("Judged@10]", "Judged@10, ERR@10]"))
+    policy = project.root / "policy" / "pairwise.toml"
+    policy.write_text(policy.read_text().replace('"nDCG@10"', '"ERR@10"'))
+    said = harness(*tied(project, 1.0), "--ties", "bounds")
+    assert "x: its scores tie, and ERR@10 has no bounds under ties" in said.error
