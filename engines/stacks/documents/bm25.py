@@ -69,10 +69,16 @@ class Bm25:
     def search(self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None) -> Ints:
         """Find the ``limit`` best chunks that share a word with ``text``, best first.
 
-        A word that is asked for twice counts twice. Equal scores go by the chunk's number.
-        ``allowed``, shape (chunks,), says which may be found; None allows all. What a word weighs
-        is counted over all chunks either way.
+        Equal scores go by the chunk's number. ``allowed``, shape (chunks,), says which may be
+        found; None allows all. What a word weighs is counted over all chunks either way.
         """
+        scores = self.scores(text)
+        if allowed is not None:
+            scores[~allowed] = 0.0
+        return best(scores, limit)
+
+    def scores(self, text: str) -> NDArray[np.float64]:
+        """Score every chunk, shape (chunks,); a word that is asked for twice counts twice."""
         scores = np.zeros(len(self.lengths))
         mean = self.lengths.mean() if len(self.lengths) else 1.0
         for word, times in Counter(words(text)).items():
@@ -84,9 +90,7 @@ class Bm25:
             weight = np.log1p((len(scores) - len(chunks) + 0.5) / (len(chunks) + 0.5))
             norm = K1 * (1 - B + B * self.lengths[chunks] / mean)
             scores[chunks] += times * weight * counts * (K1 + 1) / (counts + norm)
-        if allowed is not None:
-            scores[~allowed] = 0.0
-        return best(np.round(scores, SCORE_DIGITS), limit)
+        return np.round(scores, SCORE_DIGITS)
 
     def write(self, folder: Path) -> None:
         """Write the index into two files."""

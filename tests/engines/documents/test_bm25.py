@@ -67,9 +67,11 @@ def by_the_formula(texts: list[str], query: str) -> list[float]:
 
 
 @given(texts=TEXTS, query=st.lists(st.sampled_from(WORDS), max_size=5).map(" ".join))
-def test_the_order_is_that_of_the_formula(texts: list[str], query: str) -> None:
-    found = Bm25.of(texts).search(query, 5).tolist()
+def test_scores_and_order_are_those_of_the_formula(texts: list[str], query: str) -> None:
+    index = Bm25.of(texts)
+    found = index.search(query, 5).tolist()
     scores = by_the_formula(texts, query) if texts else []
+    assert index.scores(query).tolist() == pytest.approx(scores, abs=1e-8)
     order = sorted(range(len(texts)), key=lambda n: (-round(scores[n], 9), n))
     assert found == [n for n in order if scores[n] > 0][:5]
 

@@ -26,6 +26,7 @@ def test_a_stretch_names_its_first_and_its_last() -> None:
     layout = Layout.of(TEXT)
     end = TEXT.index("four") + 4
     assert layout.lines(0, end) == (1, 7)
+    assert layout.lines(0, TEXT.index("two")) == (1, 1)
     assert layout.paragraphs(0, end) == (1, 3)
 
 
