@@ -19,6 +19,11 @@ if TYPE_CHECKING:
 
 
 LONGEST = 100
+WORDS = {
+    "pass": "[green]no worse[/]",
+    "fail": "[red]WORSE[/]   ",
+    "inconclusive": "[yellow]not sure[/]",
+}
 
 
 def register(app: typer.Typer) -> None:
@@ -81,15 +86,29 @@ def regress(
 
 
 def _show(found: Regression, baseline: str, worst: int) -> None:
-    from harness.cli.verdicts import show
-    from harness.report.plain import one_line
-
-    show(f"{found.dataset}, each arm against itself in {baseline}", found.decisions)
+    title = f"[bold]{escape(found.dataset)}[/bold], each arm against itself in {escape(baseline)}"
+    out.print(f"\n{title}")
+    _judged(found)
     for word, arms in (("only then", found.gone), ("only now", found.new)):
         if arms:
             out.print(f"  {word}: {', '.join(arms)}", markup=False)
     for one in found.verdicts:
         out.print(f"  step {one.step} was {one.then} without times, and is {one.now}", markup=False)
+    _means(found)
+    _lost(found, worst)
+
+
+def _judged(found: Regression) -> None:
+    for decision in found.decisions:
+        out.print(f"  {WORDS[decision.verdict.value]}  {escape(decision.step)}")
+        for finding in decision.blocking:
+            line = f"{finding.verdict.upper()}: {finding.gate}: {finding.reason}"
+            out.print(f"            {escape(line)}")
+            if finding.settle:
+                out.print(f"            to settle it: {escape(finding.settle)}")
+
+
+def _means(found: Regression) -> None:
     table = Table("arm", "measure", "then", "now", "now - then", box=None, padding=(0, 2, 0, 0))
     for row in found.moved:
         if row.arm not in found.same:
@@ -102,6 +121,11 @@ def _show(found: Regression, baseline: str, worst: int) -> None:
         out.print(table)
     if found.same:
         out.print(f"the same answers, hit for hit: {', '.join(sorted(found.same))}", markup=False)
+
+
+def _lost(found: Regression, worst: int) -> None:
+    from harness.report.plain import one_line
+
     if found.worse:
         out.print(f"\n{len(found.worse)} answers got worse; the worst of them:")
     for lost in found.worse[:worst]:

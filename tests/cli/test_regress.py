@@ -32,7 +32,7 @@ def test_worse_is_exit_code_one_and_the_queries_are_printed(
     spoil(project, "tantivy", 6)
     said = harness("regress", "--baseline", before, "--arms", "tantivy", "--worst", "2")
     assert said.code == 1, said
-    assert "FAIL: Quality" in said.out
+    assert "WORSE     tantivy\n            FAIL: Quality" in said.out
     assert "6 answers got worse; the worst of them:" in said.out
     lines = [line for line in said.out.splitlines() if "-> 0.000  tantivy  q0" in line]
     assert len(lines) == 2

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import subprocess
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,7 @@ from harness.stages.layout import Layout
 from harness.stages.proof import note_run
 from harness.stages.regress import Regression, regress
 from harness.stages.regress_baseline import CACHE, of_folder, of_revision
+from harness.stages.replayed import note_replayed
 from tests.toy import HEAD, NAME, STEP, Toy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -57,6 +59,7 @@ def spoil(project: Toy, arm: str, lost: int) -> None:
         rows = [row._replace(hits=()) if at < lost else row for at, row in enumerate(run.rows())]
         write_run(type(run).of(run.arm, rows), path)
     note_run(project.layout, arm)
+    note_replayed(project.layout, arm, datetime.now(UTC))
     project.judge_again()
 
 
