@@ -15,7 +15,7 @@ from harness.report.svg import ARMS, MUTED, draw, label, quiet
 NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
 CURVE = 160
 """Points of a percentile curve."""
-DASHED, DOTTED = (0, (4, 2)), (0, (1, 1.6))
+DASHED, DOTTED = "--", ":"
 LEGEND_X, TEXT_X, FIRST_Y, LINE_Y = 1.04, 1.09, 0.96, 0.085
 
 
@@ -48,10 +48,10 @@ def load_curve(name: str, report: LoadReport) -> str | None:
     return draw(name, about, (WIDTH, 3.4), paint)
 
 
-def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: object) -> None:
+def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> None:
     rates = [point.rate or 0.0 for point in of]
     whole = [_ms(point.overall.percentile(percent)) for point in of]
-    axes.plot(rates, whole, marker="o", markersize=4, color=colour, linewidth=1.6, linestyle=style)  # type: ignore[arg-type]  a dash pattern
+    axes.plot(rates, whole, marker="o", markersize=4, color=colour, linewidth=1.6, linestyle=style)
     for rate, point in zip(rates, of, strict=True):
         rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
         if len(rounds) > 1:
@@ -85,7 +85,7 @@ def percentile_curves(name: str, report: LoadReport) -> str | None:
                 nines = np.linspace(0, furthest, CURVE)
                 times = of.curve(100 * (1 - 10.0**-nines))
                 axes.plot(nines, [_ms(time) for time in times], color=colour, linewidth=1.6,
-                          linestyle=style)  # fmt: skip  # type: ignore[arg-type]
+                          linestyle=style)  # fmt: skip
             _legend(axes, at, colour, point.arm)
         _note(axes, "solid: from the intended start", 0)
         _note(axes, "dashed: from the real start", 1)

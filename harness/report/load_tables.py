@@ -34,7 +34,7 @@ def name_of(point: Point) -> str:
 
 def at(rate: float | None) -> str:
     """Name a rate."""
-    return CLOSED if rate is None else f"{number(rate)} /s"
+    return CLOSED if rate is None else f"{rate:g} /s"
 
 
 def response(report: LoadReport) -> Table:

@@ -209,7 +209,7 @@ class Loading:
             loaded_at=datetime.now(UTC).isoformat(timespec="seconds"),
             busy=fmean(float(record.about["busy"]) for record in self.records),
             arms=tuple(self.arms),
-            workers=f"{params.processes} processes with {params.threads} workers each",
+            workers=f"processes: {params.processes}, workers in each: {params.threads}",
             about={
                 "trial": f"{params.seconds:g} s",
                 "rounds": f"{params.rounds}",

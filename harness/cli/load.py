@@ -1,0 +1,151 @@
+"""``harness load``: how arms bear many questions at once."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.app import out
+from harness.cli.places import Left, left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.report.load_inputs import LoadReport
+    from harness.stages.params import LoadParams
+
+CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
+NS_PER_MS = 1_000_000
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``load`` on the command line."""
+    app.command()(load)
+
+
+def load(
+    arm: Annotated[
+        list[str],
+        typer.Option(
+            help="A file of engines/arms without .toml, or a path to one. May come again: the first"
+            " is held against itself, the others against it."
+        ),
+    ],
+    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    left: Left = None,
+    *,
+    rate: Annotated[
+        list[float] | None,
+        typer.Option(help="Arrivals a second. May come again. [shares of what a closed loop does]"),
+    ] = None,
+    find: Annotated[
+        bool, typer.Option("--find", help="Look for the highest rate that keeps --budget-ms.")
+    ] = False,
+    budget_ms: Annotated[
+        float, typer.Option(help="What 99 of 100 arrivals must be answered within.")
+    ] = 0.0,
+    mix: Annotated[
+        str, typer.Option(help="Query classes by weight, as identifier=3,natural-language=1.")
+    ] = "",
+    arrivals: Annotated[
+        Path | None, typer.Option(help="Recorded arrivals, JSON lines, instead of rates.")
+    ] = None,
+    processes: Annotated[int, typer.Option(help="Processes that ask. [params.yaml]")] = 0,
+    threads: Annotated[int, typer.Option(help="Workers in each. [params.yaml]")] = 0,
+    seconds: Annotated[float, typer.Option(help="Length of a trial. [params.yaml]")] = 0.0,
+    rounds: Annotated[int, typer.Option(help="Trials of an arm at a rate. [params.yaml]")] = 0,
+) -> None:
+    """Ask arms at a fixed rate, whatever they do, and count each wait from when it began.
+
+    Arrivals are drawn beforehand, so an engine that stops makes everybody wait, as at work;
+    a closed loop with as many workers stands beside. Every answer is held against the arm's run.
+    The first arm is opened twice, and where it is not like itself nothing is concluded. An
+    interrupted load goes on where it was. Example: harness load --dataset python-docs --arm fts5
+    --arm tantivy --rate 100 --rate 200. Exit codes: 0 done, 1 no rate keeps the budget, 2 bad
+    input, 3 inconclusive: the machine is too noisy.
+    """
+    from harness.core.errors import HarnessError
+    from harness.stages.load import load as stage
+    from harness.stages.load import verdict
+    from harness.stages.load_files import page_of
+    from harness.stages.loading import Wanted
+
+    one_of(dataset, left)
+    project = Project.here()
+    if find != (budget_ms > 0):
+        raise HarnessError("--find needs --budget-ms above 0, and --budget-ms needs --find")
+    if rate and arrivals:
+        raise HarnessError("recorded arrivals have their own rate; leave --rate or --arrivals out")
+    wanted = Wanted(
+        arms=tuple(arm),
+        rates=tuple(rate or ()),
+        budget_ns=int(budget_ms * NS_PER_MS) if find else None,
+        mix=_weights(mix),
+        arrivals=arrivals,
+        command=shlex.join(["python3", "run.py", "harness", *sys.argv[1:]]),
+    )
+    given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
+    layout = left_by_run(left) if left else project.layout(dataset)
+    limit_s = project.params.replay.time_limit_s
+    report = stage(layout, wanted, project.cache, _changed(project.params.load, given), limit_s)
+    _show(report)
+    out.print(f"wrote {page_of(layout)}")
+    raise typer.Exit(CODES[verdict(report).value])
+
+
+def _changed(params: LoadParams, given: dict[str, float]) -> LoadParams:
+    """Put what the command line says in the place of what the file says.
+
+    Raises:
+        HarnessError: a value is out of range.
+    """
+    from pydantic import ValidationError
+
+    from harness.core.errors import HarnessError
+
+    said = {name: value for name, value in given.items() if value}
+    try:
+        return type(params).model_validate({**params.model_dump(), **said})
+    except ValidationError as exc:
+        first = exc.errors()[0]
+        raise HarnessError(f"--{first['loc'][0]} {first['input']}: {first['msg']}") from exc
+
+
+def _weights(mix: str) -> dict[str, float]:
+    """Read ``NAME=WEIGHT,NAME=WEIGHT``.
+
+    Raises:
+        HarnessError: a part has no weight, the weight is no number, or a name comes twice.
+    """
+    from harness.core.errors import HarnessError
+
+    found: dict[str, float] = {}
+    for part in filter(None, mix.split(",")):
+        name, _, weight = part.partition("=")
+        try:
+            value = float(weight)
+        except ValueError:
+            raise HarnessError(f"--mix {part!r} is no NAME=WEIGHT, as identifier=3") from None
+        if name in found:
+            raise HarnessError(f"--mix names {name} twice")
+        found[name] = value
+    return found
+
+
+def _show(report: LoadReport) -> None:
+    from harness.report import load_tables
+
+    for table in load_tables.tables(report):
+        shown = Table(title=escape(table.caption), title_justify="left")
+        for name in table.header:
+            shown.add_column(escape(name))
+        for row in table.rows:
+            shown.add_row(*(escape(f"{cell.text} {cell.note}".strip()) for cell in row))
+        out.print(shown)
+    for line in load_tables.notes(report):
+        out.print(escape(line))
