@@ -77,7 +77,7 @@ class Catalog:
         left = np.arange(len(self), dtype=np.int64)
         for rows in sorted(narrow, key=len):
             left = np.intersect1d(left, rows, assume_unique=True)
-        exact = [row for row in left.tolist() if asked.passes(self.entries[row].unit, filters)]
+        exact = [row for row in left.tolist() if asked.passes(self.entries[row].unit, given)]
         return np.array(exact, dtype=np.int64)
 
     def _of(self, name: str, value: str) -> Rows:

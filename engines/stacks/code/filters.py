@@ -47,8 +47,7 @@ class Filters:
 
     def given(self) -> Mapping[str, str]:
         """Give what is asked for, by the filter's name."""
-        all_of = {one.name: getattr(self, one.name) for one in fields(self)}
-        return {name: value for name, value in all_of.items() if value is not None}
+        return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
 
 
 NAMES = tuple(one.name for one in fields(Filters))
@@ -124,9 +123,9 @@ def values(unit: Unit, name: str) -> frozenset[str]:
     return frozenset(folded(one, name) for one in _VALUES[name](unit) if one)
 
 
-def passes(unit: Unit, filters: Filters) -> bool:
-    """Tell whether a unit has all that the filters ask for; the exact filter, which always runs."""
-    for name, value in filters.given().items():
+def passes(unit: Unit, given: Mapping[str, str]) -> bool:
+    """Tell whether a unit has all that is asked for; the exact filter, which always runs."""
+    for name, value in given.items():
         text = PATTERNS.get(name)
         if text is None:
             if folded(value, name) not in values(unit, name):

@@ -66,7 +66,7 @@ class OpenSqlite:
         self, wanted: Sequence[Wanted], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
         expression = match_expression(wanted)
-        if not expression or depth < 1:
+        if not expression or (allowed is not None and not len(allowed)):
             return []
         weigh = f"bm25({', '.join(f'{weight}.0' for weight in self.weights)})"
         gate = "" if allowed is None else " AND rowid IN (SELECT value FROM json_each(?))"

@@ -13,10 +13,13 @@ from engines.stacks.code.chargrams import Chargrams, literals
 from engines.stacks.code.filters import NAMES, Filters, InvalidFilter, parse, passes
 from engines.stacks.code.search import CodeSearch
 from engines.stacks.code.understand import understand
+from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, opened
 
-MADE = anything.make(seed=11, count=90)
+MADE = anything.make(seed=11, count=60)
+UNITS = [understand(made.document) for made in MADE]
+PATHS = Chargrams([made.texts["path"] for made in MADE])
 EVERYTHING = len(MADE)
 TEXTS = ("", *anything.WORDS, "water tea", "read_csv", "json", "-tea water")
 REGEXES = (
@@ -143,10 +146,8 @@ def test_filters_are_anded(
 @settings(max_examples=500, deadline=None)
 @given(value=values("path"))
 def test_a_prefilter_never_drops_what_the_exact_filter_passes(value: str) -> None:
-    texts = [made.texts["path"] for made in MADE]
-    units = [understand(made.document) for made in MADE]
-    found = Chargrams(texts).narrowed(value)
-    exact = {at for at, unit in enumerate(units) if passes(unit, Filters(path=value))}
+    found = PATHS.narrowed(value)
+    exact = {at for at, unit in enumerate(UNITS) if passes(unit, {"path": value})}
     assert found is None or exact <= set(found.tolist())
 
 
@@ -170,8 +171,8 @@ def test_the_exact_filter_runs_behind_the_prefilter(
     tmp_path_factory: pytest.TempPathFactory,
 ) -> None:
     documents = [
-        anything.Document("one", "", "tea", {"path": "abc-bcd"}),
-        anything.Document("two", "", "tea", {"path": "abcd"}),
+        Document("one", "", "tea", {"path": "abc-bcd"}),
+        Document("two", "", "tea", {"path": "abcd"}),
     ]
     with opened(tmp_path_factory.mktemp("exact"), documents) as searcher:
         assert ids(searcher, "tea", Filters(path="abcd")) == {"two"}
