@@ -1,4 +1,4 @@
-"""The comparison samples, sheds, is switched off and on, and goes on after a stop."""
+"""The comparison, with its lane and its recorder: it samples, sheds, switches, and goes on."""
 
 from __future__ import annotations
 
