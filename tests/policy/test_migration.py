@@ -155,6 +155,14 @@ def test_newer_evidence_against_a_step_in_force_asks_for_its_rollback(
         assert asks[0].action is Action.ROLLBACK
 
 
+def test_a_step_taken_against_its_decision_waits_for_a_newer_one() -> None:
+    """An override is not undone by what it set aside."""
+    against = decision(18, tantivy="fail")
+    state = replace(SERVING, taken=(SHADOW, replace(TANTIVY, decision=against)), decisions=())
+    assert Action.ROLLBACK not in asked(state, evidence(against))
+    assert Action.ROLLBACK in asked(state, evidence(decision(19, tantivy="fail")))
+
+
 def test_a_decision_that_is_not_believed_moves_nothing_back() -> None:
     found = evidence(decision(20, tantivy="fail"), "a byte is gone")
     assert Action.ROLLBACK not in asked(SERVING, found)
