@@ -66,6 +66,8 @@ class StepDecision:
     findings: tuple[Finding, ...]
     waits_for: str = ""
     """An earlier step that is neither taken nor promoted; empty where the way is free."""
+    accepted_by: str = ""
+    """SHA-256 of the decision that put the control in its place; empty where none is named."""
 
     @property
     def verdict(self) -> Verdict:

@@ -49,8 +49,10 @@ def decide(
             _accepted(policy.steps[at - 1], step, evidence)
         others = [end[step.name] for end in ends if step.name in end]
         findings = _findings(policy, step, evidence.get(step.name), others, now)
+        accepting = policy.accepting(at)
+        by = accepting.accepted.sha256 if accepting and accepting.accepted else ""
         decision = StepDecision(
-            step.name, step.control, step.candidate, step.taken, findings, waits_for
+            step.name, step.control, step.candidate, step.taken, findings, waits_for, by
         )
         decisions.append(decision)
         stands = step.taken and decision.outcome is not Outcome.ROLLBACK

@@ -15,7 +15,16 @@ from harness.core.errors import BadPolicy, UnknownName
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy import lines
-from harness.policy.model import FORMAT, Gate, GateHead, Policy, PolicyFile, Step, StepTable
+from harness.policy.model import (
+    FORMAT,
+    Accepted,
+    Gate,
+    GateHead,
+    Policy,
+    PolicyFile,
+    Step,
+    StepTable,
+)
 
 ROUNDING = 1e-12
 Model = TypeVar("Model", bound=BaseModel)
@@ -121,7 +130,23 @@ class _Reader:
             table.switch,
             table.shadow_days or 0,
             table.attempts,
+            self._accepted(at, table),
         )
+
+    def _accepted(self, at: int, table: StepTable) -> Accepted | None:
+        """Give the decision that a step was taken by; its path is seen from the policy's folder."""
+        file, sha256 = table.accepted, table.accepted_sha256
+        if file is None and sha256 is None:
+            return None
+        if file is None or sha256 is None or not table.taken:
+            names = "names half of" if table.taken else "was not taken, and names"
+            self._wrong(
+                ("step", at, "accepted_sha256" if file is None else "accepted"),
+                f"step {table.name} {names} the decision that it was taken by",
+                "Write accepted, the file of that decision, and accepted_sha256, its digest, in a"
+                " step with taken = true",
+            )
+        return Accepted(self._path.parent / file, sha256)
 
     def _gate(self, step: int, number: int, raw: Mapping[str, Any]) -> Gate:
         at: lines.Path = ("step", step, "gate", number)

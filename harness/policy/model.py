@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Annotated, Any
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -50,6 +51,8 @@ class StepTable(_Table):
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     attempts: Annotated[int, Field(ge=1)] = 1
+    accepted: Name | None = None
+    accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
     shadow_days: Annotated[int, Field(ge=1)] | None = None
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
@@ -83,6 +86,13 @@ class Gate:
         return self.rule.judge(self.name, self.settings, evidence, rules)
 
 
+class Accepted(NamedTuple):
+    """A decision that was kept, by its bytes."""
+
+    path: Path
+    sha256: str
+
+
 @dataclass(frozen=True, slots=True)
 class Step:
     """One step of the migration: candidate takes over from control."""
@@ -100,6 +110,8 @@ class Step:
     """Days on which the candidate must have been compared before the step is taken."""
     attempts: int = 1
     """How often it was judged on evidence of its own, this time included."""
+    accepted: Accepted | None = None
+    """The decision that it was taken by; None where the policy does not name it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -140,6 +152,12 @@ class Policy:
             )
         )
         return tuple(dict.fromkeys(named))
+
+    def accepting(self, at: int) -> Step | None:
+        """Give the taken step that put the control of step ``at`` in its place; None before any."""
+        control = self.steps[at].control
+        before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
+        return before[-1] if self.chained and before else None
 
     def on(self, threads: int) -> Policy:
         """Draw on so many threads; no verdict changes."""

@@ -14,6 +14,7 @@ from harness.report.inputs import ReportInput
 from harness.report.rounding import in_unit, interval, interval_ms, number, p_value, signed
 
 REASONS = 2
+PREFIX = 12
 
 
 class Tone(StrEnum):
@@ -64,7 +65,7 @@ class Card:
     effect: str
     """What taking the step does to the quality that people look at first."""
     errs: str
-    """How often it may be promoted wrongly; empty where nobody accounted for it."""
+    """How often it may be promoted wrongly, and what accepted its control, where that is known."""
 
 
 def tone(decision: StepDecision) -> Tone:
@@ -181,6 +182,9 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
     """Put one step's decision onto the first screen."""
     telling = sorted(decision.findings, key=lambda found: found.p_value is None)
     reasons = decision.blocking or telling
+    errs = report.trust.step(decision.step) if report.trust else ""
+    by = decision.accepted_by[:PREFIX]
+    accepted = f"Its control was accepted by the decision {by}." if by else ""
     return Card(
         step=decision.step,
         control=decision.control,
@@ -193,5 +197,5 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         unnamed=max(0, len(reasons) - REASONS),
         counts=counts(decision),
         effect=effect(report, decision.step),
-        errs=report.trust.step(decision.step) if report.trust else "",
+        errs=" ".join(filter(None, (errs, accepted))),
     )

@@ -63,6 +63,7 @@ def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
                 taken=step["taken"],
                 findings=tuple(_read_finding(each) for each in step["findings"]),
                 waits_for=step["waits_for"],
+                accepted_by=step["accepted_by"],
             )
             said = step["verdict"], step["outcome"]
             if said != (decision.verdict.value, decision.outcome.value):

@@ -75,6 +75,7 @@ def _step(found: StepDecision) -> Json:
         "untimed_verdict": untimed.value,
         "outcome": found.outcome.value,
         "waits_for": found.waits_for,
+        "accepted_by": found.accepted_by,
         "blocking": [finding.gate for finding in found.blocking],
         "findings": [_finding(finding) for finding in found.findings],
     }

@@ -10,6 +10,7 @@ from harness.corpus.score_table import read_scores
 from harness.policy.decide import decide as judge
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
+from harness.stages.accepted import check_accepted
 from harness.stages.compare import read_agreement
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.held import held_to
@@ -45,6 +46,7 @@ def decide(
     check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
     measured = sides(layout, arms)
     evidence = gathered(layout, pairs, measured, read_race(layout))
+    check_accepted(policy, layout.root.name, evidence)
     ends = tie_ends(layout, policy, evidence) if over_ties else ()
     decisions = judge(policy, evidence, now=now, ends=ends)
     held_to(policy, decisions)

@@ -17,6 +17,7 @@ from harness.report.decided import from_json
 from harness.report.decision_json import to_json, without_times
 from harness.report.junit import to_junit
 from harness.stages import receipt
+from harness.stages.accepted import check_accepted
 from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
@@ -45,6 +46,7 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
     days = subject.policy.evidence_days
     check_replayed(layout, subject.policy.arms, now=now, evidence_days=days)
     evidence = evidence_of(layout, subject)
+    check_accepted(subject.policy, layout.root.name, evidence)
     ends = tie_ends(layout, subject.policy, evidence) if subject.over_ties else ()
     decisions = decide(subject.policy, evidence, now=now, ends=ends)
     held_to(subject.policy, decisions)
