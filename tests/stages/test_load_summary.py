@@ -34,12 +34,14 @@ def test_a_ratio_is_of_the_same_round() -> None:
 
 
 def test_a_round_that_does_not_count_is_in_no_number() -> None:
-    old = [record("old", number, 10) for number in SIX]
-    new = [record("new", number, 30 if number < 6 else 900, strays=number // 6) for number in SIX]
+    seven = (*SIX, 7)
+    old = [record("old", number, 10) for number in seven]
+    new = [record("new", number, 30 if number < 7 else 900, strays=number // 7) for number in seven]
     point = points([*old, *new], "old", max_lag=0.5, confidence=0.95)[0]
-    assert len(point.records) == 5
+    assert len(point.records) == 6
     assert point.objections == ("1 answers were not those of the arm's run",)
-    assert point.ratio is None
+    assert point.ratio is not None
+    assert (point.ratio.n, point.ratio.high) == (6, pytest.approx(3, rel=0.01))
     assert point.overall.percentile(100) == pytest.approx(30 * MS, rel=0.01)
 
 
