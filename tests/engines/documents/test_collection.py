@@ -14,6 +14,7 @@ import pytest
 from engines.stacks.documents import collection, files, recall
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Missing
+from engines.stacks.documents.response import Response
 from harness.core.errors import IndexNotReady
 from tests.engines.documents.small import NOON, SOURCES, built, settings
 
@@ -124,7 +125,8 @@ def test_time_is_what_the_clock_says(pro: Collection) -> None:
 def test_what_is_missing_is_said_beside_the_json(pro: Collection) -> None:
     gone = Missing("E6", "not installed")
     left = replace(pro.pipeline.models, sparse=None, missing=(gone,))
-    answer = replace(pro, pipeline=replace(pro.pipeline, models=left)).search("water", 3)
+    without = replace(pro, pipeline=replace(pro.pipeline, models=left))
+    answer: Response = without.search("water", 3)
     assert answer.missing == (gone,)
     assert answer.missing[0].reason == "MODEL_NOT_READY"
     jsonschema.validate(answer.to_json(), SECTION_7)
