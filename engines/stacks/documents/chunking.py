@@ -17,6 +17,7 @@ _BREAKS = (
     re.compile(r"\s"),
 )
 """Where a chunk had best end: a paragraph, a sentence, a word."""
+_SOLID = re.compile(r"\S")
 
 
 class Cutting(NamedTuple):
@@ -75,14 +76,14 @@ def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
     before that end, at a word where it can. Where no more than ``overlap`` characters would
     remain, which would make a chunk of little but repetition, they are taken along.
     """
-    start, stop = _stripped(text, 0, len(text))
+    start, stop = _solid(text, 0), len(text.rstrip())
     while start < stop:
         if stop - start <= cutting.characters + cutting.overlap:
             yield start, stop
             return
         end = _end(text, start + cutting.characters - cutting.overlap, start + cutting.characters)
-        yield _stripped(text, start, end)
-        start, _ = _stripped(text, _begin(text, end - cutting.overlap, end), stop)
+        yield start, start + len(text[start:end].rstrip())
+        start = _solid(text, _begin(text, end - cutting.overlap, end))
 
 
 def _end(text: str, low: int, high: int) -> int:
@@ -102,7 +103,7 @@ def _begin(text: str, low: int, end: int) -> int:
     return found.end() if found else low
 
 
-def _stripped(text: str, start: int, end: int) -> tuple[int, int]:
-    """Leave white space out at both ends."""
-    part = text[start:end]
-    return start + len(part) - len(part.lstrip()), end - len(part) + len(part.rstrip())
+def _solid(text: str, start: int) -> int:
+    """First place from ``start`` on that is no white space; the end where there is none."""
+    found = _SOLID.search(text, start)
+    return found.start() if found else len(text)
