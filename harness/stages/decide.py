@@ -42,9 +42,9 @@ def decide(
         policy = for_candidates(policy, control, [arm for arm in arms if arm != control])
     compared = read_agreement(layout)
     pairs = {step: pair for step, pair in pairs_of(policy).items() if pair in compared}
+    measured = sides(layout, arms)
     named = [arm for arm in policy.arms if arm in arms]
     check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
-    measured = sides(layout, arms)
     evidence = gathered(layout, pairs, measured, read_race(layout))
     check_accepted(policy, layout.root.name, evidence)
     ends = tie_ends(layout, policy, evidence) if over_ties else ()

@@ -43,9 +43,9 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
         stale.unlink(missing_ok=True)
     if subject.policy is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
+    evidence = evidence_of(layout, subject)
     days = subject.policy.evidence_days
     check_replayed(layout, subject.policy.arms, now=now, evidence_days=days)
-    evidence = evidence_of(layout, subject)
     check_accepted(subject.policy, layout.root.name, evidence)
     ends = tie_ends(layout, subject.policy, evidence) if subject.over_ties else ()
     decisions = decide(subject.policy, evidence, now=now, ends=ends)

@@ -236,7 +236,7 @@ def test_a_score_that_is_no_number_is_refused(tmp_path: Path) -> None:
 def test_an_error_of_our_own_is_no_clean_exit(
     harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def broken(*_: object) -> None:
+    def broken(*_: object, **__: object) -> None:
         raise ZeroDivisionError
 
     monkeypatch.setattr("harness.stages.score.score", broken)
@@ -245,7 +245,7 @@ def test_an_error_of_our_own_is_no_clean_exit(
 
 
 def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
-    def interrupted(*_: object) -> None:
+    def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
     monkeypatch.setattr("harness.stages.score.score", interrupted)

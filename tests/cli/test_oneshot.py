@@ -109,7 +109,7 @@ def test_a_data_set_may_have_any_name(project: Toy, harness: Harness, name: str)
     (project.root / "beir").rename(folder)
     assert harness(*RUN, "--dataset", folder).code == 0
     work = project.root / "out" / "work"
-    assert {path.name for path in work.iterdir()} == {"build", "cache"}
+    assert {path.name for path in work.iterdir()} == {"build", "cache", "perf"}
 
 
 def test_a_run_of_another_engine_with_no_number_is_refused(project: Toy, harness: Harness) -> None:
