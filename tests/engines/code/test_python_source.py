@@ -140,6 +140,7 @@ def test_a_source_that_reaches_a_sink_is_high() -> None:
         ("with input() as x:\n    exec(x)", risk.HIGH),
         ("exec(y := input())", risk.HIGH),
         ("x = input()\nx = 'safe'\neval(x)", risk.HIGH),
+        ("while a:\n    exec(z)\n    z = y\n    y = x\n    x = input()", risk.HIGH),
         ("a.x = input()\neval(a.x)", risk.MEDIUM),
     ],
 )
