@@ -17,6 +17,11 @@ class Settings(SampleSettings):
     floor: Share
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        """None: agreement of two runs needs no judgement."""
+        return ()
+
+    @property
     def bound(self) -> str:
         return f"mean {self.where} above {self.floor:g}"
 

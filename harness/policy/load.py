@@ -75,7 +75,7 @@ class _Reader:
             evidence_days=head.evidence_days,
             rules=Rules(head.confidence, head.resamples, head.seed, head.power),
             steps=steps,
-            chained=True,
+            chained=head.chained,
             alpha=head.alpha,
         )
         self._within_alpha(policy)

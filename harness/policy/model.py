@@ -39,6 +39,7 @@ class Header(_Table):
     power: Probability
     evidence_days: Annotated[int, Field(ge=1)]
     alpha: Probability | None = None
+    chained: bool = True
     format: int = FORMAT
 
 
@@ -152,6 +153,12 @@ class Policy:
             )
         )
         return tuple(dict.fromkeys(named))
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """Every measure of quality that a gate reads, in the order of the policy."""
+        asked = (gate.settings.measures for step in self.steps for gate in step.gates)
+        return tuple(dict.fromkeys(name for names in asked for name in names))
 
     def accepting(self, at: int) -> Step | None:
         """Give the taken step that put the control of step ``at`` in its place; None before any."""

@@ -99,6 +99,7 @@ def oneshot(
         raise UnknownName("arm to be the control", wanted.control, names)
     policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
+    params = params.measuring(policy.measures) if policy else params
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
     for arm in given.values():

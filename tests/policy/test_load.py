@@ -215,6 +215,20 @@ def test_a_policy_names_every_arm_that_it_looks_at() -> None:
     )  # fmt: skip
 
 
+def test_a_policy_names_every_measure_of_quality_that_it_reads() -> None:
+    assert load_policy(MIGRATION).measures == ("nDCG@10", "RR@10", "R@50", "Judged@10")
+
+
+def test_steps_wait_for_each_other_unless_the_policy_says_no(tmp_path: Path) -> None:
+    assert load_policy(MIGRATION).chained
+    text = MIGRATION.read_text(encoding="utf-8")
+    free = load_policy(
+        written(tmp_path, text.replace("version = 1", "version = 1\nchained = false"))
+    )
+    assert not free.chained
+    assert free.account.together > load_policy(MIGRATION).account.together
+
+
 @pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)
 def test_every_step_of_a_migration_checks_identity_and_failures(path: Path) -> None:
     for step in load_policy(path).steps:

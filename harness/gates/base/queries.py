@@ -28,6 +28,10 @@ class SampleSettings(GateSettings):
         return self.min_queries
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        return (self.measure,)
+
+    @property
     def unit(self) -> str:
         return self.measure
 

@@ -70,6 +70,11 @@ class GateSettings(BaseModel, ABC):
         return ()
 
     @property
+    def measures(self) -> tuple[str, ...]:
+        """Measures of quality that the gate reads."""
+        return ()
+
+    @property
     @abstractmethod
     def unit(self) -> str:
         """What is measured."""
