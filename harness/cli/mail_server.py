@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.app import err
 from harness.cli.project import Project
+from harness.cli.shadow_places import SettingsFile, settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -51,6 +52,14 @@ def mail_server(
             help="A file with a line SEARCH_ENGINE=...; a change is followed at the next question.",
         ),
     ] = None,
+    shadow_log: Annotated[
+        Path | None,
+        typer.Option(
+            envvar="SHADOW_LOG",
+            help="Under SEARCH_ENGINE=shadow, compare with Tantivy and write it down here.",
+        ),
+    ] = None,
+    shadow_settings: SettingsFile = None,
 ) -> None:
     """Serve search_messages and search_messages_product to MCP clients of this machine.
 
@@ -64,7 +73,9 @@ def mail_server(
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
     from harness.stages.mail_service import mail_service
+    from harness.stages.mail_shadow import ShadowLog
     from harness.stages.prepare import prepare
+    from harness.stages.shadow_files import read_settings
 
     check_loopback(host)
     switch = _switch(search_engine, switch_file)
@@ -73,7 +84,10 @@ def mail_server(
     if out is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
     _index(layout, arms.load(arm, project.cache), arm, project.cache)
-    with mail_service(layout, arm, project.cache, switch) as service:
+    shadow = None
+    if shadow_log is not None:
+        shadow = ShadowLog(shadow_log, read_settings(settings_file(shadow_settings)))
+    with mail_service(layout, arm, project.cache, switch, shadow) as service:
         app = application(service)
         if http is None:
             serve_stdio(app)

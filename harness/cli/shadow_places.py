@@ -19,12 +19,22 @@ BoundsFile = Annotated[
 RegisterFile = Annotated[
     Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
 ]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
+]
 BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
+SETTINGS = Path("policy", "shadow.toml")
 
 
 def bounds_file(given: Path | None) -> Path:
     """Find the file of bounds: the one that was named, or the project's."""
     return given or Project.here().root / BOUNDS
+
+
+def settings_file(given: Path | None) -> Path:
+    """Find the file of settings: the one that was named, or the project's."""
+    return given or Project.here().root / SETTINGS
 
 
 def register_file(given: Path | None) -> Path:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
 
 from engines.contract import arms
@@ -15,24 +16,37 @@ from engines.stacks.agent_mail.surface.switched import Switched
 from engines.stacks.text.mail import STORE, Mail
 from harness.core.errors import HarnessError
 from harness.stages.layout import Layout
+from harness.stages.mail_shadow import ShadowLog, watched
 
 
 @contextmanager
 def mail_service(
-    layout: Layout, arm: str, cache: Path, switch: Callable[[], KillSwitch | None]
+    layout: Layout,
+    arm: str,
+    cache: Path,
+    switch: Callable[[], KillSwitch | None],
+    shadow: ShadowLog | None = None,
 ) -> Iterator[Switched]:
     """Open the arm's index; ``switch`` is asked at every question, None leaves the arm's own.
+
+    With ``shadow``, what is served under the switch ``shadow`` is compared and written down.
 
     Raises:
         HarnessError: it is no arm of the stack mail.
         IndexNotReady: it has no index, or one of another arm.
+        EvidenceError: another process writes a log to the folder.
     """
     served = arms.load(arm, cache)
     index = layout.index(served.name)
-    with served.engine.open(index) as searcher:
+    with ExitStack() as until_closed:
+        searcher = until_closed.enter_context(served.engine.open(index))
         if not (isinstance(searcher, MailSearcher) and isinstance(served.engine, Mail)):
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
-        with drivers.opened(index / STORE, searcher.driver) as directory:
-            identity = Identity(served.name, searcher.manifest)
-            surface = Surface(searcher.service, directory, identity, searcher.mode)
-            yield Switched(surface, served.engine.settings.model_dump(), switch)
+        directory = until_closed.enter_context(drivers.opened(index / STORE, searcher.driver))
+        service = searcher.service
+        if shadow is not None:
+            beside = watched(searcher, served, index, cache, shadow)
+            service = replace(service, beside=until_closed.enter_context(beside))
+        identity = Identity(served.name, searcher.manifest)
+        surface = Surface(service, directory, identity, searcher.mode)
+        yield Switched(surface, served.engine.settings.model_dump(), switch)

@@ -1,4 +1,4 @@
-"""The two files that people write for a live comparison: its bounds, and what they accept."""
+"""The files that people write for a live comparison: its bounds, its cost, what they accept."""
 
 from __future__ import annotations
 
@@ -18,6 +18,7 @@ from harness.policy import lines
 from harness.shadow.bounds import Bounds
 from harness.shadow.record import KEY_DIGITS
 from harness.shadow.register import ACCEPTABLE, Accepted, Register
+from harness.shadow.settings import Settings
 
 Model = TypeVar("Model", bound=BaseModel)
 NAMES = ", ".join(sorted(ACCEPTABLE))
@@ -62,7 +63,16 @@ def read_bounds(path: Path) -> Bounds:
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
-    return _read(path, Bounds, "Give the path of a file as policy/watch.toml")
+    return read_table(path, Bounds, "Give the path of a file as policy/watch.toml")
+
+
+def read_settings(path: Path) -> Settings:
+    """Read what a live comparison may cost, and how it is written down.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return read_table(path, Settings, "Give the path of a file as policy/shadow.toml")
 
 
 def read_register(path: Path) -> Register:
@@ -72,7 +82,7 @@ def read_register(path: Path) -> Register:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
     cure = "Write an empty file to accept nothing, or give the path of a register"
-    found = _read(path, RegisterFile, cure)
+    found = read_table(path, RegisterFile, cure)
     return Register(
         tuple(
             Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
@@ -110,7 +120,12 @@ def accept(path: Path, entry: Accepted, *, today: date) -> Register:
     return read_register(path)
 
 
-def _read(path: Path, model: type[Model], missing: str) -> Model:
+def read_table(path: Path, model: type[Model], missing: str) -> Model:
+    """Read a TOML file as a model; ``missing`` is the cure where there is no such file.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
     try:
         text = path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
@@ -140,7 +155,10 @@ def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationErr
     if first["type"] == "extra_forbidden":
         return BadPolicy(path, f"{key}is no key here", "Remove it or correct it", line)
     return BadPolicy(
-        path, f"{key}{_plain(first['msg'])}", "See docs/shadow-reading.md for what may stand", line
+        path,
+        f"{key}{_plain(first['msg'])}",
+        "See docs/shadow-reading.md and docs/shadow.md for what may stand",
+        line,
     )
 
 

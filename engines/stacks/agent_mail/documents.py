@@ -9,6 +9,7 @@ from engines.contract.mail.lifecycle import Message
 from engines.contract.mail.query import (
     Direction,
     Importance,
+    RankingMode,
     SearchMode,
     SearchQuery,
     TimeRange,
@@ -28,6 +29,8 @@ KNOWN = {
     "max_ts",
     "sender_name",
     "recipient_name",
+    "ranking",
+    "min_score",
 }
 
 
@@ -94,9 +97,33 @@ def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scala
             time_range=TimeRange(_number(params, "min_ts"), _number(params, "max_ts")),
             sender_name=_word(params, "sender_name"),
             recipient_name=_word(params, "recipient_name"),
+            ranking=RankingMode(_word(params, "ranking") or RankingMode.RELEVANCE),
+            min_score=_fraction(params, "min_score"),
         )
     except ValueError as exc:
         raise InvalidQuery(str(exc)) from exc
+
+
+def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
+    """Write the filters of a question, those that are set, as ``question`` reads them."""
+    times, direction = query.time_range, query.direction
+    by_time = query.ranking is RankingMode.RECENCY
+    given: dict[str, Scalar] = {
+        "project_id": query.project_id,
+        "product_id": query.product_id,
+        "importance": ",".join(level.value for level in query.importance) or None,
+        "direction": None if direction is None else direction.value,
+        "agent_name": query.agent_name,
+        "thread_id": query.thread_id,
+        "ack_required": query.ack_required,
+        "min_ts": times.min_ts,
+        "max_ts": times.max_ts,
+        "sender_name": query.sender_name,
+        "recipient_name": query.recipient_name,
+        "ranking": query.ranking.value if by_time else None,
+        "min_score": query.effective_min_score,
+    }
+    return {name: value for name, value in given.items() if value is not None}
 
 
 def _whole(about: Mapping[str, Scalar], key: str, absent: int) -> int:
@@ -107,6 +134,11 @@ def _whole(about: Mapping[str, Scalar], key: str, absent: int) -> int:
 def _number(params: Mapping[str, Scalar], key: str) -> int | None:
     found = params.get(key)
     return None if found is None else int(found)
+
+
+def _fraction(params: Mapping[str, Scalar], key: str) -> float | None:
+    found = params.get(key)
+    return None if found is None else float(found)
 
 
 def _word(params: Mapping[str, Scalar], key: str) -> str | None:

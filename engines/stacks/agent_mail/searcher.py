@@ -48,7 +48,7 @@ class MailSearcher:
             InvalidQuery: a parameter is unknown, or its value is none that there is.
         """
         found = self._asked(text, k, params, self.mode)
-        return Answer(self._hits(found), self._who(found), found.explain.note)
+        return Answer(self.hits_of(found), self._who(found), found.explain.note)
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
         """Ask in each mode that leads to the one that answers.
@@ -65,15 +65,16 @@ class MailSearcher:
             part = self._asked(text, k, params, mode)
             if not part.degraded and part.explain.actual_mode == mode:
                 beside = mode is SearchMode.SEMANTIC
-                found.append(Stage(NAMES[mode], self._hits(part), beside))
-        return (*found, Stage(NAMES[answering], self._hits(shown)))
+                found.append(Stage(NAMES[mode], self.hits_of(part), beside))
+        return (*found, Stage(NAMES[answering], self.hits_of(shown)))
 
     def _asked(
         self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode
     ) -> SearchResponse:
         return self.service.search(taken.question(text, mode, k, params))
 
-    def _hits(self, found: SearchResponse) -> tuple[Hit, ...]:
+    def hits_of(self, found: SearchResponse) -> tuple[Hit, ...]:
+        """Name the documents of the messages of a page."""
         return tuple(
             Hit(self.doc_ids[hit.message_id - 1], hit.score, hit.raw_score) for hit in found.hits
         )

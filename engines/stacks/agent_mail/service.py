@@ -17,6 +17,7 @@ from engines.contract.mail.query import DocKind, RankingMode, SearchQuery
 from engines.contract.mail.results import SearchResponse
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import faults, shadow
+from engines.stacks.agent_mail.beside import Beside
 from engines.stacks.agent_mail.budget import Allowance
 from engines.stacks.agent_mail.cursor import SearchCursor
 from engines.stacks.agent_mail.explained import explained
@@ -50,6 +51,9 @@ class MailSearch:
     """What a question may take before its chain ends (``budget``); 0 is no budget."""
     entities: Mapping[DocKind, Source[Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
+    beside: Beside | None = None
+    """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then a
+    caller waits for the shadow here only where they want it explained."""
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
         """Answer a question; every degradation is in ``explain``."""
@@ -76,6 +80,7 @@ class MailSearch:
         else:
             if rung is not first:
                 reasons.append(f"answered by {rung}")
+        answered_ns = perf_counter_ns() - start
         compared = self._shadowed(query, asked, seen_as, page)
         actual = MODE_OF[rung]
         downgraded = actual is not wanted(query.mode, self.switch, query.doc_kind)
@@ -102,7 +107,7 @@ class MailSearch:
             downgraded=downgraded,
             total_us=total_us,
         )
-        return SearchResponse(
+        found = SearchResponse(
             page.messages,
             page.next_cursor,
             explain,
@@ -111,6 +116,16 @@ class MailSearch:
             entities=page.entities,
             unread=page.unread,
         )
+        if self.beside and scope is None and self._comparable(query, page):
+            with suppress(Exception):
+                self.beside.served(query, found, answered_ns)
+        return found
+
+    def _comparable(self, query: SearchQuery, served: Page) -> bool:
+        """Whether the shadow can be asked the same: a cursor is one engine's."""
+        first_page = query.cursor is None or served.invalidated
+        of_messages = query.doc_kind is DocKind.MESSAGE
+        return self.switch is KillSwitch.SHADOW and first_page and of_messages
 
     def _projects(self, product_id: int, reasons: list[str]) -> frozenset[int]:
         """Projects of a product; none, with the reason, where they cannot be read."""
@@ -167,13 +182,9 @@ class MailSearch:
     def _shadowed(
         self, query: SearchQuery, asked: Asked, scope: Scope, served: Page
     ) -> ShadowComparison | None:
-        """Ask the shadow too; its failure is nobody's business but the log's.
-
-        A cursor is one engine's, so only first pages are compared.
-        """
-        first_page = query.cursor is None or served.invalidated
-        of_messages = query.doc_kind is DocKind.MESSAGE
-        if not (self.switch is KillSwitch.SHADOW and first_page and of_messages):
+        """Ask the shadow too; its failure is nobody's business but the log's."""
+        elsewhere = self.beside is not None and not query.explain
+        if elsewhere or not self._comparable(query, served):
             return None
         try:
             allowed = Allowance.of(self.budget_ms)

@@ -5,8 +5,15 @@ from __future__ import annotations
 import pytest
 
 from engines.contract.mail.errors import InvalidQuery
-from engines.contract.mail.query import Direction, Importance, SearchMode, TimeRange
-from engines.stacks.agent_mail.documents import message, products, question
+from engines.contract.mail.query import (
+    Direction,
+    Importance,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+    TimeRange,
+)
+from engines.stacks.agent_mail.documents import KNOWN, message, params_of, products, question
 from harness.core.records import Document, Scalar
 
 
@@ -48,6 +55,28 @@ def test_params_become_filters() -> None:
     assert asked.importance == (Importance.LOW, Importance.HIGH)
     assert (asked.direction, asked.agent_name, asked.limit) == (Direction.INBOX, "Bob", 7)
     assert asked.time_range == TimeRange(5, None)
+
+
+def test_filters_become_the_same_params_again() -> None:
+    asked = SearchQuery(
+        "x",
+        limit=7,
+        project_id=3,
+        product_id=5,
+        importance=(Importance.HIGH, Importance.LOW),
+        direction=Direction.OUTBOX,
+        agent_name="Ann",
+        thread_id="t",
+        ack_required=False,
+        time_range=TimeRange(0, 9),
+        sender_name="Ann",
+        recipient_name="Bob",
+        min_score=0.25,
+        ranking=RankingMode.RECENCY,
+    )
+    assert set(params_of(asked)) == KNOWN
+    assert question("x", SearchMode.LEXICAL, 7, params_of(asked)) == asked
+    assert params_of(SearchQuery("x")) == {}
 
 
 @pytest.mark.parametrize("params", [{"colour": "red"}, {"importance": "huge"}, {"project_id": "x"}])

@@ -16,10 +16,11 @@ SAME = {
     "thread_id": "thread_id",
     "sender_name": "sender",
     "recipient_name": "recipient",
+    "ranking": "ranking",
 }
 """Params that are texts, and the tools' names for them."""
 TIMES = {"min_ts": "date_start", "max_ts": "date_end"}
-WITHIN = {"project_id", "product_id", "ack_required"}
+WITHIN = {"project_id", "product_id", "ack_required", "min_score"}
 
 
 class NotExpressible(Exception):
@@ -66,6 +67,8 @@ class Asking:
         arguments |= {TIMES[name]: _instant(name, given[name]) for name in TIMES if name in given}
         if "ack_required" in given:
             arguments["ack_required"] = bool(given["ack_required"])
+        if "min_score" in given:
+            arguments["min_score"] = given["min_score"]
         return Call(tool, arguments)
 
     def _within(self, given: Mapping[str, Scalar]) -> tuple[str, dict[str, Any]]:

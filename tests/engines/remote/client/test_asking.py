@@ -78,5 +78,10 @@ def test_what_cannot_be_said_is_not_left_out(
         replace(ASKING, **changed).call("plan", params)
 
 
+def test_the_order_and_the_least_score_are_said_as_they_are() -> None:
+    found = ASKING.call("plan", {"ranking": "recency", "min_score": 0.25}).arguments
+    assert (found["ranking"], found["min_score"]) == ("recency", 0.25)
+
+
 def test_every_param_of_the_stack_in_process_can_be_said() -> None:
     assert set(SAME) | set(TIMES) | WITHIN >= KNOWN

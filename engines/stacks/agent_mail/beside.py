@@ -1,0 +1,20 @@
+"""Who looks on when message search serves with a shadow."""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from engines.contract.mail.query import SearchQuery
+from engines.contract.mail.results import SearchResponse
+
+
+class Beside(Protocol):
+    """Is told of each first page of messages that is served under SEARCH_ENGINE=shadow."""
+
+    def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
+        """Take note, and come back at once; nothing that is raised here reaches the caller.
+
+        ``elapsed_ns`` is what the serving engine took. A question with a scope is not told: what a
+        viewer may see is a function, which nobody elsewhere can be given.
+        """
+        ...

@@ -1,0 +1,89 @@
+"""Who looks on under SEARCH_ENGINE=shadow is told what was served, and is seen by nobody."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from engines.contract.mail.query import DocKind, SearchQuery
+from engines.contract.mail.results import SearchResponse
+from engines.stacks.agent_mail.beside import Beside
+from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.scope import unrestricted
+from tests.engines.agent_mail.build import some_mail
+from tests.engines.agent_mail.whole import Whole, build, whole
+
+QUERY = SearchQuery("deployment review br-2tnl", limit=7)
+
+
+@dataclass
+class Notes:
+    """Keeps what it is told, and may fail at it."""
+
+    fails: bool = False
+    told: list[tuple[SearchQuery, SearchResponse, int]] = field(default_factory=list)
+
+    def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
+        self.told.append((query, found, elapsed_ns))
+        if self.fails:
+            raise RuntimeError("no room to write")
+
+
+@pytest.fixture(scope="module")
+def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
+    folder = tmp_path_factory.mktemp("beside")
+    build(folder, some_mail(56, 120).messages)
+    with whole(folder) as made:
+        yield made
+
+
+def seen_by(mail: Whole, beside: Beside, switch: KillSwitch | None = KillSwitch.SHADOW) -> Whole:
+    return replace(mail, service=replace(mail.service, switch=switch, beside=beside))
+
+
+def test_it_is_told_the_question_and_the_very_answer(mail: Whole) -> None:
+    notes = Notes()
+    answer = seen_by(mail, notes).ask(QUERY)
+    ((query, found, elapsed_ns),) = notes.told
+    assert query is QUERY
+    assert found is answer
+    assert 0 < elapsed_ns // 1000 <= answer.explain.timing.total_us
+    assert answer.hits == mail.under(KillSwitch.FTS5).ask(QUERY).hits != ()
+
+
+def test_its_failure_reaches_nobody(mail: Whole) -> None:
+    notes = Notes(fails=True)
+    answer = seen_by(mail, notes).ask(QUERY)
+    assert notes.told
+    assert answer.hits == mail.under(KillSwitch.FTS5).ask(QUERY).hits
+
+
+def test_a_caller_waits_for_the_shadow_only_to_have_it_explained(mail: Whole) -> None:
+    here = seen_by(mail, Notes())
+    mail.log.events.clear()
+    assert here.ask(QUERY).explain.shadow is None
+    assert mail.log.events == []
+    explained = here.ask(replace(QUERY, explain=True)).explain.shadow
+    assert explained == mail.under(KillSwitch.SHADOW).ask(QUERY).explain.shadow is not None
+
+
+def test_what_the_shadow_cannot_be_asked_is_not_told(mail: Whole) -> None:
+    notes = Notes()
+    here = seen_by(mail, notes)
+    first = here.ask(QUERY)
+    notes.told.clear()
+    here.ask(replace(QUERY, cursor=first.next_cursor))
+    here.ask(replace(QUERY, doc_kind=DocKind.AGENT))
+    here.ask(QUERY, unrestricted())
+    assert notes.told == []
+    here.ask(replace(QUERY, cursor="no token"))
+    assert len(notes.told) == 1
+
+
+@pytest.mark.parametrize("switch", [None, *set(KillSwitch) - {KillSwitch.SHADOW}])
+def test_under_another_switch_nothing_is_told(mail: Whole, switch: KillSwitch | None) -> None:
+    notes = Notes()
+    seen_by(mail, notes, switch).ask(QUERY)
+    assert notes.told == []
