@@ -29,19 +29,9 @@ def left_by_run(out: Path) -> Layout:
     Raises:
         BadFile: there is none.
     """
-    from harness.core.errors import BadFile
-    from harness.stages.layout import Layout
+    from harness.stages.left import left_by_run as found
 
-    work = out / "work"
-    found = sorted(path for path in (work / "build").glob("*") if path.is_dir())
-    if len(found) != 1:
-        names = ", ".join(path.name for path in found) or "none"
-        raise BadFile(
-            work / "build",
-            f"holds the evidence of {names}, where one data set is meant",
-            "Give the folder that was --out of one harness run",
-        )
-    return Layout(found[0], work / "perf", work / "cache")
+    return found(out)
 
 
 def tie_rule(word: str) -> TieRule:

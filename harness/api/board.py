@@ -1,0 +1,185 @@
+"""Several runs by several measures, each against one control, with marks of significance."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import html
+from harness.api.comparing import Difference, Sure, difference
+from harness.api.scoring import score
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.qrels import Qrels
+from harness.core.run import Run
+from harness.core.scores import Paired, Scores
+from harness.report.rounding import number
+from harness.stats.bootstrap import FEWEST
+from harness.stats.holm import adjusted
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+HIGHER, LOWER = "†", "‡"
+ABSENT = "not measured"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Leaderboard:
+    """Means of every run, and how each differs from the control."""
+
+    control: str
+    measures: tuple[str, ...]
+    scores: Mapping[str, Mapping[str, Scores]]
+    """By run and measure; the best run by the first measure comes first."""
+    differences: Mapping[tuple[str, str], Difference]
+    """By run and measure; absent for the control, and where fewer than two queries are paired."""
+    corrected: Mapping[tuple[str, str], float]
+    """p-values after Holm's correction over all of ``differences``."""
+    level: float
+    """Below which a corrected p-value earns a mark."""
+
+    def mean(self, arm: str, measure: str) -> float | None:
+        """Mean of a run; None where no query has a value."""
+        return self.scores[arm][measure].mean
+
+    def mark(self, arm: str, measure: str) -> str:
+        """Give the sign beside a mean: significantly higher or lower than the control, or none."""
+        at = arm, measure
+        if at not in self.corrected or self.corrected[at] >= self.level:
+            return ""
+        return HIGHER if self.differences[at].estimate.value > 0 else LOWER
+
+    def best(self, measure: str) -> float | None:
+        """Highest mean of any run; None where there is none."""
+        found = [self.mean(arm, measure) for arm in self.scores]
+        return max((value for value in found if value is not None), default=None)
+
+    @property
+    def caption(self) -> str:
+        """What the table shows, with the queries that the first measure has a value for."""
+        counts = sorted({len(of[self.measures[0]].query_ids) for of in self.scores.values()})
+        over = "queries" if counts[-1] != 1 else "query"
+        least = f"{counts[0]:,} to " if counts[0] != counts[-1] else ""
+        return f"Means over queries ({least}{counts[-1]:,} {over} for {self.measures[0]})"
+
+    @property
+    def note(self) -> str:
+        """What the marks mean, and how many queries were lost to a comparison."""
+        lost = len({q for found in self.differences.values() for q in found.paired.lost})
+        said = f" {lost:,} queries are missing where one of two runs failed." if lost else ""
+        return (
+            f"{HIGHER} higher, {LOWER} lower than {self.control}: paired sign-flip test,"
+            f" two-sided, p below {self.level:.3g} after Holm's correction for the"
+            f" {len(self.corrected)} comparisons of this table. No mark does not mean that two"
+            f" are alike.{said}"
+        )
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row a run and measure, unrounded; NaN where nothing was compared."""
+        import pandas as pd
+
+        return pd.DataFrame([
+            {
+                "arm": arm,
+                "measure": measure,
+                "queries": len(of[measure].query_ids),
+                "mean": of[measure].mean,
+                **self._against_control(arm, measure),
+            }
+            for arm, of in self.scores.items()
+            for measure in self.measures
+        ])
+
+    def _against_control(self, arm: str, measure: str) -> dict[str, float | str | None]:
+        found = self.differences.get((arm, measure))
+        names = ("difference", "low", "high", "p", "p_holm")
+        if found is None:
+            return {**dict.fromkeys(names), "mark": ""}
+        apart = found.estimate
+        p_values = found.p_value, self.corrected[arm, measure]
+        values = (apart.value, apart.low, apart.high, *p_values)
+        return {**dict(zip(names, values, strict=True)), "mark": self.mark(arm, measure)}
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (arm, *(self._cell(arm, measure) for measure in self.measures)) for arm in self.scores
+        ]
+        return html.table(self.caption, ("", *self.measures), rows, self.note)
+
+    def _cell(self, arm: str, measure: str) -> str:
+        value = self.mean(arm, measure)
+        return ABSENT if value is None else number(value) + self.mark(arm, measure)
+
+
+def leaderboard(
+    control: Run,
+    candidates: Sequence[Run],
+    qrels: Qrels,
+    measures: Sequence[str],
+    *,
+    sure: Sure,
+    queries: Sequence[str] | None = None,
+    intents: Mapping[str, str] | None = None,
+) -> Leaderboard:
+    """Score every run, and compare every candidate with the control by every measure.
+
+    Raises:
+        EvidenceError: two runs have one name, or there is no candidate or no measure.
+        UnknownName, InvalidArm: as ``score``.
+    """
+    names = [run.arm for run in (control, *candidates)]
+    twice = sorted({name for name in names if names.count(name) > 1})
+    if twice:
+        raise EvidenceError(f"two runs are named {twice[0]}; load one of them with another arm=")
+    found = {
+        run.arm: score(run, qrels, measures, queries=queries).scores
+        for run in (control, *candidates)
+    }
+    return ranked(found, control.arm, measures, sure, intents or {})
+
+
+def ranked(
+    scores: Mapping[str, Mapping[str, Scores]],
+    control: str,
+    measures: Sequence[str],
+    sure: Sure,
+    intents: Mapping[str, str],
+) -> Leaderboard:
+    """Make a leaderboard of what was scored already; ``scores`` is by run and measure.
+
+    Raises:
+        UnknownName: the control or a measure is not among ``scores``.
+        EvidenceError: there is nothing to compare the control with, or no measure.
+        MismatchedQueries: two runs were asked different queries.
+    """
+    if control not in scores:
+        raise UnknownName("arm to be the control", control, scores)
+    if len(scores) < FEWEST or not measures:
+        raise EvidenceError("a table needs a control, another run and a measure; name them")
+    for measure in measures:
+        if lacking := [arm for arm in scores if measure not in scores[arm]]:
+            raise UnknownName(f"measure of {lacking[0]}", measure, scores[lacking[0]])
+    found: dict[tuple[str, str], Difference] = {}
+    for arm in scores:
+        for measure in measures:
+            paired = Paired.of(scores[control][measure], scores[arm][measure])
+            units = {intents.get(q, f"query {q}") for q in paired.query_ids}
+            if arm != control and len(units) >= FEWEST:
+                found[arm, measure] = difference(paired, (control, arm), sure, intents)
+    p_values = adjusted(np.array([one.p_value for one in found.values()], dtype=np.float64))
+
+    def place(arm: str) -> tuple[float, str]:
+        mean = scores[arm][measures[0]].mean
+        return (-mean if mean is not None else np.inf, arm)
+
+    return Leaderboard(
+        control=control,
+        measures=tuple(measures),
+        scores={arm: scores[arm] for arm in sorted(scores, key=place)},
+        differences=found,
+        corrected=dict(zip(found, p_values.tolist(), strict=True)),
+        level=sure.level,
+    )

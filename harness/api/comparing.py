@@ -1,0 +1,171 @@
+"""Two runs by one measure, paired by query, with interval and p-value."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from harness.api import html
+from harness.api.scoring import score
+from harness.core.errors import HarnessError
+from harness.core.qrels import Qrels
+from harness.core.run import Run
+from harness.core.scores import Estimate, Paired, Scores
+from harness.measures.summary import summarise
+from harness.report.rounding import interval, number, p_value, signed
+from harness.stats.randomization import sign_flip
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sure:
+    """How sure numbers must be; nothing here has a default.
+
+    Raises:
+        HarnessError: the confidence is not between 0 and 1, or nothing is resampled.
+    """
+
+    confidence: float
+    """Of two-sided intervals; one minus it is the level of tests."""
+    resamples: int
+    """Of bootstrap and randomization."""
+    seed: int
+    threads: int = 1
+    """How many draw; no number depends on it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.confidence < 1:
+            raise HarnessError(f"confidence is {self.confidence}; give one between 0 and 1")
+        if self.resamples < 1:
+            raise HarnessError(f"resamples is {self.resamples}; give at least 1, better 10000")
+
+    @property
+    def level(self) -> float:
+        """Chance of a false alarm that a test may have."""
+        return 1 - self.confidence
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Difference:
+    """Candidate minus control by one measure."""
+
+    control: str
+    candidate: str
+    paired: Paired
+    estimate: Estimate
+    """Mean difference with its BCa interval."""
+    p_value: float
+    """Two-sided, of the sign-flip test of "there is no difference"."""
+
+    @property
+    def measure(self) -> str:
+        """As it was named."""
+        return self.paired.measure
+
+    @property
+    def better(self) -> tuple[str, ...]:
+        """Queries that the candidate answers better, the greatest gain first."""
+        return tuple(q for q, apart in reversed(self._sorted()) if apart > 0)
+
+    @property
+    def worse(self) -> tuple[str, ...]:
+        """Queries that the candidate answers worse, the greatest loss first."""
+        return tuple(q for q, apart in self._sorted() if apart < 0)
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row a query, the greatest loss first: control, candidate and difference."""
+        import pandas as pd
+
+        columns = {
+            "control": self.paired.control,
+            "candidate": self.paired.candidate,
+            "difference": self.paired.difference,
+        }
+        index = pd.Index(self.paired.query_ids, name="query_id")
+        return pd.DataFrame(columns, index=index).sort_values("difference", kind="stable")
+
+    def _sorted(self) -> list[tuple[str, float]]:
+        apart = self.paired.difference
+        order = np.argsort(apart, kind="stable")
+        return [(self.paired.query_ids[at], float(apart[at])) for at in order]
+
+    def _repr_html_(self) -> str:
+        found = self.estimate
+        same = found.n - len(self.better) - len(self.worse)
+        row = (
+            self.measure,
+            number(float(self.paired.control.mean())),
+            number(float(self.paired.candidate.mean())),
+            f"{signed(found.value)} {interval(found)}",
+            p_value(self.p_value),
+            f"{len(self.better):,} / {same:,} / {len(self.worse):,}",
+        )
+        header = ("measure", self.control, self.candidate, "difference", "p", "better/same/worse")
+        note = f"{found.n:,} queries" + (
+            f"; {len(self.paired.lost):,} lost: only one of the two has a value"
+            if self.paired.lost
+            else ""
+        )
+        return html.table(f"{self.candidate} against {self.control}", header, [row], note)
+
+
+def compare(
+    control: Run,
+    candidate: Run,
+    qrels: Qrels,
+    measure: str,
+    *,
+    sure: Sure,
+    queries: Sequence[str] | None = None,
+    intents: Mapping[str, str] | None = None,
+) -> Difference:
+    """Compare two runs by one measure, query by query.
+
+    ``queries`` are as in ``score``. ``intents`` names the intent of a query by its id; queries of
+    one intent are resampled together. Nothing is decided: that is for a policy.
+
+    Raises:
+        UnknownName: it is no measure.
+        EvidenceError: fewer than two queries, or intents, have a value in both runs.
+        InvalidArm: a run answers none of the queries.
+    """
+    sides = [score(run, qrels, [measure], queries=queries) for run in (control, candidate)]
+    paired = Paired.of(*(side.scores[measure] for side in sides))
+    return difference(paired, (control.arm, candidate.arm), sure, intents or {})
+
+
+def difference(
+    paired: Paired, arms: tuple[str, str], sure: Sure, intents: Mapping[str, str]
+) -> Difference:
+    """Give the mean difference with interval and p-value; ``arms`` are control and candidate.
+
+    Raises:
+        EvidenceError: as ``compare``.
+    """
+    estimate = summarise(
+        Scores(paired.measure, paired.query_ids, paired.difference, {}),
+        confidence=sure.confidence,
+        resamples=sure.resamples,
+        seed=sure.seed,
+        intents=intents,
+        threads=sure.threads,
+    )
+    labels = [("intent", intents[q]) if q in intents else ("query", q) for q in paired.query_ids]
+    code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
+    p = sign_flip(
+        paired.difference,
+        shift=0.0,
+        alternative="two-sided",
+        resamples=sure.resamples,
+        seed=sure.seed,
+        clusters=np.array([code[label] for label in labels], dtype=np.int64)
+        if len(code) < len(labels)
+        else None,
+        threads=sure.threads,
+    )
+    return Difference(*arms, paired, estimate, p)

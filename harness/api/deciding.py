@@ -1,0 +1,93 @@
+"""What a policy says of the evidence that ``harness run`` left in a folder."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.api import html
+from harness.core.gate import Finding, StepDecision
+from harness.policy.decide import exit_code
+from harness.policy.load import load_policy
+from harness.report.rounding import in_unit, interval, interval_ms
+from harness.stages import decide as stage
+from harness.stages.left import left_by_run
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True)
+class Decided:
+    """Every step of a policy, with the findings of its gates."""
+
+    policy: str
+    """Name of the policy."""
+    steps: tuple[StepDecision, ...]
+
+    @property
+    def exit_code(self) -> int:
+        """0 where every step may be taken, 1 where a gate failed, 3 where anything is open."""
+        return exit_code(self.steps)
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row a gate: its verdict, estimate, interval and bound, unrounded."""
+        import pandas as pd
+
+        return pd.DataFrame([
+            {
+                "step": step.step,
+                "outcome": step.outcome.value,
+                "gate": found.gate,
+                "verdict": found.verdict.value,
+                "estimate": found.estimate.value if found.estimate else None,
+                "low": found.estimate.low if found.estimate else None,
+                "high": found.estimate.high if found.estimate else None,
+                "limit": found.limit,
+                "unit": found.unit,
+                "reason": found.reason,
+                "settle": found.settle,
+            }
+            for step in self.steps
+            for found in step.findings
+        ])
+
+    def _repr_html_(self) -> str:
+        header = ("gate", "verdict", "measured", "bound", "why", "to settle it")
+        return "".join(
+            html.table(
+                f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})",
+                header,
+                [_row(found) for found in step.findings],
+                f"waits for {step.waits_for}" if step.waits_for else "",
+            )
+            for step in self.steps
+        )
+
+
+def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: int = 1) -> Decided:
+    """Judge what ``harness run --out`` left in ``out``, as ``harness decide`` does.
+
+    With ``control`` the policy's one step judges every other arm. No index is opened and nothing is
+    written. Runs alone cannot be judged: who answered, and when, is in the folder and not in them.
+
+    Raises:
+        BadPolicy: the policy is malformed.
+        BadFile: the folder is none that ``harness run`` wrote.
+        EvidenceError: evidence is stale, was changed since, or is about other arms.
+    """
+    judged_by = load_policy(Path(policy)).on(threads)
+    layout = left_by_run(Path(out))
+    steps = stage.decide(layout, judged_by, control=control, now=datetime.now(UTC))
+    return Decided(judged_by.name, steps)
+
+
+def _row(found: Finding) -> tuple[str, ...]:
+    measured = "nothing"
+    if found.estimate is not None:
+        ends = interval_ms if found.unit == "ns" else interval
+        measured = f"{in_unit(found.estimate.value, found.unit)} {ends(found.estimate)}"
+    said = found.verdict.upper()
+    return found.gate, said, measured, found.bound, found.reason, found.settle

@@ -1,0 +1,119 @@
+"""Figures for a paper, as PNG, SVG or PDF, the same to the byte each time."""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib import rc_context
+from matplotlib.figure import Figure
+
+from harness.api.board import Leaderboard
+from harness.api.comparing import Difference
+from harness.core.errors import HarnessError
+from harness.core.files import replacing
+from harness.report.rounding import interval, signed
+from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
+
+KINDS = ("png", "svg", "pdf")
+DPI = 200
+WIDTH = 6.4
+"""Inches."""
+UNDATED: dict[str, dict[str, Any]] = {
+    "png": {"Software": None},
+    "svg": {"Date": None, "Creator": None},
+    "pdf": {"CreationDate": None, "Creator": None, "Producer": None},
+}
+"""Metadata that would differ from day to day or from version to version."""
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """A figure that is painted when it is shown or saved."""
+
+    size: tuple[float, float]
+    """Inches."""
+    paint: Callable[[Figure], None]
+
+    def save(self, path: str | Path) -> None:
+        """Write it in the format that the ending of ``path`` names.
+
+        Raises:
+            HarnessError: it ends in none of ``KINDS``.
+        """
+        to = Path(path)
+        kind = to.suffix.removeprefix(".")
+        if kind not in KINDS:
+            raise HarnessError(f"{to}: no figure ends so; name a file that ends in {KINDS}")
+        with replacing(to) as beside:
+            beside.write_bytes(self._written(kind))
+
+    def _repr_svg_(self) -> str:
+        return self._written("svg").decode("utf-8")
+
+    def _written(self, kind: str) -> bytes:
+        written = io.BytesIO()
+        with rc_context({**STYLE, "pdf.fonttype": 42}), warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # letters that the font lacks
+            figure = Figure(figsize=self.size, dpi=DPI)
+            self.paint(figure)
+            figure.savefig(written, format=kind, metadata=UNDATED[kind])
+        return written.getvalue()
+
+
+def draw_differences(found: Difference) -> Drawing:
+    """Draw the difference of every query, sorted, with the mean and its interval."""
+    ordered = np.sort(found.paired.difference)
+    edges = np.arange(len(ordered) + 1, dtype=np.float64)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.11, 0.17, 0.86, 0.70))
+        quiet(axes, grid="y")
+        for side, colour in ((np.minimum(ordered, 0), WORSE), (np.maximum(ordered, 0), BETTER)):
+            axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        estimate = found.estimate
+        axes.axhspan(estimate.low, estimate.high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
+        axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+        axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
+        axes.set_xlim(0, len(ordered))
+        axes.set_xlabel("queries, from the largest loss to the largest gain")
+        axes.set_ylabel(f"{found.measure}: {label(found.candidate)} - {label(found.control)}")
+
+    return Drawing((WIDTH, 3.0), paint)
+
+
+def draw_forest(board: Leaderboard) -> Drawing:
+    """Draw every difference from the control with its interval, a panel a measure.
+
+    The intervals are each of one comparison; marks stand for Holm's correction over all of them.
+    """
+    arms = [arm for arm in board.scores if arm != board.control]
+    lines = len(board.measures)
+    height = lines * (0.24 * len(arms) + 0.62) + 0.15
+
+    def paint(figure: Figure) -> None:
+        panels = figure.subplots(lines, 1, squeeze=False)[:, 0]
+        figure.subplots_adjust(left=0.24, right=0.97, top=1 - 0.34 / height, bottom=0.3 / height)
+        figure.subplots_adjust(hspace=0.6 / (0.24 * len(arms) + 0.02))
+        for axes, measure in zip(panels, board.measures, strict=True):
+            quiet(axes, grid="x")
+            axes.axvline(0, color=INK, linewidth=0.8)
+            axes.set_title(f"{measure}, difference from {label(board.control)}", fontsize=9.5)
+            for at, arm in enumerate(arms):
+                found = board.differences.get((arm, measure))
+                if found is None:
+                    continue
+                apart = found.estimate
+                axes.plot([apart.low, apart.high], [at, at], color=ARMS[0], linewidth=2)
+                axes.plot([apart.value], [at], "o", color=ARMS[0], markersize=5.5)
+            names = [f"{label(arm)} {board.mark(arm, measure)}".strip() for arm in arms]
+            axes.set_yticks(range(len(arms)), names)
+            axes.set_ylim(len(arms) - 0.5, -0.5)
+
+    return Drawing((WIDTH, height), paint)

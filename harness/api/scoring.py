@@ -1,0 +1,64 @@
+"""A run's values by query and measure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from harness.api import html
+from harness.core.qrels import Qrels
+from harness.core.run import Run
+from harness.core.scores import Scores
+from harness.measures import quality
+from harness.report.rounding import number
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Scored:
+    """What one run scores, query by query."""
+
+    arm: str
+    scores: Mapping[str, Scores]
+    """By measure, as it was named."""
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row a query and a column a measure; NaN where a query has no value."""
+        import pandas as pd
+
+        columns = {name: pd.Series(dict(of.by_query)) for name, of in self.scores.items()}
+        return pd.DataFrame(columns).rename_axis("query_id")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (name, number(of.mean), f"{len(of.query_ids):,}", _without(of))
+            for name, of in self.scores.items()
+        ]
+        header = ("measure", "mean", "queries", "without a value")
+        return html.table(f"{self.arm}: means over queries", header, rows)
+
+
+def score(
+    run: Run, qrels: Qrels, measures: Sequence[str], *, queries: Sequence[str] | None = None
+) -> Scored:
+    """Score a run by measures that are named as ir-measures writes them, e.g. ``nDCG@10``.
+
+    ``queries`` are those that were asked, the judged ones where none are given, as trec_eval has
+    it: one that is missing from the run scores 0. A query that failed has no value (method,
+    section "Quality").
+
+    Raises:
+        UnknownName: it is no measure.
+        EvidenceError: no query was asked, or one twice.
+        InvalidArm: the run answers none of them.
+    """
+    asked = qrels.query_ids if queries is None else queries
+    return Scored(run.arm, quality.score(run, qrels, measures, asked))
+
+
+def _without(scores: Scores) -> str:
+    said = [f"{len(ids):,} {why.replace('_', ' ')}" for why, ids in scores.undefined.items()]
+    return ", ".join(said) or "none"

@@ -1,0 +1,43 @@
+"""Three small runs over one set of queries: a control, one that gains and one that loses."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import pytest
+
+from harness.api import Sure
+from harness.core.qrels import Qrels
+from harness.core.run import Run
+from tests.measures.make import qrels_of, run_of
+
+QUERIES = tuple(f"q{at:02}" for at in range(30))
+
+
+class Small(NamedTuple):
+    """Runs and what they are judged by."""
+
+    qrels: Qrels
+    control: Run
+    better: Run
+    worse: Run
+
+    @property
+    def candidates(self) -> tuple[Run, ...]:
+        return (self.better, self.worse)
+
+
+@pytest.fixture
+def small() -> Small:
+    """Document ``a`` answers every query; the control shows it second, one first, one never."""
+    return Small(
+        qrels_of({query_id: {"a": 1, "b": 0} for query_id in QUERIES}),
+        run_of({query_id: ["b", "a", "c"] for query_id in QUERIES}, "control"),
+        run_of({q: ["a", "b"] if at % 3 else ["b", "a"] for at, q in enumerate(QUERIES)}, "better"),
+        run_of({q: ["b", "c"] if at % 2 else ["b", "a"] for at, q in enumerate(QUERIES)}, "worse"),
+    )
+
+
+@pytest.fixture
+def sure() -> Sure:
+    return Sure(confidence=0.95, resamples=2_000, seed=5)
