@@ -72,8 +72,8 @@ def mail_server(
     from engines.contract import arms
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
+    from harness.shadow.settings import ShadowLog
     from harness.stages.mail_service import mail_service
-    from harness.stages.mail_shadow import ShadowLog
     from harness.stages.prepare import prepare
     from harness.stages.shadow_files import read_settings
 

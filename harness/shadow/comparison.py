@@ -179,6 +179,11 @@ class Comparison:
             faults=self._faults,
         )
 
+    @property
+    def waiting(self) -> int:
+        """Pairs that wait for the candidate, or are with it."""
+        return self._gate.inside
+
     def drain(self, timeout_s: float) -> bool:
         """Wait until every attempt is written down; False where that took too long."""
         until = monotonic() + timeout_s

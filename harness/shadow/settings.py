@@ -6,11 +6,13 @@ Nothing here has a default: each value stands in that file with its reason.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.shadow.compare import Slices
 from harness.shadow.comparison import Comparison
 from harness.shadow.limits import Limits, Recording
 from harness.shadow.process import ProcessWorker
@@ -99,7 +101,15 @@ class Settings(_Table):
             persistence=given.persistence,
         )
 
-    def compared(self, folder: Path, opens: Open, *, process: bool) -> Comparison:
+
+@dataclass(frozen=True, slots=True)
+class ShadowLog:
+    """Where a live comparison is written, and what it may cost."""
+
+    folder: Path
+    settings: Settings
+
+    def compared(self, opens: Open, *, process: bool, slices: Slices | None = None) -> Comparison:
         """Put a candidate into the shadow, in a process of its own or on a thread.
 
         For a process ``opens`` must be picklable; a thread is for a candidate that is elsewhere.
@@ -109,16 +119,17 @@ class Settings(_Table):
             EvidenceError: another process writes a log to the folder.
             BadFile: the folder cannot be written to.
         """
-        limits = self.bounds()
+        limits, sampling = self.settings.bounds(), self.settings.sampling
         start: Callable[[], Worker] = partial(ThreadWorker, opens, start_ns=limits.start_ns)
         if process:
             start = partial(
                 ProcessWorker, opens, start_ns=limits.start_ns, memory_bytes=limits.memory_bytes
             )
         return Comparison(
-            folder,
+            self.folder,
             start,
-            sampler=Sampler(rate=self.sampling.rate, seed=self.sampling.seed),
+            sampler=Sampler(rate=sampling.rate, seed=sampling.seed),
             limits=limits,
-            recording=self.writing(),
+            recording=self.settings.writing(),
+            slices=slices,
         )

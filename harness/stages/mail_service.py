@@ -15,8 +15,9 @@ from engines.stacks.agent_mail.surface.search import Identity, Surface
 from engines.stacks.agent_mail.surface.switched import Switched
 from engines.stacks.text.mail import STORE, Mail
 from harness.core.errors import HarnessError
+from harness.shadow.settings import ShadowLog
 from harness.stages.layout import Layout
-from harness.stages.mail_shadow import ShadowLog, watched
+from harness.stages.mail_shadow import watched
 
 
 @contextmanager

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -24,15 +24,7 @@ from harness.core.errors import HarnessError
 from harness.shadow.comparison import Comparison
 from harness.shadow.generation import Generation
 from harness.shadow.pair import Served
-from harness.shadow.settings import Settings
-
-
-@dataclass(frozen=True, slots=True)
-class ShadowLog:
-    """Where a live comparison is written, and what it may cost."""
-
-    folder: Path
-    settings: Settings
+from harness.shadow.settings import ShadowLog
 
 
 class Onlooker:
@@ -86,7 +78,7 @@ def watched(
         BadFile: the folder cannot be written to.
     """
     opens = partial(candidate, str(arm.path), index, cache)
-    with log.settings.compared(log.folder, opens, process=True) as comparison:
+    with log.compared(opens, process=True) as comparison:
         yield Onlooker(_as(searcher, arm, KillSwitch.FTS5), comparison)
 
 

@@ -60,7 +60,7 @@ def shadow_replay(
     asked = questions(streams.read(folders[0], *folders[1:]).divergences)[:limit]
     with ExitStack() as stack:
         ours, theirs = (
-            stack.enter_context(_open(layout, name, cache)) for name in (control, candidate)
+            stack.enter_context(opened(layout, name, cache)) for name in (control, candidate)
         )
         advance = stack.enter_context(progress("asking again", len(asked)))
         limit_ns = round(time_limit_s * 1e9)
@@ -72,8 +72,13 @@ def shadow_replay(
 
 
 @contextmanager
-def _open(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
-    """Open an arm that is the one that its manifest describes."""
+def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
+    """Open an arm that is the one that its manifest describes.
+
+    Raises:
+        InvalidArm: its index is not the one that stage ``index`` handed on, or was built of other
+            documents or with other settings.
+    """
     arm = arms.load(name, cache)
     wanted = read_manifest(layout, arm.name)
     check_settings(layout, arm)

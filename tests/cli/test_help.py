@@ -18,7 +18,7 @@ COMMANDS = (
     "judge", "doctor", "mail-server", "migrate begin", "migrate observe", "migrate status",
     "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",
     "history add", "history page", "import beir", "import trec", "import jsonl",
-    "shadow watch", "shadow replay", "shadow report", "shadow accept",
+    "shadow run", "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 
 

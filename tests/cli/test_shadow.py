@@ -1,4 +1,4 @@
-"""``harness shadow``: shadow_watch, shadow_replay, shadow_report and shadow_accept, as typed."""
+"""``harness shadow``: its shadow_run, shadow_watch, shadow_replay, shadow_report, shadow_accept."""
 
 from __future__ import annotations
 
@@ -31,6 +31,36 @@ def log(project: Toy) -> Path:
 def accept(harness: Harness, *words: str) -> None:
     base = ("shadow", "accept", "--reason", "known", "--by", "Ada", "--until", LATER)
     assert harness(*base, *words).code == 0
+
+
+@pytest.mark.usefixtures("log")
+def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) -> None:
+    settings = tmp_path / "shadow.toml"
+    settings.write_text((WATCH.parent / "shadow.toml").read_text(encoding="utf-8"))
+    where = ("--out", tmp_path / "log", "--shadow-settings", settings)
+    said = harness("shadow", "run", *ARMS, *where, "--count", 50)
+    assert said.code == 0
+    first, second, last = said.out.splitlines()
+    assert first.startswith("50 questions, ")
+    assert second == "50 attempts; shed: 0; lost: 0; faults of our own: 0."
+    assert last == f"The log: {tmp_path / 'log'}"
+    again = harness("shadow", "run", *ARMS, *where, "--titles", "--count", 4, "--rate", 100)
+    assert again.out.startswith("4 questions, ")
+    assert "54" in harness("shadow", "watch", tmp_path / "log").out
+
+
+def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
+    (tmp_path / "asked.jsonl").write_text('{"_id": "a", "text": "bolo"}\n')
+    settings = tmp_path / "shadow.toml"
+    shown = (WATCH.parent / "shadow.toml").read_text(encoding="utf-8")
+    settings.write_text(shown.replace("rate = 1000000", "rate = 0"))
+    words = ("--out", tmp_path / "log", "--shadow-settings", settings)
+    said = harness("shadow", "run", *ARMS, *words, "--queries", tmp_path / "asked.jsonl")
+    assert said.code == 3
+    assert "1 questions" in said.out
+    assert "0 attempts" in said.out
+    both = ("--titles", "--queries", tmp_path / "asked.jsonl")
+    assert "leave one of them out" in harness("shadow", "run", *ARMS, *words, *both).error
 
 
 def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, log: Path) -> None:

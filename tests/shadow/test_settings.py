@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadPolicy, HarnessError
-from harness.shadow.settings import Settings
+from harness.shadow.settings import Settings, ShadowLog
 from harness.shadow.shadowed import Shadowed
 from harness.stages.shadow_files import read_settings
 from tests.shadow.arms import Arm, arm
@@ -74,7 +74,7 @@ def test_a_comparison_is_made_of_it(tmp_path: Path, *, process: bool) -> None:
         **read_settings(FILE).model_dump(),
         "sampling": {"rate": 500_000, "seed": 3},
     })
-    with given.compared(tmp_path, arm(), process=process) as made:
+    with ShadowLog(tmp_path, given).compared(arm(), process=process) as made:
         for _ in range(6):
             Shadowed(Arm(), made).search("ab", 10)
         found = drained(made)

@@ -17,17 +17,19 @@ from harness.core.errors import EvidenceError
 from harness.shadow import streams
 from harness.shadow.again import Now, again, questions
 from harness.shadow.record import AGREED, Kind
+from harness.shadow.settings import ShadowLog
 from harness.shadow.streams import Read
 from harness.stages.index import index
 from harness.stages.mail_service import mail_service
-from harness.stages.mail_shadow import ShadowLog
 from harness.stages.shadow_files import read_settings
 from tests.cli.mail_project import ARM, NAME, write
 from tests.source import ROOT
 
 SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
-MORE: tuple[dict[str, object], ...] = ({}, {"importance": "high,urgent"}, {"sender": "Ann"}, {"ranking": "recency"},
-        {"min_score": 0.5}, {"ack_required": False}, {"mode": "hybrid"})  # fmt: skip
+MORE: tuple[dict[str, object], ...] = (
+    {}, {"importance": "high,urgent"}, {"sender": "Ann"}, {"ranking": "recency"},
+    {"min_score": 0.5}, {"ack_required": False}, {"mode": "hybrid"},
+)  # fmt: skip
 TEXTS = ("review plan", "token broker", "br-2tnl", "nowhere to be found", '"review plan" -lunch')
 
 
