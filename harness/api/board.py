@@ -69,12 +69,12 @@ class Leaderboard:
     def note(self) -> str:
         """What the marks mean, and how many queries were lost to a comparison."""
         lost = len({q for found in self.differences.values() for q in found.paired.lost})
-        said = f" {lost:,} queries are missing where one of two runs failed." if lost else ""
+        said = f" Queries missing because one of two runs failed: {lost:,}." if lost else ""
         return (
             f"{HIGHER} higher, {LOWER} lower than {self.control}: paired sign-flip test,"
-            f" two-sided, p below {self.level:.3g} after Holm's correction for the"
-            f" {len(self.corrected)} comparisons of this table. No mark does not mean that two"
-            f" are alike.{said}"
+            f" two-sided, p below {self.level:.3g} after Holm's correction over the whole table"
+            f" (comparisons: {len(self.corrected)}). No mark does not mean that two are"
+            f" alike.{said}"
         )
 
     def frame(self) -> pd.DataFrame:

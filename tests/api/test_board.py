@@ -35,7 +35,7 @@ def test_p_values_are_corrected_over_the_whole_table(board: Leaderboard) -> None
     p_values = np.array([one.p_value for one in board.differences.values()])
     assert list(board.corrected.values()) == adjusted(p_values).tolist()
     assert len(p_values) == 4
-    assert "for the 4 comparisons" in board.note
+    assert "(comparisons: 4)" in board.note
     assert "p below 0.05" in board.note
 
 
@@ -84,7 +84,7 @@ def test_an_unknown_control_or_measure_is_named(board: Leaderboard, sure: Sure) 
 def test_lost_queries_are_told(small: Small, board: Leaderboard, sure: Sure) -> None:
     broken = run_of({q: ["a"] for q in QUERIES}, "broken", ended={"q03": Status.TIMED_OUT})
     found = leaderboard(small.control, [broken], small.qrels, ["RR@10"], sure=sure)
-    assert "1 queries are missing" in found.note
+    assert "one of two runs failed: 1." in found.note
     assert "missing" not in board.note
 
 

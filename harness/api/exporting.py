@@ -1,0 +1,116 @@
+"""Everything that a paper or another tool wants of what was measured, as files."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.api.board import Leaderboard, ranked
+from harness.api.comparing import Sure
+from harness.api.drawing import KINDS, draw_differences, draw_forest
+from harness.api.text import to_latex, to_markdown
+from harness.core.errors import UnknownName
+from harness.core.files import replacing, write_text
+from harness.core.scores import Scores
+from harness.corpus import trec
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores
+from harness.stages.layout import Layout
+from harness.stages.score import check_scores, intents
+
+TABLE = "table"
+PER_QUERY = "per_query.csv"
+QRELS = "qrels.trec"
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is exported."""
+
+    control: str
+    arms: tuple[str, ...]
+    """Only these; every arm that was scored where it is empty."""
+    measures: tuple[str, ...]
+    """The first one orders the table, and is the one whose differences are drawn."""
+    figures: tuple[str, ...]
+    """Formats of ``harness.api.drawing.KINDS``; no figure where it is empty."""
+
+
+def export(layout: Layout, wanted: Wanted, sure: Sure, to: Path) -> tuple[Path, ...]:
+    """Write runs and judgements as TREC has them, values by query, tables and figures into ``to``.
+
+    Give the files written. No engine is asked, and no measure is computed again.
+
+    Raises:
+        UnknownName: the control, an arm, a measure or a format is none that there is.
+        BadFile, EvidenceError: nothing was scored, or something was changed since.
+    """
+    for kind in wanted.figures:
+        if kind not in KINDS:
+            raise UnknownName("format of figures", kind, KINDS)
+    scores = _scores(layout, wanted)
+    together = intents(Prepared.open(layout.data).queries())
+    board = ranked(scores, wanted.control, wanted.measures, sure, together)
+    written = [*_tables(board, to), to / PER_QUERY, to / QRELS]
+    _per_query(board, to / PER_QUERY)
+    trec.write_qrels(to / QRELS, Prepared.open(layout.data).qrels())
+    for arm in board.scores:
+        written.append(to / "runs" / f"{arm}.trec")
+        trec.write_run(written[-1], read_run(layout.run(arm)))
+    return (*written, *_figures(board, wanted.figures, to))
+
+
+def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]]:
+    found = {arm: of for (arm,), of in read_scores(layout.per_query, ["arm"]).items()}
+    named = (wanted.control, *wanted.arms) if wanted.arms else tuple(found)
+    for arm in (wanted.control, *named):
+        if arm not in found:
+            raise UnknownName("arm that was scored", arm, found)
+    check_scores(layout, tuple(found))
+    return {arm: found[arm] for arm in dict.fromkeys(named)}
+
+
+def _tables(board: Leaderboard, to: Path) -> tuple[Path, ...]:
+    files = tuple(to / f"{TABLE}.{ending}" for ending in ("csv", "md", "tex"))
+    texts = board.frame().to_csv(index=False), to_markdown(board), to_latex(board)
+    for file, text in zip(files, texts, strict=True):
+        write_text(file, text)
+    return files
+
+
+def _per_query(board: Leaderboard, to: Path) -> None:
+    """Write a row an arm, measure and query; a query without a value is left empty, with why."""
+    import pandas as pd
+
+    rows = [
+        (arm, measure, query_id, value, why)
+        for arm, of in board.scores.items()
+        for measure in board.measures
+        for query_id, value, why in _values(of[measure])
+    ]
+    names = ["arm", "measure", "query_id", "value", "undefined"]
+    with replacing(to) as beside:
+        pd.DataFrame(rows, columns=names).to_csv(beside, index=False)
+
+
+def _values(scores: Scores) -> list[tuple[str, float | None, str]]:
+    known: list[tuple[str, float | None, str]] = [
+        (query_id, value, "") for query_id, value in scores.by_query.items()
+    ]
+    return known + [(q, None, why) for why, ids in scores.undefined.items() for q in ids]
+
+
+def _figures(board: Leaderboard, kinds: Sequence[str], to: Path) -> tuple[Path, ...]:
+    drawings = {"forest": draw_forest(board)} | {
+        f"differences-{arm}": draw_differences(found)
+        for (arm, measure), found in board.differences.items()
+        if measure == board.measures[0]
+    }
+    files = []
+    for name, drawing in drawings.items():
+        for kind in kinds:
+            files.append(to / f"{name}.{kind}")
+            drawing.save(files[-1])
+    return tuple(files)

@@ -1,0 +1,72 @@
+"""``harness export``: what was measured, as papers and other tools want it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import out
+from harness.cli.places import Left, Threads, left_by_run, one_of
+from harness.cli.project import Project
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``export`` on the command line."""
+    app.command()(export)
+
+
+def export(
+    control: Annotated[str, typer.Option(help="The arm that every other one is compared with.")],
+    to: Annotated[Path, typer.Option(help="Folder for the files.")],
+    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    left: Left = None,
+    *,
+    arms: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
+    measures: Annotated[
+        str, typer.Option(help="With commas between; those of params.yaml where none is named.")
+    ] = "",
+    figures: Annotated[
+        str, typer.Option(help="Formats with commas between: png, svg, pdf. None by default.")
+    ] = "",
+    threads: Threads = 1,
+) -> None:
+    """Write runs, values by query, tables with marks of significance and figures.
+
+    In TO: runs/ARM.trec and qrels.trec for any other tool, per_query.csv, the table as table.csv
+    (unrounded), table.md and table.tex (booktabs), and with --figures a forest plot and the
+    differences by query. Marks are of a paired sign-flip test against the control, corrected
+    after Holm over the whole table, which says so below. Nothing is asked or decided.
+
+    Example: harness export --dataset python-docs --control fts5 --to out/paper --figures pdf
+    """
+    from harness.api.comparing import Sure
+    from harness.api.exporting import Wanted
+    from harness.api.exporting import export as write
+    from harness.core.errors import HarnessError
+
+    one_of(dataset, left)
+    project = Project.here()
+    params = project.params.score
+    if not (dataset or left):
+        raise HarnessError("nothing is named to export; give --dataset, or --out of a harness run")
+    layout = left_by_run(left) if left else project.layout(dataset)
+    wanted = Wanted(
+        control=control,
+        arms=_words(arms),
+        measures=_words(measures) or params.measures,
+        figures=_words(figures),
+    )
+    sure = Sure(
+        confidence=params.confidence,
+        resamples=params.resamples,
+        seed=params.seed,
+        threads=threads,
+    )
+    for file in write(layout, wanted, sure, to):
+        out.print(str(file), markup=False)
+
+
+def _words(given: str) -> tuple[str, ...]:
+    return tuple(word.strip() for word in given.split(",") if word.strip())

@@ -1,0 +1,108 @@
+"""What is exported is what was measured."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.api import Sure, load_qrels, load_run, score
+from harness.api.exporting import Wanted, export
+from harness.core.errors import EvidenceError, HarnessError, UnknownName
+from harness.corpus.runs import read_run
+from tests.toy import ARMS, Toy
+
+SURE = Sure(confidence=0.95, resamples=1_000, seed=5)
+WANTED = Wanted("fts5", (), ("nDCG@10", "RR@10"), ("svg",))
+
+
+@pytest.fixture(scope="module")
+def written(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    to = tmp_path_factory.mktemp("export")
+    files = export(measured.layout, WANTED, SURE, to)
+    assert sorted(files) == sorted(path for path in to.rglob("*") if path.is_file())
+    return to
+
+
+def rows(path: Path) -> list[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as lines:
+        return list(csv.DictReader(lines))
+
+
+def test_the_runs_and_judgements_give_the_same_values_again(measured: Toy, written: Path) -> None:
+    qrels = load_qrels(written / "qrels.trec")
+    means = json.loads(measured.layout.scores.read_text())
+    asked = read_run(measured.layout.run("fts5")).query_ids
+    for arm in ARMS:
+        run = load_run(written / "runs" / f"{arm}.trec")
+        found = score(run, qrels, ["nDCG@10"], queries=asked).scores["nDCG@10"].mean
+        assert found == pytest.approx(means[arm]["nDCG@10"]["mean"], abs=1e-12)
+
+
+def test_the_table_has_the_means_and_differences_of_the_pipeline(
+    measured: Toy, written: Path
+) -> None:
+    means = json.loads(measured.layout.scores.read_text())
+    apart = json.loads(measured.layout.differences.read_text())["fts5~tantivy"]
+    found = {(row["arm"], row["measure"]): row for row in rows(written / "table.csv")}
+    assert len(found) == len(ARMS) * 2
+    for measure in WANTED.measures:
+        row = found["tantivy", measure]
+        assert float(row["mean"]) == means["tantivy"][measure]["mean"]
+        assert float(row["difference"]) == apart[measure]["mean"]
+        assert float(row["low"]) == apart[measure]["low"]
+        assert float(row["p_holm"]) >= float(row["p"])
+
+
+def test_every_value_is_there_by_query(measured: Toy, written: Path) -> None:
+    found = rows(written / "per_query.csv")
+    queries = read_run(measured.layout.run("fts5")).query_ids
+    assert len(found) == len(ARMS) * 2 * len(queries)
+    values = [float(r["value"]) for r in found if (r["arm"], r["measure"]) == ("fts5", "RR@10")]
+    mean = json.loads(measured.layout.scores.read_text())["fts5"]["RR@10"]["mean"]
+    assert sum(values) / len(values) == pytest.approx(mean)
+
+
+def test_there_is_a_figure_of_each_comparison(written: Path) -> None:
+    names = {path.name for path in written.glob("*.svg")}
+    assert names == {"forest.svg", "differences-tantivy.svg", "differences-hash-hybrid.svg"}
+
+
+def test_it_is_the_same_twice(measured: Toy, written: Path, tmp_path: Path) -> None:
+    for file in export(measured.layout, WANTED, SURE, tmp_path):
+        assert file.read_bytes() == (written / file.relative_to(tmp_path)).read_bytes(), file.name
+
+
+def test_only_the_named_arms_are_corrected_for(measured: Toy, tmp_path: Path) -> None:
+    export(measured.layout, Wanted("fts5", ("tantivy",), ("RR@10",), ()), SURE, tmp_path)
+    assert "(comparisons: 1)" in (tmp_path / "table.md").read_text()
+    assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == ["fts5", "tantivy"]
+    assert not list(tmp_path.glob("*.svg"))
+
+
+@pytest.mark.parametrize(
+    ("wanted", "said"),
+    [
+        (Wanted("x", (), ("RR@10",), ()), "no arm that was scored named 'x'"),
+        (Wanted("fts5", ("x",), ("RR@10",), ()), "no arm that was scored named 'x'"),
+        (Wanted("fts5", (), ("AP@7",), ()), "AP@7"),
+        (Wanted("fts5", (), (), ()), "and a measure"),
+        (Wanted("fts5", (), ("RR@10",), ("gif",)), "no format of figures named 'gif'"),
+    ],
+)
+def test_what_there_is_not_is_named_and_nothing_is_written(
+    measured: Toy, tmp_path: Path, wanted: Wanted, said: str
+) -> None:
+    with pytest.raises(HarnessError, match=said) as caught:
+        export(measured.layout, wanted, SURE, tmp_path)
+    assert isinstance(caught.value, (UnknownName, EvidenceError))
+    assert not list(tmp_path.iterdir())
+
+
+def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -> None:
+    run = project.layout.run("tantivy")
+    run.write_bytes(project.layout.run("fts5").read_bytes())
+    with pytest.raises(EvidenceError):
+        export(project.layout, WANTED, SURE, tmp_path)
