@@ -26,6 +26,7 @@ from harness.stages.gate import gate, read_decision
 from harness.stages.imported_run import import_run
 from harness.stages.index import index
 from harness.stages.layout import Layout
+from harness.stages.measuring import measuring
 from harness.stages.params import Params
 from harness.stages.race import race
 from harness.stages.replay import replay
@@ -99,7 +100,7 @@ def oneshot(
         raise UnknownName("arm to be the control", wanted.control, names)
     policy = _judged_by(wanted, template, names)
     pairs = pairs_of(policy) if policy else {}
-    params = params.measuring(policy.measures) if policy else params
+    params = measuring(params, policy.measures) if policy else params
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
     for arm in given.values():

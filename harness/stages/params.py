@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Self
 
 import yaml
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.core.errors import BadPolicy, HarnessError
-from harness.measures.name import parse
+from harness.core.errors import BadPolicy
 
 CUT_OFF = re.compile(r"@([0-9]+)$")
 
@@ -84,23 +82,6 @@ class Params(_Section):
     compare: CompareParams
     race: RaceParams
     load: LoadParams
-
-    def measuring(self, more: Iterable[str]) -> Self:
-        """Measure ``more`` too: what the gates of a policy read.
-
-        Raises:
-            UnknownName: one of them is no measure.
-            HarnessError: one of them looks deeper than queries are asked.
-        """
-        names = tuple(dict.fromkeys((*self.score.measures, *more)))
-        for name in names:
-            parse(name)
-        score = {**self.score.model_dump(), "measures": names}
-        try:
-            return self.model_validate({**self.model_dump(), "score": score})
-        except ValidationError as exc:
-            said = exc.errors()[0]["msg"].removeprefix("Value error, ")
-            raise HarnessError(f"the policy asks for too much: {said}") from exc
 
     @model_validator(mode="after")
     def _deep_enough(self) -> Self:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadPolicy, HarnessError, UnknownName
+from harness.core.errors import BadPolicy
 from harness.stages.params import read
 from tests.toy import PARAMS
 
@@ -59,14 +59,3 @@ def test_another_kind_of_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "params.yaml").write_text("just words")
     with pytest.raises(BadPolicy, match=r"params\.yaml: the file: "):
         read(tmp_path / "params.yaml")
-
-
-def test_what_a_policy_reads_is_measured_too() -> None:
-    params = read(Path(__file__).resolve().parents[2] / "params.yaml")
-    asked = params.measuring(["nDCG@8", "nDCG@10"])
-    assert asked.score.measures == (*params.score.measures, "nDCG@8")
-    assert asked.replay == params.replay
-    with pytest.raises(HarnessError, match=r"score.measures R@9999 looks deeper than the"):
-        params.measuring(["R@9999"])
-    with pytest.raises(UnknownName, match="no measure named 'nDGC@8'"):
-        params.measuring(["nDGC@8"])
