@@ -17,6 +17,7 @@ BAD_INPUT = 2
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
+        ci,
         decide,
         decompose,
         demo,
@@ -24,6 +25,7 @@ def application() -> typer.Typer:
         export,
         history,
         importing,
+        init,
         judging,
         load,
         mail_server,
@@ -55,6 +57,8 @@ def application() -> typer.Typer:
         regress,
         history,
         shadow,
+        init,
+        ci,
         doctor,
     ):
         commands.register(app)

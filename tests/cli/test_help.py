@@ -15,9 +15,10 @@ from harness.cli import application
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "export", "load",
-    "traffic", "pool", "judge", "doctor", "mail-server", "migrate begin", "migrate observe", "migrate status",
-    "migrate advance", "migrate rollback", "migrate drill", "migrate mend", "regress",
-    "history add", "history page", "import beir", "import trec", "import jsonl",
+    "traffic", "pool", "judge", "doctor", "init", "ci", "mail-server", "migrate begin",
+    "migrate observe", "migrate status", "migrate advance", "migrate rollback",
+    "migrate drill", "migrate mend", "regress", "history add", "history page",
+    "import beir", "import trec", "import jsonl",
     "shadow run", "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 

@@ -1,0 +1,66 @@
+"""``harness ci``: what a build server shows of a run."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import out
+
+ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``ci`` on the command line."""
+    app.command()(ci)
+
+
+def ci(
+    left: Annotated[Path, typer.Option("--out", help="What a `harness run` wrote.")],
+    queries: Annotated[
+        Path | None,
+        typer.Option(help="The queries.jsonl in your repository, whose lines are noted."),
+    ] = None,
+    baseline: Annotated[
+        Path | None, typer.Option(help="What a `harness run` of the base branch wrote.")
+    ] = None,
+    *,
+    most: Annotated[
+        int, typer.Option(min=1, help="How many queries are named of each comparison.")
+    ] = 10,
+    github: Annotated[
+        bool | None,
+        typer.Option(
+            "--github/--no-github",
+            help="Print workflow commands and add to the summary. [default: on GitHub]",
+        ),
+    ] = None,
+) -> None:
+    """Write what a build server shows of a run, and exit by its verdict.
+
+    OUT/ci.md is a comment for a pull request: steps, gates in the way, means and queries that
+    lost, beside those of the baseline. OUT/gl-code-quality-report.json notes the lines of these
+    queries for GitLab; OUT/junit.xml is there from the run. On GitHub they are printed as workflow
+    commands, and the comment is added to the summary of the step. Exit codes: 0 promote, 1 hold or
+    roll back, 2 bad input, 3 inconclusive.
+
+    Example: harness ci --out out --queries data/queries.jsonl
+    """
+    from harness.policy.decide import exit_code
+    from harness.report.annotations import github as command
+    from harness.report.ci import notes
+    from harness.stages.ci import check, write
+
+    checked = check(left, baseline, queries)
+    comment = write(checked, left, most)
+    if os.environ.get(ON_GITHUB) == "true" if github is None else github:
+        for note in notes(checked, most):
+            typer.echo(command(note))
+        if summary := os.environ.get(SUMMARY):
+            with Path(summary).open("a", encoding="utf-8") as file:
+                file.write(comment.read_text(encoding="utf-8"))
+    out.print(f"The comment: {comment}", markup=False)
+    raise typer.Exit(exit_code(checked.decisions))

@@ -1,0 +1,62 @@
+"""``harness init``: a new evaluation project."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.app import out
+
+CONTROL = "fts5"
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``init`` on the command line."""
+    app.command()(init)
+
+
+def init(
+    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    control: Annotated[
+        str | None, typer.Option(help="The arm that serves today. [default: fts5]")
+    ] = None,
+    github: Annotated[
+        str | None,
+        typer.Option(help="OWNER/REPO@REF of the harness, for a workflow on GitHub."),
+    ] = None,
+    gitlab: Annotated[
+        str | None,
+        typer.Option(help="GROUP/PROJECT@REF of the harness, for a pipeline on GitLab."),
+    ] = None,
+) -> None:
+    """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
+
+    What no option says is asked on a terminal, and nowhere else. Nothing is overwritten.
+
+    Example: harness init my-search --control fts5 --github acme/search-harness@v1
+    """
+    from engines.contract import arms
+    from harness.core.errors import UnknownName
+    from harness.stages.init import Begun, begin
+
+    if sys.stdin.isatty() and sys.stdout.isatty():
+        control = control or _asked("The arm that serves today", CONTROL)
+        github = _asked("The harness on GitHub, OWNER/REPO@REF", "") if github is None else github
+        gitlab = (
+            _asked("The harness on GitLab, GROUP/PROJECT@REF", "") if gitlab is None else gitlab
+        )
+    name = control or CONTROL
+    if name not in arms.names():
+        raise UnknownName("arm", name, arms.names())
+    made = begin(Begun(folder, name, github or "", gitlab or ""))
+    for file in made:
+        out.print(f"  {file}", markup=False)
+    out.print(f"\nNext: cd {folder} && ./ci.sh", markup=False)
+
+
+def _asked(what: str, default: str) -> str:
+    given: str = typer.prompt(f"{what} (empty for none)" if not default else what, default=default)
+    return given.strip()

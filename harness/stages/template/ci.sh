@@ -1,0 +1,8 @@
+#!/usr/bin/env bash
+# What the build server runs, and what you can run: 0 promote, 1 hold, 2 bad input, 3 inconclusive.
+# HARNESS is how the harness is called here; BASELINE is the folder out/ of the base branch, if there is one.
+set -euo pipefail
+cd "$$(dirname "$$0")"
+read -ra harness <<<"$${HARNESS:-harness}"
+"$${harness[@]}" run --dataset data --arms $control,engine/own.toml --control $control --out out
+"$${harness[@]}" ci --out out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}

@@ -1,0 +1,170 @@
+"""``harness init`` and ``harness ci``: a project that passes, and a regression that turns red."""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from typer.testing import CliRunner
+
+from harness.cli import application
+from harness.report.ci import Checked, notes, to_markdown
+from harness.stages.ci import check
+from tests.source import ROOT
+
+LOST = "q-rename-board"
+NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
+
+
+class Done(NamedTuple):
+    """What a script gave back."""
+
+    code: int
+    said: str
+    out: Path
+
+
+class Story(NamedTuple):
+    """A project that passed, and what became of its next commit."""
+
+    folder: Path
+    files: str
+    green: Done
+    red: Done
+
+
+def script(folder: Path, **more: str) -> Done:
+    """Run the project's own script; its environment has nothing of this build server's."""
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("GITHUB_", "CI"))}
+    env = {**kept, "HARNESS": f"{sys.executable} -m harness", "PYTHONPATH": str(ROOT), **more}
+    done = subprocess.run([folder / "ci.sh"], env=env, capture_output=True, text=True, check=False)
+    return Done(done.returncode, done.stdout + done.stderr, folder / "out")
+
+
+def commit(folder: Path, why: str) -> None:
+    env: Mapping[str, str] = {**os.environ, **NOBODY, "GIT_COMMITTER_EMAIL": "a@b"}
+    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", why]):
+        subprocess.run(["git", *words], cwd=folder, env=env, check=True, capture_output=True)
+
+
+def tracked(folder: Path) -> str:
+    done = subprocess.run(
+        ["git", "ls-files"], cwd=folder, check=True, capture_output=True, text=True
+    )
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
+    """Begin a project, let it pass, forget a word's case in the next commit, and run again."""
+    root = tmp_path_factory.mktemp("story")
+    folder = root / "search"
+    made = CliRunner().invoke(application(), ["init", str(folder), "--github", "a/b@v1"])
+    assert made.exit_code == 0, made.output
+    commit(folder, "begin")
+    ran = script(folder)
+    green = ran._replace(out=shutil.copytree(ran.out, root / "green"))
+    engine = folder / "engine" / "own.py"
+    engine.write_text(engine.read_text().replace("text.lower()", "text"))
+    commit(folder, "faster")
+    on_github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(root / "summary.md")}
+    return Story(
+        folder, tracked(folder), green, script(folder, BASELINE=str(green.out), **on_github)
+    )
+
+
+def test_a_new_project_passes_its_own_script(story: Story) -> None:
+    assert story.green.code == 0, story.green.said
+    assert "own        PROMOTE  fts5 -> own" in story.green.said
+    comment = (story.green.out / "ci.md").read_text()
+    assert "| own | fts5 → own | PROMOTE | 4 of 4 gates pass |" in comment
+    assert "Queries that lost" not in comment
+    assert comment.startswith("<!-- search-harness out -->\n## Search: data\n")
+
+
+def test_what_is_generated_is_not_committed(story: Story) -> None:
+    assert "data/queries.jsonl" in story.files
+    assert ".github/workflows/search.yml" in story.files
+    assert "out/" not in story.files
+    assert "__pycache__" not in story.files
+
+
+def test_a_planted_regression_turns_it_red(story: Story) -> None:
+    assert story.red.code == 1, story.red.said
+    comment = (story.red.out / "ci.md").read_text()
+    assert "| own | fts5 → own | HOLD | PROMOTE | 2 of 4 gates pass |" in comment
+    assert "- **FAIL** own, The first ten are no worse" in comment
+    assert "Other than in the baseline: the engine own." in comment
+    assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
+    assert (story.folder.parent / "summary.md").read_text() == comment
+
+
+def test_lines_of_lost_queries_are_noted(story: Story) -> None:
+    said = [line for line in story.red.said.splitlines() if line.startswith("::")]
+    assert len(said) == 20
+    assert said[0].startswith("::error file=data/queries.jsonl,line=2,title=own loses nDCG@10")
+    assert LOST in said[0]
+    assert {line.split()[0] for line in said[10:]} == {"::warning"}
+    lines = (story.folder / "data" / "queries.jsonl").read_text().splitlines()
+    report = json.loads((story.red.out / "gl-code-quality-report.json").read_text())
+    assert len(report) == 20
+    for row in report:
+        asked = json.loads(lines[row["location"]["lines"]["begin"] - 1])
+        assert asked["_id"] in row["description"]
+    assert len({row["fingerprint"] for row in report}) == 20
+
+
+def test_away_from_github_nothing_is_noted(story: Story) -> None:
+    assert "::" not in story.green.said
+
+
+def spoilt(story: Story, to: Path, name: str) -> Path:
+    """Copy what the red run left, and spoil one file."""
+    shutil.copytree(story.red.out, to, ignore=shutil.ignore_patterns("work"))
+    (to / name).write_bytes((story.green.out / name).read_bytes())
+    return to
+
+
+def test_values_of_another_run_are_refused(story: Story, tmp_path: Path) -> None:
+    out = spoilt(story, tmp_path / "out", "per_query.parquet")
+    said = CliRunner().invoke(application(), ["ci", "--out", str(out)])
+    assert "not the values that" in str(said.exception)
+
+
+def test_a_run_without_a_decision_is_bad_input(tmp_path: Path) -> None:
+    said = CliRunner().invoke(application(), ["ci", "--out", str(tmp_path)])
+    assert "decision.json: no decision" in str(said.exception)
+
+
+def test_queries_of_another_file_are_refused(story: Story, tmp_path: Path) -> None:
+    (tmp_path / "q.jsonl").write_text('{"_id": "x", "text": "y"}\n')
+    words = ["ci", "--out", str(story.red.out), "--queries", str(tmp_path / "q.jsonl")]
+    said = CliRunner().invoke(application(), words)
+    assert "80 queries of the run are not in it, for example q-archive-board" in str(said.exception)
+
+
+def test_a_baseline_of_other_data_is_not_compared(story: Story, tmp_path: Path) -> None:
+    shutil.copytree(story.green.out, tmp_path / "then", ignore=shutil.ignore_patterns("work"))
+    path = tmp_path / "then" / "decision.json"
+    found = json.loads(path.read_text())
+    found["datasets"][0]["provenance"]["sha256"]["qrels"] = "0" * 64
+    path.write_text(json.dumps(found))
+    checked = check(story.red.out, tmp_path / "then", None)
+    said = to_markdown(checked, 3)
+    assert "Other than in the baseline: the engine own, other judgements." in said
+    assert "not compared" in said
+    assert "own before" not in said
+    assert {note.level for note in notes(checked, 3)} == {"error"}
+
+
+def test_a_comment_is_small_whatever_the_texts_hold(story: Story) -> None:
+    checked: Checked = check(story.red.out, story.green.out, None)
+    assert len(to_markdown(checked, 10)) < 10_000
+    assert {note.file for note in notes(checked, 10)} == {""}
