@@ -26,7 +26,7 @@ HIGHER, LOWER = "†", "‡"
 ABSENT = "not measured"
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Leaderboard:
     """Means of every run, and how each differs from the control."""
 
@@ -102,6 +102,13 @@ class Leaderboard:
         p_values = found.p_value, self.corrected[arm, measure]
         values = (apart.value, apart.low, apart.high, *p_values)
         return {**dict(zip(names, values, strict=True)), "mark": self.mark(arm, measure)}
+
+    def __repr__(self) -> str:
+        rows = (
+            f"{arm}: {', '.join(f'{m} {self._cell(arm, m)}' for m in self.measures)}"
+            for arm in self.scores
+        )
+        return "\n".join([*rows, self.note])
 
     def _repr_html_(self) -> str:
         rows = [

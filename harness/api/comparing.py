@@ -50,7 +50,7 @@ class Sure:
         return 1 - self.confidence
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Difference:
     """Candidate minus control by one measure."""
 
@@ -93,6 +93,13 @@ class Difference:
         apart = self.paired.difference
         order = np.argsort(apart, kind="stable")
         return [(self.paired.query_ids[at], float(apart[at])) for at in order]
+
+    def __repr__(self) -> str:
+        found = self.estimate
+        return (
+            f"{self.candidate} against {self.control}, {self.measure}: {signed(found.value)}"
+            f" {interval(found)}, p {p_value(self.p_value)}, {found.n:,} queries"
+        )
 
     def _repr_html_(self) -> str:
         found = self.estimate

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Decided:
     """Every step of a policy, with the findings of its gates."""
 
@@ -54,11 +54,17 @@ class Decided:
             for found in step.findings
         ])
 
+    def __repr__(self) -> str:
+        return "\n".join(
+            "\n".join([_title(step), *(f"  {f.verdict.upper()}: {f.gate}" for f in step.findings)])
+            for step in self.steps
+        )
+
     def _repr_html_(self) -> str:
         header = ("gate", "verdict", "measured", "bound", "why", "to settle it")
         return "".join(
             html.table(
-                f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})",
+                _title(step),
                 header,
                 [_row(found) for found in step.findings],
                 f"waits for {step.waits_for}" if step.waits_for else "",
@@ -82,6 +88,10 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: i
     layout = left_by_run(Path(out))
     steps = stage.decide(layout, judged_by, control=control, now=datetime.now(UTC))
     return Decided(judged_by.name, steps)
+
+
+def _title(step: StepDecision) -> str:
+    return f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})"
 
 
 def _row(found: Finding) -> tuple[str, ...]:

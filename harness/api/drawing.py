@@ -32,13 +32,18 @@ UNDATED: dict[str, dict[str, Any]] = {
 """Metadata that would differ from day to day or from version to version."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
     """A figure that is painted when it is shown or saved."""
 
     size: tuple[float, float]
     """Inches."""
     paint: Callable[[Figure], None]
+    about: str
+    """What it shows, in words."""
+
+    def __repr__(self) -> str:
+        return self.about
 
     def save(self, path: str | Path) -> None:
         """Write it in the format that the ending of ``path`` names.
@@ -85,7 +90,8 @@ def draw_differences(found: Difference) -> Drawing:
         axes.set_xlabel("queries, from the largest loss to the largest gain")
         axes.set_ylabel(f"{found.measure}: {label(found.candidate)} - {label(found.control)}")
 
-    return Drawing((WIDTH, 3.0), paint)
+    about = f"Differences of {found.measure} by query, {found.candidate} - {found.control}"
+    return Drawing((WIDTH, 3.0), paint, about)
 
 
 def draw_forest(board: Leaderboard) -> Drawing:
@@ -116,4 +122,5 @@ def draw_forest(board: Leaderboard) -> Drawing:
             axes.set_yticks(range(len(arms)), names)
             axes.set_ylim(len(arms) - 0.5, -0.5)
 
-    return Drawing((WIDTH, height), paint)
+    about = f"Differences from {board.control} of {', '.join(board.measures)}, with intervals"
+    return Drawing((WIDTH, height), paint, about)

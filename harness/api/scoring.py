@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scored:
     """What one run scores, query by query."""
 
@@ -31,6 +31,10 @@ class Scored:
 
         columns = {name: pd.Series(dict(of.by_query)) for name, of in self.scores.items()}
         return pd.DataFrame(columns).rename_axis("query_id")
+
+    def __repr__(self) -> str:
+        means = (f"{name} {number(of.mean)}" for name, of in self.scores.items())
+        return f"{self.arm}: {', '.join(means)}"
 
     def _repr_html_(self) -> str:
         rows = [

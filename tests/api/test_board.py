@@ -28,6 +28,7 @@ def test_the_best_comes_first_and_is_marked(board: Leaderboard) -> None:
     marks = [board.mark(arm, "RR@10") for arm in board.scores]
     assert marks == ["†", "", "‡"]
     assert board.mark("worse", "P@1") == ""
+    assert repr(board).splitlines()[2] == "worse: RR@10 0.2500‡, P@1 0"
     assert board.best("RR@10") == board.mean("better", "RR@10")
 
 

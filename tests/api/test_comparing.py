@@ -22,6 +22,7 @@ def test_the_numbers_are_those_of_the_report(small: Small, sure: Sure) -> None:
     assert found.p_value == sign_flip(apart, shift=0, alternative="two-sided", **drawn)  # type: ignore[arg-type]
     assert len(found.better) == 20
     assert found.worse == ()
+    assert repr(found).startswith("better against control, RR@10: +0.3333 [")
 
 
 def test_the_greatest_loss_comes_first(small: Small, sure: Sure) -> None:

@@ -35,6 +35,7 @@ def test_a_policy_is_asked_of_what_is_there(left: Path, tmp_path: Path) -> None:
     assert row["verdict"] == "pass"
     assert row["low"] > row["limit"] == -0.1
     assert "PROMOTE (fts5 → tantivy)" in found._repr_html_()
+    assert "tantivy: PROMOTE (fts5 → tantivy)\n  PASS: Who answers\n" in repr(found)
 
 
 def test_a_stricter_bound_holds_and_says_why(left: Path, tmp_path: Path) -> None:

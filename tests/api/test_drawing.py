@@ -39,6 +39,10 @@ def test_what_is_drawn_is_said(drawings: tuple[Drawing, Drawing]) -> None:
     assert f"mean {MINUS}0.25" in differences
     assert "better †" in forest
     assert "P@1, difference from control" in forest
+    assert [repr(drawing) for drawing in drawings] == [
+        "Differences of RR@10 by query, worse - control",
+        "Differences from control of RR@10, P@1, with intervals",
+    ]
 
 
 def test_another_ending_is_refused(drawings: tuple[Drawing, Drawing], tmp_path: Path) -> None:

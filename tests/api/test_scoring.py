@@ -17,6 +17,7 @@ def test_values_are_those_of_the_library(small: Small) -> None:
     found = score(small.better, small.qrels, measures)
     theirs = oracle(small.better, small.qrels, measures, QUERIES)
     frame = found.frame()
+    assert repr(found) == "better: nDCG@10 0.8770, RR@10 0.8333, P@2 0.5000"
     assert list(frame.columns) == measures
     for name in measures:
         assert frame[name].to_dict() == dict(theirs[name].by_query)
