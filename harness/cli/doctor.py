@@ -2,10 +2,20 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import typer
 from rich.markup import escape
 
 from harness.cli.app import out
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.policy.model import Policy
+
+ROUNDS = 150
+"""Of the A/A check: under half a second."""
+GB = 1e9
 
 
 def register(app: typer.Typer) -> None:
@@ -14,28 +24,35 @@ def register(app: typer.Typer) -> None:
 
 
 def doctor() -> None:
-    """Check the environment: versions, models, arms, data sets, and the clock.
+    """Check the environment: versions, models, arms, data sets, room, the clock and its noise.
 
-    Exit codes: 0 all is well, 2 something is missing; each line says what and the cure.
+    The noise is the same work timed as two arms; where it is more than the policy's gates on time
+    allow, a line says so, and that a race here may end INCONCLUSIVE. Exit codes: 0 all is well, 2
+    something is missing; each line says what and the cure.
     """
+    import platform
     import sqlite3
     from importlib.metadata import version
     from time import get_clock_info
 
     from engines.contract import arms
+    from engines.sparse.models import MODELS as SPARSE
     from engines.vector.models import MODELS
-    from harness.cli.project import Project
     from harness.core.errors import HarnessError
+    from harness.replay.fitness import free_bytes, vector_flags
     from harness.replay.machine import machine
     from harness.stages.provenance import PACKAGES
 
     project = Project.here()
     problems: list[str] = []
     out.print(f"machine   {machine()}")
+    out.print(f"system    {platform.platform()}", markup=False)
+    out.print(f"vectors   {', '.join(vector_flags()) or 'not told by this system'}")
+    out.print(f"room      {free_bytes(project.cache) / GB:.1f} GB free for {project.cache.name}")
     out.print(f"clock     {get_clock_info('perf_counter').resolution * 1e9:.0f} ns resolution")
     out.print(f"packages  {', '.join(f'{name} {version(name)}' for name in PACKAGES)}")
     out.print(f"sqlite    {sqlite3.sqlite_version}")
-    for model in MODELS:
+    for model in (*MODELS, *SPARSE):
         for file in (model.weights, model.tokenizer):
             try:
                 out.print(f"model     {model.name}: {file.path().name} is the pinned one")
@@ -47,12 +64,42 @@ def doctor() -> None:
         except HarnessError as exc:
             problems.append(str(exc))
     try:
-        out.print(f"policy    {project.policy_file.name}: {len(project.policy().steps)} steps")
+        policy = project.policy()
+        _steady(policy)
+        out.print(f"policy    {project.policy_file.name}: {len(policy.steps)} steps")
         for name in project.params.datasets:
-            project.layout(name)
-            out.print(f"dataset   {name}")
+            out.print(f"dataset   {_dataset(project, name)}")
     except HarnessError as exc:
         problems.append(str(exc))
     for problem in problems:
         out.print(f"[red]problem[/]   {escape(problem)}")
     raise typer.Exit(2 if problems else 0)
+
+
+def _dataset(project: Project, name: str) -> str:
+    """Find a data set by its card, or as a folder in BEIR layout, as ``harness init`` makes it."""
+    if (project.root / name / "corpus.jsonl").is_file():
+        return f"{name}: a folder, for harness run --dataset {name}"
+    project.layout(name)
+    return name
+
+
+def _steady(policy: Policy) -> None:
+    """Time the same work as two arms, and hold that to what the gates on time allow."""
+    from harness.gates.base.timing import TimedSettings
+    from harness.replay.fitness import load_of_core, noise
+
+    load, found = load_of_core(), noise(ROUNDS)
+    if load is not None:
+        out.print(f"load      {load:.2f} of each core in the last minute")
+    out.print(
+        f"noise     the same work against itself: p50 {found.p50:.2f}, p95 {found.p95:.2f} times;"
+        f" the slowest {found.slowest:.1f} times the median"
+    )
+    gates = [gate.settings for step in policy.steps for gate in step.gates]
+    allowed = [one.max_noise for one in gates if isinstance(one, TimedSettings)]
+    if allowed and max(found.p50, found.p95) > min(allowed):
+        out.print(
+            f"[yellow]noisy[/]     the policy's gates on time allow {min(allowed):g}: a race now"
+            " may end INCONCLUSIVE; wait, or find a quieter machine"
+        )
