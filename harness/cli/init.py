@@ -42,11 +42,17 @@ def init(
     from harness.core.errors import UnknownName
     from harness.stages.init import Begun, begin
 
-    if sys.stdin.isatty() and sys.stdout.isatty():
+    if on_terminal():
         control = control or _asked("The arm that serves today", CONTROL)
-        github = _asked("The harness on GitHub, OWNER/REPO@REF", "") if github is None else github
+        github = (
+            _asked("The harness on GitHub, OWNER/REPO@REF (empty for none)", "")
+            if github is None
+            else github
+        )
         gitlab = (
-            _asked("The harness on GitLab, GROUP/PROJECT@REF", "") if gitlab is None else gitlab
+            _asked("The harness on GitLab, GROUP/PROJECT@REF (empty for none)", "")
+            if gitlab is None
+            else gitlab
         )
     name = control or CONTROL
     if name not in arms.names():
@@ -57,6 +63,11 @@ def init(
     out.print(f"\nNext: cd {folder} && ./ci.sh", markup=False)
 
 
+def on_terminal() -> bool:
+    """Tell whether somebody is there to answer."""
+    return sys.stdin.isatty() and sys.stdout.isatty()
+
+
 def _asked(what: str, default: str) -> str:
-    given: str = typer.prompt(f"{what} (empty for none)" if not default else what, default=default)
+    given: str = typer.prompt(what, default=default, show_default=bool(default))
     return given.strip()

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import application
+from harness.cli import application, init
 from harness.report.ci import Checked, notes, to_markdown
 from harness.stages.ci import check
 from tests.source import ROOT
@@ -168,3 +168,34 @@ def test_a_comment_is_small_whatever_the_texts_hold(story: Story) -> None:
     checked: Checked = check(story.red.out, story.green.out, None)
     assert len(to_markdown(checked, 10)) < 10_000
     assert {note.file for note in notes(checked, 10)} == {""}
+
+
+def answered(
+    monkeypatch: pytest.MonkeyPatch, words: list[str], answers: str, *, there: bool
+) -> str:
+    monkeypatch.setattr(init, "on_terminal", lambda: there)
+    return CliRunner().invoke(application(), ["init", *words], input=answers).output
+
+
+def test_a_terminal_is_asked_what_no_option_says(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / "mine"
+    said = answered(monkeypatch, [str(folder), "--github", ""], "tantivy\na/b@v2\n", there=True)
+    assert "The arm that serves today [fts5]:" in said
+    assert "GitHub" not in said
+    assert "--control tantivy" in (folder / "ci.sh").read_text()
+    assert 'project: "a/b"' in (folder / ".gitlab-ci.yml").read_text()
+
+
+def test_nobody_is_asked_elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said = answered(monkeypatch, [str(tmp_path / "mine")], "", there=False)
+    assert ":" not in said.replace("Next:", "")
+    assert "--control fts5" in (tmp_path / "mine" / "ci.sh").read_text()
+
+
+def test_an_arm_that_is_none_leaves_nothing(tmp_path: Path) -> None:
+    words = ["init", str(tmp_path / "mine"), "--control", "lucene"]
+    said = CliRunner().invoke(application(), words)
+    assert "no arm named 'lucene'; there is" in str(said.exception)
+    assert not (tmp_path / "mine").exists()
