@@ -14,6 +14,7 @@ def register(app: typer.Typer) -> None:
     """Put the group ``shadow`` on the command line."""
     from harness.cli import (
         shadow_accept,
+        shadow_http,
         shadow_replay,
         shadow_report,
         shadow_run,
@@ -21,6 +22,13 @@ def register(app: typer.Typer) -> None:
     )
 
     group = typer.Typer(no_args_is_help=True, help=HELP)
-    for command in (shadow_run, shadow_watch, shadow_replay, shadow_report, shadow_accept):
+    for command in (
+        shadow_run,
+        shadow_http,
+        shadow_watch,
+        shadow_replay,
+        shadow_report,
+        shadow_accept,
+    ):
         command.add(group)
     app.add_typer(group, name="shadow")

@@ -23,6 +23,12 @@ SettingsFile = Annotated[
     Path | None,
     typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
 ]
+ReadingFile = Annotated[
+    Path, typer.Option(help="Where the questions and answers are in the servers' JSON.")
+]
+ShadowFolder = Annotated[
+    Path, typer.Option("--out", help="Folder for the log; one that is there grows.")
+]
 BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
 SETTINGS = Path("policy", "shadow.toml")
 

@@ -99,16 +99,19 @@ class Comparison:
     def offer(self, served: Served, generation: Callable[[], str]) -> None:
         """Take a question that was served; never raises, never waits for the candidate.
 
-        ``generation`` reads the generation of the control's index again, on another thread. Of
-        failures of our own the 1st, 2nd, 4th, 8th ... is written to the log.
+        ``generation`` reads the generation of the control's index again, on another thread.
         """
         try:
             self._offer(served, generation)
         except Exception as exc:  # noqa: BLE001  nothing of this may reach who is served
-            self._faults += 1
-            if self._faults.bit_count() == 1:
-                cause = f"{told(exc)}, the {self._faults}. time that a query was not taken"
-                self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, cause))
+            self.fault(exc)
+
+    def fault(self, exc: Exception) -> None:
+        """Count a query that could not be taken; the 1st, 2nd, 4th, 8th ... is written down."""
+        self._faults += 1
+        if self._faults.bit_count() == 1:
+            cause = f"{told(exc)}, the {self._faults}. time that a query was not taken"
+            self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, cause))
 
     def _offer(self, served: Served, generation: Callable[[], str]) -> None:
         if not isinstance(served.text, str) or not isinstance(served.k, int) or served.k < 1:

@@ -16,6 +16,7 @@ from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import write_text
 from harness.policy import lines
 from harness.shadow.bounds import Bounds
+from harness.shadow.reading import Reading
 from harness.shadow.record import KEY_DIGITS
 from harness.shadow.register import ACCEPTABLE, Accepted, Register
 from harness.shadow.settings import Settings
@@ -73,6 +74,15 @@ def read_settings(path: Path) -> Settings:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
     return read_table(path, Settings, "Give the path of a file as policy/shadow.toml")
+
+
+def read_reading(path: Path) -> Reading:
+    """Read where the questions and answers of a server are.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
 
 
 def read_register(path: Path) -> Register:
