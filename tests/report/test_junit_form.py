@@ -1,7 +1,7 @@
 """The form of ``junit.xml`` that the xUnit plugin of Jenkins insists on, and what GitLab reads.
 
-Jenkins: elements with their attributes, in their order. GitLab: every case has a name, unique within
-the file with its class, and one result at most.
+Jenkins: elements with their attributes, in their order. GitLab: every case has a name, unique
+within the file with its class, and one result at most.
 """
 
 from __future__ import annotations
