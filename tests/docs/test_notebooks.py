@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import json
 from pathlib import Path
 from typing import Any
@@ -27,8 +28,21 @@ def printed(notebook: Any) -> str:  # noqa: ANN401  nbformat has no types
     return "\n".join(output.get("data", {}).get("text/plain", "") for output in shown)
 
 
-def test_there_is_a_notebook() -> None:
-    assert [path.name for path in NOTEBOOKS] == ["01-compare-two-engines.ipynb"]
+def executed(name: str) -> Any:  # noqa: ANN401  nbformat has no types
+    """Run a notebook as it lies in its folder."""
+    notebook = read(FOLDER / name)
+    where = {"metadata": {"path": str(FOLDER)}}
+    nbclient.NotebookClient(notebook, timeout=LONGEST_S, resources=where).execute()
+    return notebook
+
+
+def test_the_notebooks_are_these() -> None:
+    assert [path.name for path in NOTEBOOKS] == [
+        "01-compare-two-engines.ipynb",
+        "02-why-did-this-query-get-worse.ipynb",
+        "03-your-own-corpus-and-engine.ipynb",
+        "04-plan-a-judgement-budget.ipynb",
+    ]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda path: path.stem)
@@ -47,9 +61,7 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     run: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("RUN", str(run))
-    notebook = read(FOLDER / "01-compare-two-engines.ipynb")
-    where = {"metadata": {"path": str(FOLDER)}}
-    nbclient.NotebookClient(notebook, timeout=LONGEST_S, resources=where).execute()
+    notebook = executed("01-compare-two-engines.ipynb")
     scores = json.loads((run / "scores.json").read_text("utf-8"))
     apart = scores["own"]["nDCG@10"]["mean"] - scores["fts5"]["nDCG@10"]["mean"]
     shown = printed(notebook)
@@ -60,3 +72,43 @@ def test_the_comparison_runs_and_agrees_with_the_scores(
     assert "first of own" in shown
     images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/png" in o.data]
     assert len(images) == 1
+
+
+def test_a_loss_is_taken_apart_down_to_its_cause(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook = executed("02-why-did-this-query-get-worse.ipynb")
+    shown = printed(notebook)
+    assert "{'documents': 64, 'queries': 128}" in shown
+    assert "hash-hybrid: HOLD (fts5 → hash-hybrid)" in shown
+    assert "chatty    fused" in shown
+    assert "lexical by order" in shown
+    assert "return-voucher <--" in shown
+    images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/svg+xml" in o.data]
+    assert len(images) == 1
+    shares = dict(line.split() for line in shown.splitlines()[-6:])
+    rare = [word for word, share in shares.items() if float(share) < 0.5]
+    assert rare == ["share"]  # the others are what the last page says of them
+
+
+def test_an_engine_of_ones_own_is_held_mended_and_promoted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    shown = printed(executed("03-your-own-corpus-and-engine.ipynb"))
+    assert "own: HOLD (fts5 → own)" in shown
+    assert "FAIL: The first ten are no worse" in shown
+    assert "own: PROMOTE (fts5 → own)" in shown
+    assert "elsewhere: nDCG@10 0.0125‡" in shown
+    assert "whole: nDCG@10 0.7471‡" in shown
+
+
+def test_a_budget_is_planned_and_the_plan_holds() -> None:
+    first, second = (printed(executed("04-plan-a-judgement-budget.ipynb")) for _ in range(2))
+    assert first == second
+    assert "'if equal': 368" in first
+    (said,) = [line for line in first.splitlines() if "passes of an equal" in line]
+    counts: dict[str, int] = ast.literal_eval(said)
+    assert 70 <= counts["passes of an equal candidate"] <= 90
+    assert counts["passes of one that loses the margin"] <= 8
