@@ -15,6 +15,7 @@ def register(app: typer.Typer) -> None:
     from harness.cli import (
         shadow_accept,
         shadow_http,
+        shadow_mcp,
         shadow_replay,
         shadow_report,
         shadow_run,
@@ -25,6 +26,7 @@ def register(app: typer.Typer) -> None:
     for command in (
         shadow_run,
         shadow_http,
+        shadow_mcp,
         shadow_watch,
         shadow_replay,
         shadow_report,

@@ -3,39 +3,62 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from ipaddress import ip_address
+from typing import TYPE_CHECKING
 
 from starlette.types import ASGIApp
 
 from harness.core.errors import HarnessError
 
+if TYPE_CHECKING:
+    import uvicorn
+
 
 def listen(app: ASGIApp, host: str, port: int, ready: Callable[[str], object]) -> None:
     """Serve until interrupted; port 0 takes a free one, ``ready`` is told where.
 
-    An answer has no header that the application did not give it.
+    Raises:
+        HarnessError: the host is no address in numbers, or the port is taken.
+    """
+    with bound(host, port) as (opened, url):
+        ready(url)
+        server(app).run(sockets=[opened])
+
+
+@contextmanager
+def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
+    """Take a port, and say how it is reached.
 
     Raises:
         HarnessError: the host is no address in numbers, or the port is taken.
     """
-    import uvicorn
-
     try:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
     except ValueError:
         raise HarnessError(f"{host} is no address in numbers, as 127.0.0.1 or ::1") from None
-    with socket.socket(family) as bound:
-        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+    with socket.socket(family) as opened:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
-            bound.bind((host, port))
+            opened.bind((host, port))
         except (OSError, OverflowError) as exc:
             raise HarnessError(f"cannot serve on {host} port {port}: {exc}; name another") from exc
-        bound.listen()
-        config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", server_header=False,
-            date_header=False,
-        )  # fmt: skip
+        opened.listen()
         shown = f"[{host}]" if ":" in host else host
-        ready(f"http://{shown}:{bound.getsockname()[1]}")
-        uvicorn.Server(config).run(sockets=[bound])
+        yield opened, f"http://{shown}:{opened.getsockname()[1]}"
+
+
+def server(app: ASGIApp) -> uvicorn.Server:
+    """Make a server of an application; an answer has no header that this one did not give it."""
+    import uvicorn
+
+    config = uvicorn.Config(
+        app,
+        log_config=None,
+        access_log=False,
+        lifespan="on",
+        server_header=False,
+        date_header=False,
+    )
+    return uvicorn.Server(config)

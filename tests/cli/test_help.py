@@ -19,7 +19,8 @@ COMMANDS = (
     "migrate observe", "migrate status", "migrate advance", "migrate rollback",
     "migrate drill", "migrate mend", "regress", "history add", "history page",
     "import beir", "import trec", "import jsonl",
-    "shadow run", "shadow http", "shadow watch", "shadow replay", "shadow report", "shadow accept",
+    "shadow run", "shadow http", "shadow mcp",
+    "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 
 
