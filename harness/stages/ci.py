@@ -60,7 +60,9 @@ def read(folder: Path) -> Left:
     (about,) = whole["datasets"]
     entry = entry_of(about, decision_sha256=digest.of_file(path), commit="")
     by_arm = read_scores(folder / VALUES, ["arm"])
-    scores = {arm: found[entry.measure] for (arm,), found in by_arm.items()}
+    scores = {
+        arm: found[entry.measure] for (arm,), found in by_arm.items() if entry.measure in found
+    }
     for arm, means in entry.means.items():
         mean = scores[arm].mean if arm in scores else None
         said = means[entry.measure].value if entry.measure in means else None
@@ -132,17 +134,17 @@ def _held(now: Left, then: Left | None, texts: Mapping[str, Query]) -> tuple[Hel
     for step in now.decisions:
         if {step.control, step.candidate} <= now.scores.keys():
             pair = now.scores[step.control], now.scores[step.candidate]
-            losses = _losses(*pair, texts)
+            losses = lost(*pair, texts)
             found.append(Held(step.candidate, step.control, losses, step.verdict))
     if then and comparable(then.entry, now.entry) and then.entry.measure == now.entry.measure:
         for arm, scores in now.scores.items():
             if arm in then.scores:
-                losses = _losses(then.scores[arm], scores, texts)
+                losses = lost(then.scores[arm], scores, texts)
                 found.append(Held(arm, arm + BEFORE, losses, None))
     return tuple(found)
 
 
-def _losses(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss, ...]:
+def lost(before: Scores, now: Scores, texts: Mapping[str, Query]) -> tuple[Loss, ...]:
     """Find queries that lost; a query without an answer comes before all that have one."""
     old = before.by_query
     gone = [

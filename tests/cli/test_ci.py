@@ -15,6 +15,7 @@ import pytest
 from typer.testing import CliRunner
 
 from harness.cli import application, init
+from harness.corpus.score_table import read_scores, write_scores
 from harness.report.ci import Checked, notes, to_markdown
 from harness.stages.ci import check
 from tests.source import ROOT
@@ -138,6 +139,15 @@ def test_values_of_another_run_are_refused(story: Story, tmp_path: Path) -> None
     assert "not the values that" in str(said.exception)
 
 
+def test_values_without_an_arm_are_refused(story: Story, tmp_path: Path) -> None:
+    out = spoilt(story, tmp_path / "out", "ci.md")
+    values = read_scores(out / "per_query.parquet", ["arm"])
+    del values["own",]
+    write_scores(out / "per_query.parquet", ["arm"], values)
+    said = CliRunner().invoke(application(), ["ci", "--out", str(out)])
+    assert "not the values that" in str(said.exception)
+
+
 def test_a_run_without_a_decision_is_bad_input(tmp_path: Path) -> None:
     said = CliRunner().invoke(application(), ["ci", "--out", str(tmp_path)])
     assert "decision.json: no decision" in str(said.exception)
@@ -168,6 +178,16 @@ def test_a_comment_is_small_whatever_the_texts_hold(story: Story) -> None:
     checked: Checked = check(story.red.out, story.green.out, None)
     assert len(to_markdown(checked, 10)) < 10_000
     assert {note.file for note in notes(checked, 10)} == {""}
+
+
+def test_what_breaks_leaves_no_old_answer(story: Story, tmp_path: Path) -> None:
+    folder = shutil.copytree(story.folder, tmp_path / "search")
+    (folder / "data" / "queries.jsonl").write_text("{")
+    broken = script(folder)
+    assert broken.code == 2
+    assert "queries.jsonl:1: it is not JSON" in broken.said
+    kept = {path.name for path in broken.out.iterdir()}
+    assert not kept & {"ci.md", "decision.json", "junit.xml", "gl-code-quality-report.json"}
 
 
 def answered(

@@ -3,6 +3,7 @@
 # HARNESS is how the harness is called here; BASELINE is the folder out/ of the base branch, if there is one.
 set -euo pipefail
 cd "$$(dirname "$$0")"
+rm -f out/ci.md out/gl-code-quality-report.json out/decision.json out/junit.xml    # an old answer is none
 read -ra harness <<<"$${HARNESS:-harness}"
 "$${harness[@]}" run --dataset data --arms $control,engine/own.toml --control $control --out out
 "$${harness[@]}" ci --out out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}
