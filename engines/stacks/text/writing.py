@@ -16,7 +16,7 @@ from engines.contract.settings import StackSettings
 from engines.stacks.text.dense import embedder_of
 from engines.stacks.writing import store
 from engines.stacks.writing.cache import VectorCache
-from engines.stacks.writing.planner import Kind
+from engines.stacks.writing.planner import Choice, Kind
 from engines.stacks.writing.rerank import LocalRerank, Reason
 from engines.stacks.writing.retrieve import Recall, Retriever, scores
 from engines.stacks.writing.store import Store
@@ -37,6 +37,8 @@ class Settings(StackSettings):
     """Most characters of a chunk of a note; 0 keeps a note in one."""
     queries: tuple[Kind, ...] = Field(min_length=1)
     """Kinds of planned queries; one of them alone is no planner."""
+    tokens: Choice
+    """Which eight words of a longer text are looked for: the first, or the rarest."""
     combine: Literal["union", "best"]
     """Fuse what all queries find, or take the query that finds most."""
     rrf_k: int = Field(ge=0)
@@ -57,6 +59,12 @@ class Settings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
     cache_entries: int = Field(ge=0)
     cache_bytes: int = Field(ge=0)
+
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _chosen(cls, value: object) -> object:
+        """Take the name that a TOML file has."""
+        return Choice(value) if isinstance(value, str) else value
 
     @field_validator("queries", mode="before")
     @classmethod
@@ -125,6 +133,7 @@ class Writing:
         settings = self.settings
         return Recall(
             settings.queries,
+            settings.tokens,
             settings.combine,
             settings.rrf_k,
             settings.candidates,

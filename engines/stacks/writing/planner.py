@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from engines.lexical.typed import Clause, Occur, clauses, normalise
+from engines.lexical.typed import MOST_WORDS, Clause, Occur, clauses, normalise
 
 MOST_TOKENS = 8
 MOST_QUERIES = 4
@@ -34,6 +34,14 @@ class Kind(StrEnum):
     """The token that the fewest chunks have."""
     ANY = "any"
     """Any of the tokens."""
+
+
+class Choice(StrEnum):
+    """Which eight words of a longer text are looked for."""
+
+    FIRST = "first"
+    RAREST = "rarest"
+    """Those that the fewest chunks have, but some."""
 
 
 class Planned(NamedTuple):
@@ -61,16 +69,21 @@ def plan(
     kinds: Sequence[Kind],
     frequency: Frequency,
     context: Context | None = None,
+    choice: Choice = Choice.FIRST,
 ) -> tuple[Planned, ...]:
     """Plan queries of the given kinds, none twice; no word gives no query.
 
     The last three kinds are planned from two tokens on: of one token all are the same query.
     Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for.
     """
-    tokens = tokens_of(text)
+    tokens = tokens_of(text, choice, frequency)
     if not tokens:
         return ()
-    near = tokens_of(f"{text} {context.words}") if context else tokens
+    near = (
+        tuple(dict.fromkeys([*tokens, *words_of(context.words)]))[:MOST_TOKENS]
+        if context
+        else tokens
+    )
     made = {
         Kind.TEXT: lambda: typed_query(text),
         Kind.PHRASE: lambda: quoted(" ".join(tokens)),
@@ -85,10 +98,20 @@ def plan(
     return tuple(planned.values())[:MOST_QUERIES]
 
 
-def tokens_of(text: str) -> tuple[str, ...]:
-    """Give the first eight different words, lower-cased."""
-    found = dict.fromkeys(word[0] for word in _TOKEN.finditer(normalise(text).lower()))
-    return tuple(found)[:MOST_TOKENS]
+def words_of(text: str) -> tuple[str, ...]:
+    """Give the different words, lower-cased, in their order."""
+    return tuple(dict.fromkeys(word[0] for word in _TOKEN.finditer(normalise(text).lower())))
+
+
+def tokens_of(text: str, choice: Choice, frequency: Frequency) -> tuple[str, ...]:
+    """Choose at most eight words, in the order of the text."""
+    words = words_of(text)
+    if choice is Choice.FIRST or len(words) <= MOST_TOKENS:
+        return words[:MOST_TOKENS]
+    found = {word: frequency(quoted(word)) for word in words[:MOST_WORDS]}
+    by_rarity = sorted(found, key=lambda word: (not found[word], found[word]))
+    kept = frozenset(by_rarity[:MOST_TOKENS])
+    return tuple(word for word in words if word in kept)
 
 
 def strongest(tokens: Sequence[str], frequency: Frequency) -> str:

@@ -9,7 +9,7 @@ from typing import Literal, NamedTuple
 
 from engines.lexical.typed import normalise
 from engines.ranking.rrf import fuse
-from engines.stacks.writing.planner import Context, Kind, Planned, plan
+from engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan
 from engines.stacks.writing.rerank import LocalRerank, Outcome
 from engines.stacks.writing.response import Diagnostics, Item, Planner, Reranked, Response
 from engines.stacks.writing.snippets import shown
@@ -31,6 +31,8 @@ class Recall:
     """How candidates are found."""
 
     kinds: tuple[Kind, ...]
+    tokens: Choice
+    """Which words of a long text are looked for."""
     combine: Literal["union", "best"]
     """``union`` fuses what all queries find; ``best`` takes the query that finds most."""
     rrf_k: int
@@ -99,7 +101,7 @@ class Retriever:
 
     def find(self, text: str, context: Context | None = None) -> Found:
         """Find and order candidates, without a limit but ``Recall.candidates`` a query."""
-        planned = plan(text, self.recall.kinds, self.store.count, context)
+        planned = plan(text, self.recall.kinds, self.store.count, context, self.recall.tokens)
         lists = [self.store.find(one.query, self.recall.candidates) for one in planned]
         candidates = self._candidates(planned, lists)
         window, below = candidates[: self.top], candidates[self.top :]

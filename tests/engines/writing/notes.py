@@ -21,6 +21,7 @@ SETTINGS: dict[str, Any] = {
     "title_weight": 2.0,
     "chunk_characters": 1200,
     "queries": ["text", "phrase", "strongest", "any"],
+    "tokens": "first",
     "combine": "union",
     "rrf_k": 60,
     "candidates": 50,

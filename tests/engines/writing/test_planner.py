@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from engines.stacks.writing.planner import (
     MOST_QUERIES,
     MOST_TOKENS,
+    Choice,
     Context,
     Kind,
     plan,
@@ -64,8 +65,26 @@ def test_a_term_that_is_nowhere_is_not_the_strongest() -> None:
 
 def test_eight_different_words_are_read() -> None:
     text = "a b c a d e f g h i j"
-    assert tokens_of(text) == tuple("abcdefgh")
-    assert len(tokens_of(text)) == MOST_TOKENS
+    found = tokens_of(text, Choice.FIRST, frequency)
+    assert found == tuple("abcdefgh")
+    assert len(found) == MOST_TOKENS
+
+
+def test_or_the_eight_rarest_in_the_order_of_the_text() -> None:
+    text = "the a tunnel b c d e absent f g wind"
+    assert tokens_of(text, Choice.RAREST, frequency) == (
+        "a",
+        "tunnel",
+        "b",
+        "c",
+        "d",
+        "e",
+        "f",
+        "wind",
+    )
+    assert tokens_of("the wind", Choice.RAREST, frequency) == ("the", "wind")
+    (one,) = plan(text, [Kind.ANY], frequency, choice=Choice.RAREST)
+    assert one.query.startswith('"a" OR "tunnel"')
 
 
 def test_what_was_typed_keeps_its_meaning() -> None:
