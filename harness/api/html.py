@@ -21,7 +21,7 @@ def table(
     )
     below = f"<p><small>{_text(note)}</small></p>" if note else ""
     return (
-        f"<table><caption style='text-align:left'>{_text(caption)}</caption>"
+        f"<table><caption style='text-align:left;white-space:nowrap'>{_text(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
     )
 

@@ -61,6 +61,11 @@ class Layout:
         return self.root / "scores" / "scores.json"
 
     @property
+    def means_plot(self) -> Path:
+        """Means alone, a row an arm and a column a measure, to be drawn by DVC."""
+        return self.root / "scores" / "means.csv"
+
+    @property
     def slices(self) -> Path:
         """Means with intervals by slice, arm and measure."""
         return self.root / "scores" / "slices.json"

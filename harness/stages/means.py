@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.core.errors import BadFile
@@ -23,6 +25,16 @@ def as_json(means: Means) -> Written:
         }
         for arm, by_measure in means.items()
     }
+
+
+def as_csv(means: Means, measures: Sequence[str]) -> str:
+    """Write a row an arm and a column a measure; empty where nothing was measured."""
+    written = io.StringIO()
+    rows = csv.writer(written, lineterminator="\n")
+    rows.writerow(["arm", *measures])
+    for arm, found in means.items():
+        rows.writerow([arm, *(found[m].value if m in found else "" for m in measures)])
+    return written.getvalue()
 
 
 def from_json(written: Mapping[str, Mapping[str, Mapping[str, float | int]]]) -> Means:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
-from harness.core.files import write_json
+from harness.core.files import write_json, write_text
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
@@ -16,7 +16,7 @@ from harness.measures.summary import summarise
 from harness.stages import receipt
 from harness.stages.crosscheck import crosscheck_quality
 from harness.stages.layout import Layout
-from harness.stages.means import Means, as_json
+from harness.stages.means import Means, as_csv, as_json
 from harness.stages.params import ScoreParams
 from harness.stages.proof import check_run
 
@@ -47,6 +47,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     by_arm = {arm: found[(arm,)] for arm in arms}
     means = estimates(by_arm, queries, params, threads)
     write_json(layout.scores, as_json(means))
+    write_text(layout.means_plot, as_csv(means, params.measures))
     by_slice = {
         name: as_json(
             estimates(
