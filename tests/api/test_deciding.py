@@ -28,6 +28,7 @@ def test_a_policy_is_asked_of_what_is_there(left: Path, tmp_path: Path) -> None:
     found = decide(tmp_path / "p.toml", left, control="fts5")
     assert found.policy == "toy migration"
     by_name = {step.step: step for step in found.steps}
+    assert set(by_name) == {"tantivy", "hash-hybrid"}
     assert by_name["tantivy"].outcome.value == "promote"
     frame = found.frame()
     assert set(frame["gate"]) >= {"Quality", "Overlap"}

@@ -68,6 +68,7 @@ def test_every_value_is_there_by_query(measured: Toy, written: Path) -> None:
 def test_there_is_a_figure_of_each_comparison(written: Path) -> None:
     names = {path.name for path in written.glob("*.svg")}
     assert names == {"forest.svg", "differences-tantivy.svg", "differences-hash-hybrid.svg"}
+    assert "nDCG@10: tantivy - fts5" in (written / "differences-tantivy.svg").read_text()
 
 
 def test_it_is_the_same_twice(measured: Toy, written: Path, tmp_path: Path) -> None:
