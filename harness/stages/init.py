@@ -46,9 +46,17 @@ def begin(wanted: Begun) -> tuple[str, ...]:
     """Write the project, and name its files. The folder appears whole or not at all.
 
     Raises:
-        HarnessError: the folder is there, or a place of the harness is not written
+        HarnessError: the folder is there or cannot be made, or a place of the harness is not written
             as ``OWNER/REPO@REF``.
     """
+    try:
+        return _written(wanted)
+    except OSError as exc:
+        problem = f"{wanted.folder}: cannot be made ({exc.strerror})"
+        raise HarnessError(f"{problem}. Name one where you may write") from exc
+
+
+def _written(wanted: Begun) -> tuple[str, ...]:
     folder = wanted.folder
     if folder.exists():
         raise HarnessError(f"{folder}: is there already. Name a folder that is not")

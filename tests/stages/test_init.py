@@ -101,6 +101,12 @@ def test_nothing_is_overwritten(tmp_path: Path, inside: tuple[str, ...]) -> None
     assert [path.name for path in tmp_path.iterdir()] == list(inside)
 
 
+def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x")
+    with pytest.raises(HarnessError, match=r"file/mine: cannot be made \("):
+        begin(Begun(tmp_path / "file" / "mine", "fts5"))
+
+
 @pytest.mark.parametrize("place", ["acme", "acme/x", "acme@v1", "a/b@v1\nrun: x", "a/b@${{ x }}"])
 def test_a_place_that_is_none_leaves_nothing(tmp_path: Path, place: str) -> None:
     with pytest.raises(HarnessError, match="OWNER/REPO@REF"):
