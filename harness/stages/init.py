@@ -46,8 +46,8 @@ def begin(wanted: Begun) -> tuple[str, ...]:
     """Write the project, and name its files. The folder appears whole or not at all.
 
     Raises:
-        HarnessError: the folder is there or cannot be made, or a place of the harness is not written
-            as ``OWNER/REPO@REF``.
+        HarnessError: the folder is there or cannot be made, or a place of the harness is not
+            written as ``OWNER/REPO@REF``.
     """
     try:
         return _written(wanted)
