@@ -97,7 +97,7 @@ def shadow_run(
         raise EvidenceError(f"{control} would be compared with itself; name two different arms")
     if not asking.queries:
         raise DatasetError("there is no question to ask; name a file that holds some")
-    given = log if asking.per_second else replace(log, settings=_unhurried(log.settings))
+    given = log if asking.per_second else replace(log, settings=unhurried(log.settings))
     limits = given.settings.bounds()
     room = limits.in_flight + limits.queue
     with opened(layout, candidate, cache):
@@ -127,8 +127,8 @@ def _key(text: str, params: Mapping[str, Scalar]) -> str:
     return query_key(clean(text), params)
 
 
-def _unhurried(settings: Settings) -> Settings:
-    """Let the candidate have all of each minute."""
+def unhurried(settings: Settings) -> Settings:
+    """Let the candidate have all of each minute, where nobody is served meanwhile."""
     limits = settings.limits
     whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
     return settings.model_copy(update={"limits": whole})
