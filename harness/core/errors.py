@@ -16,6 +16,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from difflib import get_close_matches
 from pathlib import Path
 
 
@@ -67,7 +68,11 @@ class UnknownName(HarnessError):
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
         self.name = name
         self.known = tuple(known)
-        super().__init__(f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}")
+        near = get_close_matches(name, self.known, n=1)
+        meant = f". Did you mean {near[0]}?" if near else ""
+        super().__init__(
+            f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}{meant}"
+        )
 
 
 class InvalidArm(HarnessError):

@@ -43,6 +43,8 @@ def test_a_bad_file_names_file_line_and_cure() -> None:
 def test_an_unknown_name_says_what_there_is() -> None:
     assert str(UnknownName("arm", "x", ["a", "b"])) == "no arm named 'x'; there is a, b"
     assert str(UnknownName("arm", "x", [])).endswith("there is none")
+    near = UnknownName("arm", "fts4", ["dense", "fts5", "fts5-porter"])
+    assert str(near).endswith("fts5-porter. Did you mean fts5?")
 
 
 def test_mismatched_queries_are_counted_with_examples() -> None:
