@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 import zlib
 from collections.abc import Callable
 from itertools import pairwise
@@ -124,6 +125,17 @@ def test_bodies_are_unpacked(name: str) -> None:
 def test_bodies_that_are_not(body: bytes, name: str, says: str) -> None:
     with pytest.raises(Unreadable, match=says):
         unpacked(body, name, 10)
+
+
+def test_a_small_body_that_would_be_large_is_not_unpacked_whole() -> None:
+    bomb = gzip.compress(b"x" * 10**7)
+    tracemalloc.start()
+    try:
+        with pytest.raises(Unreadable, match="more than 1000"):
+            unpacked(bomb, "gzip", 1000)
+        assert tracemalloc.get_traced_memory()[1] < 10**6
+    finally:
+        tracemalloc.stop()
 
 
 @pytest.mark.parametrize("text", [b"", b"{", b"\xff", b"[" * 100_000])
