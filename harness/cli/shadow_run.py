@@ -64,15 +64,17 @@ def run(
     layout = project.layout(dataset)
     if titles and queries:
         raise HarnessError("--titles are the questions, and --queries too; leave one of them out")
-    if titles:
-        asked = stage.titles(layout)
+    settings = read_settings(settings_file(shadow_settings))
+    if queries:
+        asked = tuple(jsonl.queries(queries))
     else:
-        asked = tuple(jsonl.queries(queries)) if queries else Prepared.open(layout.data).queries()
+        own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
+        asked = stage.mixed(own, settings.sampling.seed)
     ran = stage.shadow_run(
         layout,
         (control, candidate),
         project.cache,
-        ShadowLog(to, read_settings(settings_file(shadow_settings))),
+        ShadowLog(to, settings),
         stage.Asking(asked, count or len(asked), k or project.params.replay.k, rate),
     )
     _show(ran, to)

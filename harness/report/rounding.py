@@ -12,6 +12,7 @@ MINUS = "\N{MINUS SIGN}"
 JSON_DIGITS = 10
 """Significant digits in machine-readable files: more than any decision needs, fewer than two
 orders of adding the same floats differ in."""
+MOVED = "no one value: it moved"
 
 
 def number(value: float | None) -> str:
@@ -59,6 +60,11 @@ def interval(estimate: Estimate) -> str:
         number(end) if math.isfinite(end) else "unbounded" for end in (estimate.low, estimate.high)
     )
     return f"[{low}, {high}]"
+
+
+def watched(estimate: Estimate) -> str:
+    """Write the ends of a confidence sequence; where they have crossed, no one value is left."""
+    return MOVED if estimate.low > estimate.high else interval(estimate)
 
 
 def interval_ms(estimate: Estimate) -> str:

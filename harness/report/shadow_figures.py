@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocato
 from numpy.typing import NDArray
 
 from harness.report.figures import WIDTH
-from harness.report.rounding import NS_PER_MS, interval, number
+from harness.report.rounding import NS_PER_MS, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, quiet
 from harness.shadow.track import Point
 
@@ -49,7 +49,7 @@ def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
         figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
 
     said = "; ".join(
-        f"{TITLES[what]} {number(points[-1].estimate.value)} {interval(points[-1].estimate)}"
+        f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
         for what, points in shown.items()
     )
     return draw(name, f"Confidence sequences, as they stand: {said}", (WIDTH, 4.6), paint)

@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from harness.agreement.classes import Class
 from harness.core.scores import Estimate
 from harness.report.plain import one_line
-from harness.report.rounding import interval, number, share
+from harness.report.rounding import number, share, watched
 from harness.report.tables import Cell, Table
 from harness.shadow.alarms import ARMS, Alarm, State
 from harness.shadow.diverging import Judged, Trace
@@ -107,7 +107,7 @@ def estimates(summary: Summary) -> Table:
 def _estimate(name: str, now: Estimate | None) -> tuple[Cell, ...]:
     if now is None:
         return Cell(name), Cell(NOTHING_YET), Cell(""), Cell("0")
-    return Cell(name), Cell(number(now.value)), Cell(interval(now)), Cell(f"{now.n:,}")
+    return Cell(name), Cell(number(now.value)), Cell(watched(now)), Cell(f"{now.n:,}")
 
 
 def classes(summary: Summary, *, by_slice: bool) -> Table:
@@ -150,7 +150,7 @@ def _measured(one: Alarm) -> Cell:
         return Cell(NOTHING_YET, one.note)
     if one.note:
         return Cell(number(now.value), one.note)
-    return Cell(number(now.value), f"{interval(now)}, n {now.n:,}")
+    return Cell(number(now.value), f"{watched(now)}, n {now.n:,}")
 
 
 def divergences(found: Shadowed, limit: int, *, text: int) -> Table:

@@ -17,6 +17,8 @@ from harness.stages.layout import Layout
 from harness.stages.recorded import FOLDER, LOCK
 
 CACHE = Path(".dvc") / "cache" / "files" / "md5"
+TIMED = frozenset({"race.json", "findings.json"})
+"""Receipts of files with times: DVC keeps their digests alone, and nothing here reads them."""
 WITHIN = ("", "build", "work/build")
 """Where below a folder a data set may lie: itself, a project's, or a run's."""
 
@@ -60,6 +62,8 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
     if not outs:
         raise EvidenceError(f"{LOCK} of {revision} records nothing of {dataset}")
     for path, md5 in outs:
+        if Path(path).name in TIMED:
+            continue
         for name, digest in _files(root, path, md5):
             _bring(root, digest, to / name, f"{name} of {revision}")
     return _layout(to / prefix)

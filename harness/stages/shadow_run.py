@@ -62,6 +62,15 @@ def titles(layout: Layout) -> tuple[Query, ...]:
     return tuple(Query(str(number), text) for number, text in enumerate(found, start=1))
 
 
+def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
+    """Put a set's questions in a random order: one kind after the other is no traffic.
+
+    What is watched is taken to have one mean; a log of a set in its own order has none.
+    """
+    order = np.random.default_rng(seed).permutation(len(queries))
+    return tuple(queries[at] for at in order.tolist())
+
+
 @dataclass(frozen=True, slots=True)
 class Asking:
     """What is asked, and how fast."""

@@ -92,3 +92,8 @@ def test_no_number_reads_nan_or_inf(value: float) -> None:
     shown = rounding.number(value) + rounding.signed(value) + rounding.milliseconds(value)
     assert "nan" not in shown
     assert "inf" not in shown.replace("not defined", "")
+
+
+def test_a_sequence_whose_ends_have_crossed_has_no_one_value() -> None:
+    assert rounding.watched(Estimate(0.5, 0.4, 0.6, 9)) == "[0.4000, 0.6000]"
+    assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no one value: it moved"

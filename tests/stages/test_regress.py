@@ -18,7 +18,7 @@ from harness.policy.load import load_policy
 from harness.stages.layout import Layout
 from harness.stages.proof import note_run
 from harness.stages.regress import Regression, regress
-from harness.stages.regress_baseline import CACHE, of_folder, of_revision
+from harness.stages.regress_baseline import CACHE, TIMED, of_folder, of_revision
 from harness.stages.replayed import note_replayed
 from tests.toy import HEAD, NAME, STEP, Toy
 
@@ -161,9 +161,11 @@ def recorded(then: Toy, tmp_path: Path) -> Toy:
         to.write_bytes(data)
         return md5
 
-    outs = []
+    outs = [{"path": f"build/{NAME}/{name}", "md5": "0" * 32} for name in TIMED]
     for entry in sorted(made.layout.root.iterdir()):
         name = entry.relative_to(made.root).as_posix()
+        if entry.name in TIMED:
+            continue
         if entry.is_file():
             outs.append({"path": name, "md5": cached(entry.read_bytes())})
             continue

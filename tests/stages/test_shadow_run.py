@@ -20,7 +20,7 @@ from harness.shadow.record import query_key
 from harness.shadow.settings import Settings, ShadowLog
 from harness.stages.proof import read_manifest
 from harness.stages.shadow_files import read_settings
-from harness.stages.shadow_run import Asking, Ran, shadow_run, titles
+from harness.stages.shadow_run import Asking, Ran, mixed, shadow_run, titles
 from tests.source import ROOT
 from tests.toy import CANDIDATE, CONTROL, Toy
 
@@ -101,6 +101,15 @@ def test_titles_are_questions_each_once(project: Toy) -> None:
     documents = Prepared.open(project.layout.data).documents()
     assert found == list(dict.fromkeys(one.title for one in documents if one.title))
     assert found
+
+
+def test_a_sets_own_questions_come_mixed(project: Toy) -> None:
+    own = Prepared.open(project.layout.data).queries()
+    found = mixed(own, 7)
+    assert found == mixed(own, 7)
+    assert found != mixed(own, 8)
+    assert found != own
+    assert sorted(found, key=lambda one: one.query_id) == sorted(own, key=lambda one: one.query_id)
 
 
 def test_a_set_without_titles_says_so(project: Toy) -> None:
