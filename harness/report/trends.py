@@ -135,12 +135,9 @@ def _latest(entries: Sequence[Entry]) -> tuple[Latest, ...]:
         if last.measure in row:
             now = row[last.measure]
             was = before.means.get(arm, {}).get(last.measure) if before else None
-            found.append((now.value, Latest(arm, _mean(was), number(now.value), _ends(now))))
+            said = number(was.value) if was else ("not comparable" if entries[1:] else "none")
+            found.append((now.value, Latest(arm, said, number(now.value), _ends(now))))
     return tuple(one for _, one in sorted(found, key=lambda pair: -pair[0]))
-
-
-def _mean(found: Interval | None) -> str:
-    return number(found.value) if found else "not comparable"
 
 
 def _ends(found: Interval) -> str:

@@ -101,3 +101,7 @@ def test_no_history_is_no_page() -> None:
         to_page({})
     with pytest.raises(EvidenceError, match="is empty"):
         to_page({"toy": ()})
+
+
+def test_the_first_decision_has_none_before_it() -> None:
+    assert {one.before for one in view("t", SIX[:1]).latest} == {"none"}
