@@ -1,0 +1,1 @@
+"""What people see, opened in a Chromium without a network."""

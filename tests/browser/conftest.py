@@ -1,0 +1,43 @@
+"""Debian's Chromium, or any other that is on the path, driven by Playwright."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+
+import pytest
+from playwright.sync_api import Browser, sync_playwright
+
+from tests.browser.watched import Watched
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+SWITCHES = (
+    "--disable-quic",
+    "--no-first-run",
+    "--disable-background-networking",
+    "--disable-component-update",
+    "--disable-sync",
+)
+
+
+@pytest.fixture(scope="session")
+def chromium() -> Iterator[Browser]:
+    """Start the browser once; skip where there is none."""
+    found = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if found is None:
+        pytest.skip(f"no browser on the path (looked for {', '.join(NAMES)})")
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(
+            executable_path=found, chromium_sandbox=False, args=list(SWITCHES)
+        )
+        yield browser
+        browser.close()
+
+
+@pytest.fixture
+def watched(chromium: Browser) -> Iterator[Watched]:
+    """Open a tab of 1280 by 900 pixels without a network, watched from the start."""
+    with chromium.new_context(
+        offline=True, viewport={"width": 1280, "height": 900}, service_workers="block"
+    ) as context:
+        yield Watched.watch(context.new_page())
