@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from axe_playwright_python.sync_playwright import Axe
-from playwright.sync_api import Page, Request
+from playwright.sync_api import Dialog, Page, Request
 
 GRAVE = {"serious", "critical"}
 EXECUTED = "window.executed === undefined"
@@ -32,10 +32,14 @@ class Watched:
             if not (request.is_navigation_request() and request.url.startswith("file:")):
                 watched.requests.append(request.url)
 
+        def spoke(dialog: Dialog) -> None:
+            watched.logged.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
         page.on("request", asked)
         page.on("console", lambda message: watched.logged.append(message.text))
         page.on("pageerror", lambda error: watched.logged.append(str(error)))
-        page.on("dialog", lambda dialog: watched.logged.append(f"dialog: {dialog.message}"))
+        page.on("dialog", spoke)
         return watched
 
     def open(self, file: Path, fragment: str = "") -> Page:
