@@ -3,36 +3,23 @@
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
-from harness.gates.base.live import Floats, LiveSettings, judge_live
-from harness.gates.base.rules import Rules, Share, Where
+from harness.gates.base.live import RareSettings, judge_live
+from harness.gates.base.rules import Rules
 
 
-class Settings(LiveSettings):
+class Settings(RareSettings):
     """The share of live queries that the candidate does not answer must lie below ``max_share``."""
 
-    max_share: Share
-
     @property
-    def bound(self) -> str:
-        return f"fewer than {self.max_share:.2%} of the live queries go unanswered"
+    def befalls(self) -> str:
+        return "go unanswered"
 
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_share
-
-    @property
-    def unit(self) -> str:
-        return "share"
-
-    def values(self, traffic: Traffic) -> Floats:
-        return traffic.failed.astype(np.float64)
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        return traffic.failed
 
     def said(self, traffic: Traffic) -> str:
         ways = ", ".join(f"{count} {how}" for how, count in sorted(traffic.failures.items()))

@@ -5,42 +5,27 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
-from harness.gates.base.live import Floats, LiveSettings, judge_live
-from harness.gates.base.rules import Rules, Share, Where
+from harness.gates.base.live import RareSettings, judge_live
+from harness.gates.base.rules import Rules
 
 
-class Settings(LiveSettings):
+class Settings(RareSettings):
     """The share of pairs beyond ``max_ratio`` times the control's time, below ``max_share``."""
 
     max_ratio: Annotated[float, Field(gt=0)]
-    max_share: Share
 
     @property
-    def bound(self) -> str:
-        return (
-            f"fewer than {self.max_share:.2%} of the live queries take more than"
-            f" {self.max_ratio:g} times the control's time"
-        )
+    def befalls(self) -> str:
+        return f"take more than {self.max_ratio:g} times the control's time"
 
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_share
-
-    @property
-    def unit(self) -> str:
-        return "share"
-
-    def values(self, traffic: Traffic) -> Floats:
-        slow = traffic.candidate_ns > self.max_ratio * traffic.control_ns
-        return slow.astype(np.float64)
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        slow: NDArray[np.bool_] = traffic.candidate_ns > self.max_ratio * traffic.control_ns
+        return slow
 
     def said(self, traffic: Traffic) -> str:  # noqa: ARG002  every live gate is asked alike
         return f"share beyond {self.max_ratio:g} times the control's time"

@@ -10,7 +10,16 @@ from numpy.typing import NDArray
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding, Verdict
-from harness.gates.base.rules import GateSettings, MinQueries, Rules, above, below, plain
+from harness.gates.base.rules import (
+    GateSettings,
+    MinQueries,
+    Rules,
+    Share,
+    Where,
+    above,
+    below,
+    plain,
+)
 from harness.stats.anytime import FORESIGHT, anytime, ever_beyond, values_needed
 
 Floats = NDArray[np.float64]
@@ -39,6 +48,40 @@ class LiveSettings(GateSettings):
     @abstractmethod
     def said(self, traffic: Traffic) -> str:
         """Name what is averaged, and what a reader should know beside it."""
+
+
+class RareSettings(LiveSettings):
+    """A gate on what may rarely befall a live query: its share must lie below ``max_share``."""
+
+    max_share: Share
+
+    @property
+    @abstractmethod
+    def befalls(self) -> str:
+        """What may rarely befall the live queries, as a verb that follows them."""
+
+    @abstractmethod
+    def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
+        """Tell which queries it befell, in the order of time, shape (pairs,)."""
+
+    @property
+    def bound(self) -> str:
+        return f"fewer than {self.max_share:.2%} of the live queries {self.befalls}"
+
+    @property
+    def passes(self) -> Where:
+        return "below"
+
+    @property
+    def limit(self) -> float:
+        return self.max_share
+
+    @property
+    def unit(self) -> str:
+        return "share"
+
+    def values(self, traffic: Traffic) -> Floats:
+        return self.befell(traffic).astype(np.float64)
 
 
 def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
