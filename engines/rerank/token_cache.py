@@ -14,9 +14,10 @@ from zipfile import BadZipFile
 import numpy as np
 
 from engines.rerank import token_store
-from engines.rerank.token_store import Contents, Half, Ids
+from engines.rerank.token_store import Contents, Ids
 from engines.vector import bulk
 from engines.vector.embedder import TokenEmbedder
+from engines.vector.scan import Half
 
 TOKENS = "tokens"
 """Folder of the cache."""

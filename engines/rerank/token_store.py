@@ -12,9 +12,7 @@ Little-endian:
 
 from __future__ import annotations
 
-import os
 import struct
-import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,14 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.vector.mapped import HALF_BYTES, Format, Said, aligned, crc, vectors_at
+from engines.vector.scan import Half
 from harness.core.files import replacing
 
-MAGIC, VERSION = b"TOKS", 1
-HEADER = struct.Struct("<4sHHIQQ4xI4x")
+TOKENS = Format("file of token vectors", b"TOKS", 1, struct.Struct("<4sHHIQQ4xI4x"))
 TABLE_ALIGNED, SLAB_ALIGNED = 8, 32
-CHUNK_BYTES = 1 << 20
 
-Half = NDArray[np.float16]
 Ids = NDArray[np.int64]
 
 
@@ -58,7 +55,7 @@ class Layout:
     @property
     def ids(self) -> int:
         """After the embedder id."""
-        return _aligned(HEADER.size + self.embedder_bytes, TABLE_ALIGNED)
+        return aligned(TOKENS.size + self.embedder_bytes, TABLE_ALIGNED)
 
     @property
     def offsets(self) -> int:
@@ -68,12 +65,12 @@ class Layout:
     @property
     def slab(self) -> int:
         """After the offsets table."""
-        return _aligned(self.offsets + (self.texts + 1) * 8, SLAB_ALIGNED)
+        return aligned(self.offsets + (self.texts + 1) * 8, SLAB_ALIGNED)
 
     @property
     def size(self) -> int:
         """Of the whole file."""
-        return self.slab + self.tokens * self.dimension * 2
+        return self.slab + self.tokens * self.dimension * HALF_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -129,8 +126,8 @@ def write(path: Path, embedder_id: str, dimension: int, contents: Contents) -> N
     layout = Layout(len(embedder), dimension, len(ids), int(offsets[-1]))
     with replacing(path) as beside:
         with beside.open("wb") as file:
-            file.seek(HEADER.size)
-            file.write(embedder.ljust(layout.ids - HEADER.size, b"\0"))
+            file.seek(TOKENS.size)
+            file.write(embedder.ljust(layout.ids - TOKENS.size, b"\0"))
             file.write(ids.astype("<i8").tobytes() + offsets.astype("<i8").tobytes())
             file.truncate(layout.size)
         if layout.tokens:
@@ -144,55 +141,22 @@ def write(path: Path, embedder_id: str, dimension: int, contents: Contents) -> N
             fill(slab, offsets)
             slab.flush()
         with beside.open("r+b") as file:
-            file.seek(HEADER.size)
-            crc = _crc(file)
+            file.seek(TOKENS.size)
+            digest = crc(file)
             file.seek(0)
             counts = (len(embedder), dimension, layout.texts, layout.tokens)
-            file.write(HEADER.pack(MAGIC, VERSION, *counts, crc))
+            file.write(TOKENS.head(*counts, digest))
 
 
 def _read(file: BinaryIO, embedder_id: str, dimension: int) -> TokenStore:
     """Check everything that a file says; any doubt is a ValueError."""
-    header = file.read(HEADER.size)
-    size = os.fstat(file.fileno()).st_size
-    if len(header) < HEADER.size or header[:4] != MAGIC:
-        raise ValueError("this is no file of token vectors")
-    _, version, embedder_bytes, columns, texts, tokens, crc = HEADER.unpack(header)
+    embedder_bytes, columns, texts, tokens, digest = TOKENS.counts(file)
     layout = Layout(embedder_bytes, columns, texts, tokens)
-    if version != VERSION:
-        raise ValueError(f"its format is of version {version}, this program reads {VERSION}")
-    if columns != dimension:
-        raise ValueError(f"its vectors have the dimension {columns}, the embedder's {dimension}")
-    if size != layout.size:
-        raise ValueError(f"it has {size} bytes, its header says {layout.size}")
-    if (found := _crc(file)) != crc:
-        raise ValueError(f"its CRC-32 is {found:08x}, its header says {crc:08x}")
-    file.seek(HEADER.size)
-    if (made_by := file.read(embedder_bytes).decode()) != embedder_id:
-        raise ValueError(f"its embedder is {made_by!r}, asked is {embedder_id!r}")
+    TOKENS.check(file, Said(columns, embedder_bytes, layout.size, digest), embedder_id, dimension)
     file.seek(layout.ids)
     table = np.frombuffer(file.read((2 * texts + 1) * 8), dtype="<i8").astype(np.int64)
     ids, offsets = table[:texts], table[texts:]
     falls = (ids[1:] <= ids[:-1]).any() or (offsets[1:] < offsets[:-1]).any()
     if falls or offsets[0] != 0 or offsets[-1] != tokens:
         raise ValueError("its offsets table is not in order")
-    return TokenStore(ids, offsets, _slab(file, layout))
-
-
-def _crc(file: BinaryIO) -> int:
-    """Digest from here to the end, without holding it."""
-    crc = 0
-    while chunk := file.read(CHUNK_BYTES):
-        crc = zlib.crc32(chunk, crc)
-    return crc
-
-
-def _slab(file: BinaryIO, layout: Layout) -> Half:
-    shape = (layout.tokens, layout.dimension)
-    if not layout.tokens:
-        return np.zeros(shape, dtype=np.float16)
-    return np.memmap(file, dtype="<f2", mode="r", offset=layout.slab, shape=shape)
-
-
-def _aligned(at: int, to: int) -> int:
-    return -(-at // to) * to
+    return TokenStore(ids, offsets, vectors_at(file, layout.slab, (tokens, columns)))

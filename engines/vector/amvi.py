@@ -11,7 +11,6 @@ Little-endian, one vector a message, messages by ascending id:
 
 from __future__ import annotations
 
-import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator
@@ -24,14 +23,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.vector.mapped import HALF_BYTES, Format, Said, aligned, vectors_at
 from engines.vector.scan import Half, Rows, nearest
 from harness.core.files import replacing
 
-MAGIC, VERSION = b"AMVI", 1
-HEADER = struct.Struct("<4sHIQHI")
+AMVI = Format("AMVI file", b"AMVI", 1, struct.Struct("<4sHIQHI"))
 RECORD = np.dtype([("message_id", "<i8"), ("vec_offset", "<u4")])
 RECORDS_ALIGNED, SLAB_ALIGNED = 8, 32
-CHUNK_BYTES = 1 << 20
 CHUNK_ROWS = 1 << 12
 
 Ids = NDArray[np.int64]
@@ -48,17 +46,17 @@ class Layout:
     @property
     def records(self) -> int:
         """After the embedder id."""
-        return _aligned(HEADER.size + self.embedder_bytes, RECORDS_ALIGNED)
+        return aligned(AMVI.size + self.embedder_bytes, RECORDS_ALIGNED)
 
     @property
     def slab(self) -> int:
         """After the records."""
-        return _aligned(self.records + self.count * RECORD.itemsize, SLAB_ALIGNED)
+        return aligned(self.records + self.count * RECORD.itemsize, SLAB_ALIGNED)
 
     @property
     def size(self) -> int:
         """Of the whole file."""
-        return self.slab + self.count * self.dimension * 2
+        return self.slab + self.count * self.dimension * HALF_BYTES
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -184,15 +182,15 @@ def _write(
     layout = Layout(len(embedder), dimension, len(message_ids))
     records = np.empty(len(message_ids), dtype=RECORD)
     records["message_id"], records["vec_offset"] = message_ids, np.arange(len(message_ids))
-    front = embedder.ljust(layout.records - HEADER.size, b"\0") + records.tobytes()
+    front = embedder.ljust(layout.records - AMVI.size, b"\0") + records.tobytes()
     crc = 0
     with replacing(path) as beside, beside.open("wb") as file:
-        file.seek(HEADER.size)
-        for part in chain([front.ljust(layout.slab - HEADER.size, b"\0")], map(_halves, chunks)):
+        file.seek(AMVI.size)
+        for part in chain([front.ljust(layout.slab - AMVI.size, b"\0")], map(_halves, chunks)):
             file.write(part)
             crc = zlib.crc32(part, crc)
         file.seek(0)
-        file.write(HEADER.pack(MAGIC, VERSION, dimension, len(message_ids), len(embedder), crc))
+        file.write(AMVI.head(dimension, len(message_ids), len(embedder), crc))
 
 
 def _halves(vectors: Half) -> bytes:
@@ -203,46 +201,13 @@ def _halves(vectors: Half) -> bytes:
 
 def _read(file: BinaryIO, embedder_id: str, dimension: int) -> AmviIndex:
     """Check everything that a file says; any doubt is a ValueError."""
-    header = file.read(HEADER.size)
-    size = os.fstat(file.fileno()).st_size
-    if len(header) < HEADER.size or header[:4] != MAGIC:
-        raise ValueError("this is no AMVI file")
-    _, version, columns, count, embedder_bytes, crc = HEADER.unpack(header)
+    columns, count, embedder_bytes, crc = AMVI.counts(file)
     layout = Layout(embedder_bytes, columns, count)
-    if version != VERSION:
-        raise ValueError(f"its format is of version {version}, this program reads {VERSION}")
-    if columns != dimension:
-        raise ValueError(f"its vectors have the dimension {columns}, the embedder's {dimension}")
-    if size != layout.size:
-        raise ValueError(f"it has {size} bytes, its header says {layout.size}")
-    if (found := _crc(file)) != crc:
-        raise ValueError(f"its CRC-32 is {found:08x}, its header says {crc:08x}")
-    file.seek(HEADER.size)
-    if (made_by := file.read(embedder_bytes).decode()) != embedder_id:
-        raise ValueError(f"its embedder is {made_by!r}, asked is {embedder_id!r}")
+    AMVI.check(file, Said(columns, embedder_bytes, layout.size, crc), embedder_id, dimension)
     file.seek(layout.records)
     records = np.frombuffer(file.read(count * RECORD.itemsize), dtype=RECORD)
     message_ids = records["message_id"].astype(np.int64)
     ascend = (message_ids[1:] > message_ids[:-1]).all()
     if not ascend or (records["vec_offset"] != np.arange(count)).any():
         raise ValueError("its records are not in order")
-    return AmviIndex(embedder_id, message_ids, _slab(file, layout))
-
-
-def _crc(file: BinaryIO) -> int:
-    """Digest from here to the end, without holding it."""
-    crc = 0
-    while chunk := file.read(CHUNK_BYTES):
-        crc = zlib.crc32(chunk, crc)
-    return crc
-
-
-def _slab(file: BinaryIO, layout: Layout) -> Half:
-    shape = (layout.count, layout.dimension)
-    if not layout.count:
-        return np.zeros(shape, dtype=np.float16)
-    return np.memmap(file, dtype="<f2", mode="r", offset=layout.slab, shape=shape)
-
-
-def _aligned(at: int, to: int) -> int:
-    return -(-at // to) * to
+    return AmviIndex(embedder_id, message_ids, vectors_at(file, layout.slab, (count, columns)))

@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from engines.contract.mail.errors import EngineError
 from engines.rerank.late_interaction import LateInteraction, maxsim, spread
 from engines.rerank.token_cache import write_tokens
-from engines.rerank.token_store import Half, TokenStore
+from engines.rerank.token_store import TokenStore
+from engines.vector.scan import Half
 from tests.engines.rerank.reader import DIMENSION, Words, word
 
 TEXTS = ["the moon", "salt water", "bread of salt and of water", "", "bees", "salt water"]

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.rerank import token_store
-from engines.rerank.token_store import Contents, Half, Ids, TokenStore
+from engines.rerank.token_store import Contents, Ids, TokenStore
+from engines.vector.scan import Half
 from tests.engines.damage import overwrite
 
 BY, DIMENSION = "a model", 8
