@@ -15,8 +15,11 @@ class TellsGeneration(Protocol):
     """A searcher whose index may change while it is open."""
 
     @property
-    def generation(self) -> int | str:
-        """A value that is another one after every change; cheap, and readable on any thread."""
+    def generation(self) -> int | str | None:
+        """A value that is another one after every change; cheap, and readable on any thread.
+
+        None where it is not known yet, the empty text where it never will be.
+        """
         ...
 
 
@@ -34,14 +37,21 @@ class Generation:
         self._digits = ""
 
     def __call__(self) -> str:
-        """Read it now: ``FINGERPRINT`` or ``FINGERPRINT:NUMBER``."""
+        """Read it now: ``FINGERPRINT`` or ``FINGERPRINT:NUMBER``; empty where not known yet."""
         manifest = self._searcher.manifest
         if manifest is not self._manifest:
             self._digits = manifest.fingerprint[:DIGITS]
             self._manifest = manifest
         if self._tells is None:
             return self._digits
-        return f"{self._digits}:{self._tells.generation}"
+        return stated(self._digits, self._tells.generation)
+
+
+def stated(digits: str, number: int | str | None) -> str:
+    """Write the generation of an index whose fingerprint starts with ``digits``."""
+    if number is None:
+        return ""
+    return digits if number == "" else f"{digits}:{number}"
 
 
 def answers_for(generation: str, served_by: str) -> bool:

@@ -10,6 +10,7 @@ import httpx
 
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.records import Scalar
+from harness.shadow.backend import Backend
 from harness.shadow.http_body import json_of
 from harness.shadow.reading import Reading, Unreadable
 
@@ -26,9 +27,17 @@ class HttpSearcher:
     """
 
     client: httpx.Client
-    server: httpx.URL
+    url: httpx.URL
     reading: Reading
-    manifest: Manifest
+    backend: Backend
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.backend.manifest
+
+    @property
+    def generation(self) -> int | str | None:
+        return self.backend.generation
 
     def search(self, text: str, k: int) -> Answer:
         """Refuse: a text alone is no request."""
@@ -47,13 +56,13 @@ class HttpSearcher:
         headers = {"accept": ANSWER_TYPE, "accept-encoding": "identity"}
         if params["type"]:
             headers["content-type"] = str(params["type"])
-        url = directed(self.server, str(params["target"]).encode("ascii"))
+        url = directed(self.url, str(params["target"]).encode("ascii"))
         sent = httpx.Request(str(params["method"]), url, headers=headers, content=body or None)
         got = self.client.send(sent, stream=True)
         try:
             if got.status_code != OK:
                 raise Unreadable(f"HTTP {got.status_code}")
-            return self.reading.answer_of(json_of(self._read(got)), self.manifest)
+            return self.backend.read(json_of(self._read(got))).answer
         finally:
             got.close()
 
@@ -75,4 +84,4 @@ def directed(server: httpx.URL, target: bytes) -> httpx.URL:
 def http_candidate(server: str, reading: Reading) -> Iterator[Searcher]:
     """Hold connections to a server open; nothing is asked before the first question."""
     with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
-        yield HttpSearcher(client, httpx.URL(server), reading, reading.manifest(KIND, server))
+        yield HttpSearcher(client, httpx.URL(server), reading, Backend(reading, KIND, server))

@@ -21,11 +21,12 @@ from starlette.routing import Route
 
 from harness.core.errors import HarnessError
 from harness.core.records import Scalar
+from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
 from harness.shadow.http_body import json_of, unpacked
 from harness.shadow.http_candidate import KIND, OK, directed
 from harness.shadow.pair import Served
-from harness.shadow.reading import Reading, Unreadable, generation
+from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.side import told
 
 HOP = {
@@ -55,7 +56,8 @@ class Passed:
 class HttpProxy:
     """Passes requests on to one server, and offers those that are questions."""
 
-    server: httpx.URL
+    url: httpx.URL
+    backend: Backend
     reading: Reading
     comparison: Comparison
     client: httpx.AsyncClient
@@ -68,7 +70,7 @@ class HttpProxy:
             return PlainTextResponse(f"more than {most} bytes\n", TOO_LARGE)
         sent = httpx.Request(
             request.method,
-            directed(self.server, _target(request)),
+            directed(self.url, _target(request)),
             headers=[*end_to_end(request.headers.raw, {b"host", b"content-length"})],
             content=body or None,
         )
@@ -124,22 +126,20 @@ class HttpProxy:
         """
         if f"{request.method} {request.scope['path']}" not in self.reading.request.compared:
             return
-        manifest = self.reading.manifest(KIND, str(self.server))
-        now = generation(manifest)
         try:
             text, k = self.reading.asked(_as_json(request, body))
             params = _again(request, body)
         except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
             self.comparison.fault(exc)
             return
-        answer, error = None, passed.error
+        answer, generation, error = None, self.backend.now(), passed.error
         try:
             if not error:
-                answer = self.reading.answer_of(self._json(passed), manifest)
+                answer, generation = self.backend.read(self._json(passed))
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
-        served = Served(text, k, params, answer, error, passed.elapsed_ns, now)
-        self.comparison.offer(served, lambda: now)
+        served = Served(text, k, params, answer, error, passed.elapsed_ns, generation)
+        self.comparison.offer(served, self.backend.now)
 
     def _json(self, passed: Passed) -> object:
         most = self.reading.bounds.answer_bytes
@@ -170,7 +170,9 @@ def application(
     server: str, reading: Reading, comparison: Comparison, client: httpx.AsyncClient
 ) -> Starlette:
     """Make the proxy an application; the client is closed when it ends."""
-    proxy = HttpProxy(checked(server), reading, comparison, client)
+    url = checked(server)
+    backend = Backend(reading, KIND, str(url))
+    proxy = HttpProxy(url, backend, reading, comparison, client)
 
     @asynccontextmanager
     async def until_closed(_: Starlette) -> AsyncIterator[None]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from time import perf_counter_ns
 from typing import Any
@@ -24,10 +24,11 @@ from mcp.types import (
     PaginatedRequestParams,
 )
 
+from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
 from harness.shadow.listening import bound, server
 from harness.shadow.pair import Served
-from harness.shadow.reading import Reading, Unreadable, generation
+from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.side import told
 
 KIND, PATH = "mcp", "/mcp"
@@ -43,6 +44,10 @@ class McpProxy:
     comparison: Comparison
     later: TaskGroup
     """What a client need not wait for."""
+    backend: Backend = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "backend", Backend(self.reading, KIND, named(self.control)))
 
     async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
         """List the control's tools."""
@@ -77,23 +82,22 @@ class McpProxy:
         """Offer a call and its answer, on a thread; one that cannot be read is a fault."""
         if call.name not in self.reading.request.compared:
             return
-        manifest = self.reading.manifest(KIND, named(self.control))
-        now = generation(manifest)
         try:
             text, k = self.reading.asked(call.arguments or {})
             arguments = json.dumps(call.arguments, sort_keys=True, ensure_ascii=False)
         except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
             self.comparison.fault(exc)
             return
-        answer = None
+        answer, generation = None, self.backend.now()
         try:
             if found is not None:
-                answer = self.reading.answer_of(_structured(found), manifest)
+                answer, generation = self.backend.read(_structured(found))
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         params = {"tool": call.name, "arguments": arguments}
-        served = Served(text, k, params, answer, error or _unknown(found), elapsed_ns, now)
-        self.comparison.offer(served, lambda: now)
+        error = error or _unknown(found)
+        served = Served(text, k, params, answer, error, elapsed_ns, generation)
+        self.comparison.offer(served, self.backend.now)
 
     def app(self) -> Server[Any]:
         """Make a server that says of itself what the control says."""

@@ -12,7 +12,6 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Hit, Manifest
-from harness.shadow.generation import DIGITS
 from harness.shadow.pointer import Absent, Pointer, pointed
 
 
@@ -47,6 +46,9 @@ class AnswerTable(_Table):
     """In a hit; empty where there are none, and the order alone counts."""
     degraded: Pointer
     """Something that is true where another engine stepped in; empty where nothing says so."""
+    generation: Pointer
+    """A number or a text that is another one after every change of the index; empty where the
+    server tells none."""
 
 
 class Bounds(_Table):
@@ -115,6 +117,22 @@ class Reading(_Table):
             return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
         return Answer(hits, who)
 
+    def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
+        """Read which state of its index a server answered from; empty where it tells none.
+
+        Raises:
+            Unreadable: there is neither a number nor a text where one was promised.
+        """
+        if not self.answer.generation:
+            return ""
+        try:
+            found = pointed(answer, self.answer.generation)
+        except Absent as exc:
+            raise Unreadable(f"the answer's generation: {exc}") from None
+        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
+            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
+        return found
+
     def _hit(self, hit: Any, place: int) -> Hit:  # noqa: ANN401  any JSON
         doc_id = pointed(hit, self.answer.id)
         if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
@@ -138,11 +156,6 @@ class Reading(_Table):
     def manifest(self, kind: str, server: str) -> Manifest:
         """Name a server that is read in this way; nobody knows what it holds."""
         return Manifest(kind, server, 0, "", of_json(self.model_dump()))
-
-
-def generation(manifest: Manifest) -> str:
-    """Give the generation of a server, which does not tell when its index moves."""
-    return manifest.fingerprint[:DIGITS]
 
 
 def _unit(raw: float) -> float:

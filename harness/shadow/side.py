@@ -53,11 +53,16 @@ def asked(
     question: tuple[str, int, Mapping[str, Scalar]],
     late_ns: int,
 ) -> Side:
-    """Ask the candidate text, k and params on its own clock; whatever it does is a side."""
+    """Ask the candidate text, k and params on its own clock; whatever it does is a side.
+
+    An arm that tells its generation with its answers only has none before the first one; then it
+    is that of the answer.
+    """
     text, k, params = question
     noted = _Noted(searcher)
     before = generation()
     seen = observe(noted, Query("", text, params=params), k, late_ns)
+    after = generation()
     return Side(
         status=seen.row.status,
         hits=_plain(seen.row.hits),
@@ -65,8 +70,8 @@ def asked(
         note=clean(noted.note)[:LONGEST],
         error=clean(seen.row.error)[:LONGEST],
         elapsed_ns=seen.elapsed_ns,
-        before=before,
-        after=generation(),
+        before=before or after,
+        after=after,
     )
 
 

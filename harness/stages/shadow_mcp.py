@@ -18,6 +18,7 @@ from engines.stacks.remote.client.connection import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.records import Scalar
+from harness.shadow.backend import Backend
 from harness.shadow.mcp_proxy import KIND, serve
 from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.settings import ShadowLog
@@ -53,8 +54,15 @@ class McpSearcher:
     """Makes the calls that ``params`` hold: ``tool``, and ``arguments`` as JSON."""
 
     to: Connection
-    reading: Reading
-    manifest: Manifest
+    backend: Backend
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.backend.manifest
+
+    @property
+    def generation(self) -> int | str | None:
+        return self.backend.generation
 
     def search(self, text: str, k: int) -> Answer:
         """Refuse: a text alone is no call."""
@@ -70,7 +78,7 @@ class McpSearcher:
         """
         del text, k
         found = self.to.call(str(params["tool"]), json.loads(str(params["arguments"])))
-        return self.reading.answer_of(found, self.manifest)
+        return self.backend.read(found).answer
 
 
 @contextmanager
@@ -81,7 +89,7 @@ def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
         IndexNotReady: there is nobody to speak to, or not in time.
     """
     with connected(where.command, where.url, reading.bounds.timeout_s) as to:
-        yield McpSearcher(to, reading, reading.manifest(KIND, to.server))
+        yield McpSearcher(to, Backend(reading, KIND, to.server))
 
 
 def shadow_mcp(

@@ -13,6 +13,7 @@ import httpx
 from starlette.testclient import TestClient
 
 from harness.core.engine import Searcher
+from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
 from harness.shadow.http_candidate import KIND, HttpSearcher
 from harness.shadow.http_proxy import application
@@ -77,6 +78,16 @@ def found_of(word: str, size: int) -> dict[str, object]:
     return {"hits": {"hits": hits}, "timed_out": False}
 
 
+def moved_to(number: object) -> Callable[[Sent], Sent]:
+    """Have a server tell the generation of its index."""
+
+    def told(sent: Sent) -> Sent:
+        found = {**json.loads(sent.body), "index": {"generation": number}}
+        return sent._replace(body=json.dumps(found).encode())
+
+    return told
+
+
 def packed(sent: Sent) -> Sent:
     """Send the same as gzip."""
     return Sent(200, [("Content-Encoding", "gzip")], gzip.compress(sent.body))
@@ -88,8 +99,8 @@ def candidate(server: Server, reading: Reading = READING) -> Callable[[], Worker
     @contextmanager
     def opens() -> Iterator[Searcher]:
         with httpx.Client(transport=httpx.MockTransport(server)) as client:
-            manifest = reading.manifest(KIND, OTHER)
-            yield HttpSearcher(client, httpx.URL(OTHER), reading, manifest)
+            backend = Backend(reading, KIND, OTHER)
+            yield HttpSearcher(client, httpx.URL(OTHER), reading, backend)
 
     return on_thread(opens)
 
