@@ -4,22 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.vector.models import ModelFile
-from harness.core.errors import UnknownName
+from engines.vector.carried import Carried, ModelFile, called
 
 
 @dataclass(frozen=True, slots=True)
-class SparseModel:
+class SparseModel(Carried):
     """A BERT that predicts masked words, trained so that its predictions are a text's terms."""
 
-    name: str
-    licence: str
     terms: int
     """Size of the vocabulary, and so of a vector."""
     layers: int
     heads: int
-    weights: ModelFile
-    tokenizer: ModelFile
 
 
 MODELS = (
@@ -49,7 +44,4 @@ def sparse_model(name: str) -> SparseModel:
     Raises:
         UnknownName: it is not in the table.
     """
-    for known in MODELS:
-        if known.name == name:
-            return known
-    raise UnknownName("sparse model", name, [known.name for known in MODELS])
+    return called(name, MODELS, "sparse model")

@@ -53,8 +53,7 @@ class Splade:
     @property
     def identity(self) -> str:
         """Everything that terms depend on beside their text; two that differ share no cache."""
-        files = f"{self.model.weights.sha256[:16]}/{self.model.tokenizer.sha256[:16]}"
-        return f"{self.model.name} {files}, {self.max_tokens} tokens, numpy {np.__version__}"
+        return f"{self.model.identity}, {self.max_tokens} tokens, numpy {np.__version__}"
 
     def encode(self, text: str) -> Terms:
         """Weigh the terms of a text."""

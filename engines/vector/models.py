@@ -3,40 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import cache
-from importlib.util import find_spec
-from pathlib import Path
 
-from harness.core.digest import of_file
-from harness.core.errors import ModelNotReady, UnknownName
+from engines.vector.carried import Carried, ModelFile, called
 
 
 @dataclass(frozen=True, slots=True)
-class ModelFile:
-    """A file that an installed package carries; the package's code is never run."""
-
-    package: str
-    inside: str
-    sha256: str
-
-    def path(self) -> Path:
-        """Find the file and check that it is the pinned one.
-
-        Raises:
-            ModelNotReady: it is absent or another file.
-        """
-        return _verified(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Model:
+class Model(Carried):
     """An encoder of text: mean of the last hidden states over the mask, then L2-normalised."""
 
-    name: str
-    licence: str
     dimension: int
-    weights: ModelFile
-    tokenizer: ModelFile
 
 
 MODELS = (
@@ -64,25 +39,4 @@ def model(name: str) -> Model:
     Raises:
         UnknownName: it is not in the table.
     """
-    for known in MODELS:
-        if known.name == name:
-            return known
-    raise UnknownName("model", name, [known.name for known in MODELS])
-
-
-@cache
-def _verified(file: ModelFile) -> Path:
-    spec = find_spec(file.package)
-    folders = spec.submodule_search_locations if spec else None
-    path = Path(folders[0]) / file.inside if folders else None
-    if path is None or not path.is_file():
-        raise ModelNotReady(
-            f"{file.inside}: the package {file.package} that carries it is not installed."
-            " Run the command through run.py, which installs what is pinned"
-        )
-    if (found := of_file(path)) != file.sha256:
-        raise ModelNotReady(
-            f"{path}: its SHA-256 is {found}, pinned is {file.sha256}."
-            " Delete .venv and run again; what is pinned is installed anew"
-        )
-    return path
+    return called(name, MODELS, "model")

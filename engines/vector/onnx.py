@@ -53,8 +53,7 @@ class OnnxEmbedder:
     @property
     def identity(self) -> str:
         runtime = version("onnxruntime")
-        files = f"{self.model.weights.sha256[:16]}/{self.model.tokenizer.sha256[:16]}"
-        return f"{self.model.name} {files}, {self.max_tokens} tokens, onnxruntime {runtime}"
+        return f"{self.model.identity}, {self.max_tokens} tokens, onnxruntime {runtime}"
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         return _mean(*self._states(texts))

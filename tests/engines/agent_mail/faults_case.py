@@ -23,9 +23,9 @@ from engines.stacks.agent_mail.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.text.mail import STORE, TANTIVY, VECTORS
 from engines.vector import amvi
+from engines.vector.carried import ModelFile
 from engines.vector.embedder import Embedder
 from engines.vector.hashed import HashEmbedder
-from engines.vector.models import ModelFile
 from harness.core.records import Document
 from tests.engines.damage import overwrite
 

@@ -8,8 +8,9 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.text.dense import Dense, Settings
-from engines.vector import models
-from engines.vector.models import MODELS, Model, ModelFile, model
+from engines.vector import carried
+from engines.vector.carried import ModelFile
+from engines.vector.models import MODELS, Model, model
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
 
@@ -24,7 +25,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__init__.py").write_text("raise RuntimeError('the code of a carrier was run')")
     (folder / "weights.bin").write_bytes(WEIGHTS)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    models._verified.cache_clear()  # noqa: SLF001  one carrier a test
+    carried._verified.cache_clear()  # noqa: SLF001  one carrier a test
     return folder
 
 
@@ -79,7 +80,7 @@ def test_every_model_of_the_table_is_installed_as_pinned(known: Model) -> None:
 def test_an_arm_without_its_model_is_not_ready(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    spoilt = Model("spoilt", "none", 4, pinned(sha256="0" * 64), pinned(sha256="0" * 64))
+    spoilt = Model("spoilt", "none", pinned(sha256="0" * 64), pinned(sha256="0" * 64), 4)
     engine = Dense(Settings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
     monkeypatch.setattr("engines.stacks.text.dense.model", lambda _: spoilt)

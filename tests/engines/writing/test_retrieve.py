@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engines.stacks.text.writing import WritingSearcher
 from engines.stacks.writing.planner import Context, Kind
 from engines.stacks.writing.retrieve import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
-from engines.vector import models
+from engines.vector import carried
 from harness.core.errors import IndexNotReady
 from tests.engines.writing.notes import notes, writing
 
@@ -94,12 +94,12 @@ def searcher(folder: Path) -> Iterator[WritingSearcher]:
 @pytest.fixture
 def without(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[WritingSearcher]:
     """Open the same notes on a machine that has no model."""
-    monkeypatch.setattr(models, "find_spec", lambda _: None)
-    models._verified.cache_clear()  # noqa: SLF001  what was found before is forgotten
+    monkeypatch.setattr(carried, "find_spec", lambda _: None)
+    carried._verified.cache_clear()  # noqa: SLF001  what was found before is forgotten
     with writing().open(folder) as opened:
         assert isinstance(opened, WritingSearcher)
         yield opened
-    models._verified.cache_clear()  # noqa: SLF001
+    carried._verified.cache_clear()  # noqa: SLF001
 
 
 def told(retriever: Retriever, text: str, **asked: Any) -> dict[str, Any]:  # noqa: ANN401
