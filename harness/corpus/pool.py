@@ -14,8 +14,8 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from harness.core.errors import BadFile
-from harness.core.files import write_text
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import alone, write_text
 from harness.core.records import Judgement
 from harness.corpus import trec
 from harness.corpus.lines import numbered
@@ -36,6 +36,15 @@ class Pair(BaseModel):
     """How much narrower the bounds of the mean difference get by judging it."""
     scale: Annotated[tuple[int, ...], Field(min_length=1, strict=False)]
     """Grades that the judgements of the set know."""
+
+
+class Overtaken(EvidenceError):
+    """Somebody else judged the pair since it was shown."""
+
+    def __init__(self, grade: int | None) -> None:
+        now = "took its grade away" if grade is None else f"judged it {grade}"
+        super().__init__(f"somebody else {now} meanwhile; nothing was changed")
+        self.grade = grade
 
 
 class Line(NamedTuple):
@@ -67,6 +76,11 @@ class Pool:
             if grade is not None
         )
 
+    def at(self, query_id: str, doc_id: str) -> int | None:
+        """Place of a pair; None where it is not in the pool."""
+        of = ((pair.query_id, pair.doc_id) for pair in self.pairs)
+        return next((at for at, ids in enumerate(of) if ids == (query_id, doc_id)), None)
+
     def graded(self, at: int, grade: int | None) -> Pool:
         """Give the pair at a place a grade, or take it away."""
         return replace(self, grades=(*self.grades[:at], grade, *self.grades[at + 1 :]))
@@ -91,6 +105,30 @@ def write_grades(path: Path, pool: Pool) -> None:
         for pair, grade in zip(pool.pairs, pool.grades, strict=True)
     )
     write_text(path, "".join(lines))
+
+
+def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
+    """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now.
+
+    Several may judge one pool at once, in terminals and in browsers: the file is read again while
+    nobody else writes it, and only this pair's grade changes. The same grade twice is no conflict.
+
+    Raises:
+        Overtaken: the pair has another grade than ``was`` by now; it keeps that.
+        BadFile: the pool cannot be read, or the pair is gone from it.
+    """
+    with alone(path.parent):
+        pool = read(path)
+        at = pool.at(pair.query_id, pair.doc_id)
+        if at is None:
+            raise BadFile(path, f"{pair.doc_id} for query {pair.query_id} is gone", CURE)
+        if pool.grades[at] == grade:
+            return pool
+        if pool.grades[at] != was:
+            raise Overtaken(pool.grades[at])
+        changed = pool.graded(at, grade)
+        write_grades(path, changed)
+        return changed
 
 
 def read(path: Path) -> Pool:

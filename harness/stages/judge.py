@@ -13,7 +13,7 @@ from harness.core.files import write_text
 from harness.core.qrels import Qrels
 from harness.corpus import card, trec
 from harness.corpus import pool as pools
-from harness.corpus.pool import Pool
+from harness.corpus.pool import Overtaken, Pool
 
 SKIP, BACK, QUIT = "s", "u", "q"
 HIGHEST_KEY = 9
@@ -24,11 +24,12 @@ Show = Callable[[Pool, int, str], None]
 
 
 def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
-    """Ask for the grades of a pool, and write the pool after each key.
+    """Ask for the grades of a pool, and write each into the pool before the next is asked for.
 
     A key is a grade of the scale, ``s`` to leave the pair open, ``u`` to take the last pair's
     grade back, ``q`` to stop; the end of the keys stops too. It begins at the first open pair, so
-    whoever was interrupted goes on where they were.
+    whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
+    they judged stays, and is told.
 
     Raises:
         BadFile: the pool or what lies beside it cannot be read.
@@ -39,23 +40,31 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
         raise DatasetError(f"{path}: grades above {HIGHEST_KEY} have no key; write them in by hand")
     at, said = min(pool.open, default=len(pool.pairs)), ""
     while at < len(pool.pairs):
-        show(pool, at, said)
+        known = pool.grades[at]
+        show(pool, at, said or (f"judged {known} already" if known is not None else ""))
         said = ""
         match next(pressed, QUIT):
             case key if key.isdecimal() and int(key) in pool.pairs[at].scale:
-                pool = pool.graded(at, int(key))
-                at += 1
+                pool, said = _regraded(path, pool, at, int(key))
+                at += not said
             case str(key) if key == SKIP:
                 at += 1
             case str(key) if key == BACK and at:
                 at -= 1
-                pool = pool.graded(at, None)
+                pool, said = _regraded(path, pool, at, None)
             case str(key) if key == QUIT:
                 break
             case key:
                 said = f"{key!r} is no key"
-        pools.write_grades(path, pool)
     return pool
+
+
+def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool, str]:
+    """Give the pool as it is then, and what came between, if anything did."""
+    try:
+        return pools.regrade(path, pool.pairs[at], pool.grades[at], grade), ""
+    except Overtaken as exc:
+        return pools.read(path), str(exc)
 
 
 class Merged(NamedTuple):

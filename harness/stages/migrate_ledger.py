@@ -7,11 +7,8 @@ is not found out by the file alone: keep it in git.
 
 from __future__ import annotations
 
-import fcntl
 import json
-import os
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NoReturn
@@ -20,7 +17,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_json
+from harness.core.files import alone, write_json
 from harness.policy.migration import State, state_of
 from harness.policy.migration_events import Event
 
@@ -110,7 +107,7 @@ def add(folder: Path, event: Event, *, after: str) -> Ledger:
         BadFile: as ``read``.
         EvidenceError: somebody else added an event since, or it cannot happen in this state.
     """
-    with _alone(folder):
+    with alone(folder):
         known = read(folder)
         if known.head != after:
             raise EvidenceError(
@@ -130,18 +127,6 @@ def add(folder: Path, event: Event, *, after: str) -> Ledger:
 
 def _sha256(entry: Mapping[str, Any]) -> str:
     return of_json([entry["number"], entry["previous"], entry["event"]])
-
-
-@contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold the folder; two commands at once would lose the event of one."""
-    folder.mkdir(parents=True, exist_ok=True)
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
 
 
 def _wrong(path: Path, problem: str) -> NoReturn:

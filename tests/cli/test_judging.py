@@ -136,6 +136,24 @@ def test_each_key_is_in_the_file_before_the_next(pooled: Path) -> None:
     ]
 
 
+def test_what_somebody_else_judges_meanwhile_stays_and_is_told(pooled: Path) -> None:
+    said: list[str] = []
+    shown = pool.read(pooled).pairs
+
+    def show(_: Pool, __: int, told: str) -> None:
+        said.append(told)
+        if len(said) == 1:
+            pool.regrade(pooled, shown[0], None, 2)
+            pool.regrade(pooled, shown[3], None, 1)
+
+    judge(pooled, "1s00s", show)
+    assert pool.read(pooled).grades == (2, 0, 0, 1, None)
+    assert said == [
+        "", "somebody else judged it 2 meanwhile; nothing was changed", "", "",
+        "judged 1 already", "",
+    ]  # fmt: skip
+
+
 def test_judgements_come_back_into_the_data_set_with_who_made_them(
     pooled: Path, sparse: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:

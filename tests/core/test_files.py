@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from harness.core.files import replacing, replacing_folder, write_json, write_text
+from harness.core.files import alone, replacing, replacing_folder, write_json, write_text
 
 
 def names(folder: Path) -> set[str]:
@@ -123,3 +124,25 @@ def test_what_cannot_be_written_leaves_the_old(
         write(tmp_path / "file")
     assert (tmp_path / "file").read_text() == "old"
     assert names(tmp_path) == {"file"}
+
+
+def test_what_is_read_and_written_by_many_at_once_loses_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_text("")
+
+    def add(number: int) -> None:
+        with alone(tmp_path):
+            write_text(path, f"{path.read_text()}{number}\n")
+
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(add, range(80)))
+    assert sorted(map(int, path.read_text().split())) == list(range(80))
+    assert names(tmp_path) == {"file"}
+
+
+def test_a_folder_is_let_go_after_an_error(tmp_path: Path) -> None:
+    with pytest.raises(KeyboardInterrupt), alone(tmp_path):
+        killed(tmp_path / "file")
+    with alone(tmp_path):
+        write_text(tmp_path / "file", "whole")
+    assert (tmp_path / "file").read_text() == "whole"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ import pytest
 from harness.core.errors import BadFile
 from harness.core.records import Judgement
 from harness.corpus import pool, trec
-from harness.corpus.pool import Pair, Pool
+from harness.corpus.pool import Overtaken, Pair, Pool
 
 
 def pair(doc_id: str, query_id: str = "q1") -> Pair:
@@ -89,3 +90,45 @@ def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
     pool.beside(path).unlink()
     with pytest.raises(BadFile, match="no such file"):
         pool.read(path)
+
+
+def test_a_grade_is_written_beside_those_that_others_gave_meanwhile(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    shown = written(path)
+    pool.regrade(path, shown.pairs[0], None, 2)
+    now = pool.regrade(path, shown.pairs[1], None, 1)
+    assert now.grades == pool.read(path).grades == (2, 1, None)
+    assert pool.regrade(path, shown.pairs[1], 1, None).grades == (2, None, None)
+
+
+def test_a_pair_that_somebody_else_judged_keeps_their_grade(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    first = written(path).pairs[0]
+    pool.regrade(path, first, None, 2)
+    with pytest.raises(Overtaken, match="somebody else judged it 2 meanwhile") as found:
+        pool.regrade(path, first, None, 0)
+    assert found.value.grade == 2
+    with pytest.raises(Overtaken, match="took its grade away"):
+        pool.regrade(path, pool.read(path).pairs[1], 1, 0)
+    assert pool.read(path).grades == (2, None, None)
+    assert pool.regrade(path, first, None, 2).grades == (2, None, None)
+    assert pool.regrade(path, first, 2, 0).grades == (0, None, None)
+
+
+def test_a_pair_is_found_where_its_line_was_moved_to(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    shown = written(path)
+    path.write_text("q2 0 a ?\nq1 0 b ?\n")
+    assert pool.regrade(path, shown.pairs[2], None, 1).grades == (1, None)
+    with pytest.raises(BadFile, match="a for query q1 is gone"):
+        pool.regrade(path, shown.pairs[0], None, 1)
+
+
+def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "p.qrels"
+    made = Pool(tuple(pair(f"d{at}") for at in range(40)), (None,) * 40)
+    pool.write_texts(path, made)
+    pool.write_grades(path, made)
+    with ThreadPoolExecutor(8) as judges:
+        list(judges.map(lambda one: pool.regrade(path, one, None, 1), made.pairs))
+    assert pool.read(path).grades == (1,) * 40
