@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks import simulations
+from benchmarks.simulated_traffic import live
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding, Verdict
@@ -182,7 +182,7 @@ def test_what_passed_once_passes_at_every_later_look(rule: str) -> None:
 def test_peeking_after_each_of_a_thousand_pairs_passes_falsely_as_rarely_as_it_says(
     rule: str,
 ) -> None:
-    falsely, wrongly, rightly = simulations.live(rule, streams=100, looks=1_000)
+    falsely, wrongly, rightly = live(rule, streams=100, looks=1_000)
     assert falsely <= chance(0.025, 100)
     assert wrongly <= chance(0.05, 100)
     assert rightly > 0.9

@@ -10,7 +10,8 @@ import pytest
 from numpy.typing import NDArray
 from scipy import stats
 
-from benchmarks import simulations
+from benchmarks.simulated_differences import skewed, steps
+from benchmarks.simulated_samples import coverage
 from harness.core.errors import EvidenceError, HarnessError
 from harness.stats import bootstrap, resampling
 from harness.stats.bootstrap import bca, bca_each
@@ -75,8 +76,8 @@ def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
-    for case in (simulations.steps("80 % zero", 0.12, 0.08), simulations.skewed()):
-        held, above, below, _ = simulations.coverage(case, 50, 500)
+    for case in (steps("80 % zero", 0.12, 0.08), skewed()):
+        held, above, below, _ = coverage(case, 50, 500)
         assert 0.93 - 0.02 <= held <= 0.97 + 0.02
         assert max(above, below) < 0.07
 

@@ -7,7 +7,9 @@ from __future__ import annotations
 
 import math
 
-from benchmarks import simulations
+from benchmarks.simulated_differences import losing
+from benchmarks.simulated_samples import chained, family, non_inferiority
+from benchmarks.simulated_traffic import peeking
 
 
 def chance(rate: float, trials: int) -> float:
@@ -16,23 +18,23 @@ def chance(rate: float, trials: int) -> float:
 
 
 def test_slices_raise_no_more_alarms_than_one_test_would() -> None:
-    assert simulations.family(slices=8, queries=40, trials=200) <= chance(0.05, 200)
+    assert family(slices=8, queries=40, trials=200) <= chance(0.05, 200)
 
 
 def test_a_gate_at_its_margin_passes_rarely() -> None:
-    passed = simulations.non_inferiority(queries=60, trials=200)
+    passed = non_inferiority(queries=60, trials=200)
     assert passed <= chance(0.05, 200)
 
 
 def test_a_gate_well_within_its_margin_passes() -> None:
-    assert simulations.non_inferiority(queries=200, trials=20, truth=0.1) == 1.0
+    assert non_inferiority(queries=200, trials=20, truth=0.1) == 1.0
 
 
 def test_looking_at_traffic_again_and_again_promotes_falsely_as_rarely() -> None:
-    bet, looked = simulations.peeking(simulations.losing(0.02), streams=300, looks=1_500)
+    bet, looked = peeking(losing(0.02), streams=300, looks=1_500)
     assert bet <= chance(0.025, 300)
     assert looked > 0.15
 
 
 def test_three_chained_stages_promote_wrongly_as_rarely() -> None:
-    assert simulations.chained(queries=60, trials=250) <= chance(0.05, 250)
+    assert chained(queries=60, trials=250) <= chance(0.05, 250)

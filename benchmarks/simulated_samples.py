@@ -1,0 +1,133 @@
+"""How often intervals, tests and gates are wrong about samples of a size that stood before."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr, ndtri
+
+from benchmarks.simulated_differences import (
+    CONFIDENCE,
+    RESAMPLES,
+    SEED,
+    Case,
+    Floats,
+    evidence_of,
+    losing,
+    steps,
+)
+from harness.core.gate import Verdict
+from harness.gates import non_inferior
+from harness.gates.base.rules import TOUCH, Rules
+from harness.stats import holm
+from harness.stats.bootstrap import bca_each
+from harness.stats.randomization import sign_flip_each
+from harness.stats.resampling import drawn_sums
+
+MARGIN = 0.02
+AT_ONCE = 250
+
+
+def coverage(case: Case, queries: int, trials: int) -> tuple[float, float, float, float]:
+    """Shares of intervals that hold the mean, that lie above it, and that lie below it.
+
+    The last is the share of plain BCa intervals, as Efron wrote them, that hold it.
+    """
+    rng = np.random.default_rng((SEED, queries))
+    ours, theirs = [], []
+    for start in range(0, trials, AT_ONCE):
+        values = case.draw(rng, (queries, min(AT_ONCE, trials - start)))
+        seed = SEED + start
+        found = bca_each(
+            values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=seed, clusters=None
+        )
+        ours += [(each.low, each.high) for each in found]
+        means = drawn_sums(values, resamples=RESAMPLES, seed=seed) / queries
+        theirs += [plain(*each) for each in zip(values.T, means.T, strict=True)]
+    low, high = np.array(ours).T
+    above = float((low > case.mean + TOUCH).mean())
+    below = float((high < case.mean - TOUCH).mean())
+    low, high = np.array(theirs).T
+    held = (low <= case.mean + TOUCH) & (case.mean - TOUCH <= high)
+    return 1 - above - below, above, below, float(held.mean())
+
+
+def plain(values: Floats, means: Floats) -> tuple[float, float]:
+    """Give the ends of Efron's interval, without anything held back."""
+    pull = values - values.mean()
+    if not pull.any():
+        return float(values[0]), float(values[0])
+    near = np.isclose(means, values.mean(), rtol=0, atol=1e-12)
+    bias = ndtri(((means < values.mean()) & ~near).mean() + near.mean() / 2)
+    ends = bias + ndtri(np.array([0.025, 0.975]))
+    low, high = np.quantile(
+        means, ndtr(bias + ends / (1 - ends * (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)))
+    )
+    return float(low), float(high)
+
+
+def family(slices: int, queries: int, trials: int) -> float:
+    """Share of trials in which Holm's correction finds harm in a slice, and none is harmed.
+
+    Differences rise and fall alike around the margin, the nearest to harm that is none.
+    """
+    case, rng = steps("no harm", 0.2, 0.2), np.random.default_rng(SEED)
+    alarms = 0
+    for start in range(0, trials, AT_ONCE):
+        count = min(AT_ONCE, trials - start)
+        p_values = [
+            sign_flip_each(
+                case.draw(rng, (queries, count)) - MARGIN,
+                shift=-MARGIN,
+                alternative="less",
+                resamples=RESAMPLES,
+                seed=SEED + start + at,
+                clusters=None,
+            )
+            for at in range(slices)
+        ]
+        alarms += sum(
+            bool((holm.adjusted(np.array(each)) <= 1 - CONFIDENCE).any())
+            for each in zip(*p_values, strict=True)
+        )
+    return alarms / trials
+
+
+def non_inferiority(queries: int, trials: int, truth: float = -MARGIN) -> float:
+    """Share of PASSes of the real gate where the mean difference is ``truth``."""
+    case, rng = losing(-truth), np.random.default_rng((SEED, queries))
+    settings = non_inferior.Settings(measure="nDCG@10", margin=MARGIN, min_queries=20)
+    passed = 0
+    for trial in range(trials):
+        evidence = evidence_of(case.draw(rng, (queries,)))
+        rules = Rules(CONFIDENCE, RESAMPLES // 2, SEED + trial, power=0.8)
+        passed += non_inferior.judge("Q", settings, evidence, rules).verdict is Verdict.PASS
+    return passed / trials
+
+
+def chained(queries: int, trials: int) -> float:
+    """Share of trials in which any of three chained stages is promoted wrongly, at its worst.
+
+    A stage is at its bound or far above it, in every combination; the stages share queries.
+    """
+    case = losing(MARGIN)
+    worst = 0.0
+    for truth in range(8):
+        good = np.array([truth & 1, truth & 2, truth & 4], dtype=bool)
+        rng, wrong = np.random.default_rng((SEED, truth)), 0
+        for start in range(0, trials, AT_ONCE):
+            count = min(AT_ONCE, trials - start)
+            values = case.draw(rng, (queries, count, 3))
+            alike = rng.choice([True, False], (queries, count, 1))
+            values[:, :, 1:] = np.where(alike, values[:, :, :1], values[:, :, 1:])
+            found = bca_each(
+                (values + 0.3 * good).reshape(queries, -1),
+                confidence=CONFIDENCE,
+                resamples=RESAMPLES // 2,
+                seed=SEED + start,
+                clusters=None,
+            )
+            passed = np.array([each.low > -MARGIN + TOUCH for each in found]).reshape(count, 3)
+            promoted = np.logical_and.accumulate(passed, axis=1)
+            wrong += int((promoted & ~good).any(axis=1).sum())
+        worst = max(worst, wrong / trials)
+    return worst
