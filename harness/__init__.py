@@ -2,8 +2,36 @@
 
 Data flows one way, and imports point the other::
 
-    corpus -> replay -> measures, agreement -> gates -> policy -> report -> stages -> cli
+    corpus -> replay -> measures, agreement -> gates -> policy -> report -> stages -> api, cli
     (all of them stand on core; stats serves everything right of it)
 
 A stage of dvc.yaml, a module of ``harness.stages`` and a command of the CLI share one name.
+
+For people, ``harness.load_run``, ``harness.compare`` and all other names of ``harness.api`` are
+here too. They are looked up when they are asked for (PEP 562), so that importing this costs
+nothing; their types are in ``__init__.pyi``. No name is listed here: every stage of the pipeline
+rests on this file, and a new name must not make all of them run again.
 """
+
+from __future__ import annotations
+
+from importlib import import_module
+
+PUBLIC = "harness.api"
+
+
+def __getattr__(name: str) -> object:
+    """Give a public name of ``harness.api``.
+
+    Raises:
+        AttributeError: it has no such name.
+    """
+    if not name.startswith("_"):
+        api = import_module(PUBLIC)
+        if name in api.__all__:
+            return getattr(api, name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *import_module(PUBLIC).__all__})

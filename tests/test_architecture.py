@@ -88,7 +88,7 @@ def test_every_module_is_tested_by_name(module: Module) -> None:
 
 def spoken_of(module: Module) -> bool:
     """Tell whether a test imports the module, or one of its part names it."""
-    own, part = module.name.split(".")[:2]
+    own, part, *_ = [*module.name.split("."), ""]
     stem = module.path.stem if module.path.stem != "__init__" else module.path.parent.name
     return module.name in in_tests() or bool(re.search(rf"\b{stem}\b", said(own, part)))
 

@@ -2,18 +2,24 @@
 
 Nothing is computed here a second time: each function calls what the stages call, so a number in a
 notebook is the number of the report. Results are frozen, draw themselves in a notebook, and give
-a frame of pandas when they are asked for one. It is a package of its own, and not in
-``harness/__init__.py``, since every stage of the pipeline rests on that file.
+a frame of pandas when they are asked for one. ``import harness`` gives the same names. A module
+is imported when one of its names is asked for first: whoever reads a run need not wait for figures.
 """
 
 from __future__ import annotations
 
-from harness.api.board import Leaderboard, leaderboard
-from harness.api.comparing import Difference, Sure, compare
-from harness.api.deciding import Decided, decide
-from harness.api.drawing import Drawing, draw_differences, draw_forest
-from harness.api.loading import load_qrels, load_run
-from harness.api.scoring import Scored, score
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from harness.api.beside import Sides
+    from harness.api.board import Leaderboard, leaderboard
+    from harness.api.comparing import Difference, Sure, compare
+    from harness.api.deciding import Decided, decide
+    from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
+    from harness.api.loading import load_qrels, load_run
+    from harness.api.scoring import Scored, score
+    from harness.api.shadowing import ShadowLog, load_shadow_log
 
 __all__ = [
     "Decided",
@@ -21,13 +27,44 @@ __all__ = [
     "Drawing",
     "Leaderboard",
     "Scored",
+    "ShadowLog",
+    "Sides",
     "Sure",
     "compare",
     "decide",
     "draw_differences",
     "draw_forest",
+    "draw_sequences",
     "leaderboard",
     "load_qrels",
     "load_run",
+    "load_shadow_log",
     "score",
 ]
+HOMES = {
+    "beside": ("Sides",),
+    "board": ("Leaderboard", "leaderboard"),
+    "comparing": ("Difference", "Sure", "compare"),
+    "deciding": ("Decided", "decide"),
+    "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
+    "loading": ("load_qrels", "load_run"),
+    "scoring": ("Scored", "score"),
+    "shadowing": ("ShadowLog", "load_shadow_log"),
+}
+"""Names by the module of this package that has them."""
+_HOME_OF = {name: home for home, names in HOMES.items() for name in names}
+
+
+def __getattr__(name: str) -> object:
+    """Give a public name, from the module that has it.
+
+    Raises:
+        AttributeError: there is no such name.
+    """
+    if name in _HOME_OF:
+        return getattr(import_module(f"{__name__}.{_HOME_OF[name]}"), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

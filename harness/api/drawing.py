@@ -6,8 +6,9 @@ import io
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from matplotlib import rc_context
@@ -15,10 +16,14 @@ from matplotlib.figure import Figure
 
 from harness.api.board import Leaderboard
 from harness.api.comparing import Difference
-from harness.core.errors import HarnessError
+from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
+from harness.report import shadow_figures
 from harness.report.rounding import interval, signed
 from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
+
+if TYPE_CHECKING:
+    from harness.api.shadowing import ShadowLog
 
 KINDS = ("png", "svg", "pdf")
 DPI = 200
@@ -124,3 +129,17 @@ def draw_forest(board: Leaderboard) -> Drawing:
 
     about = f"Differences from {board.control} of {', '.join(board.measures)}, with intervals"
     return Drawing((WIDTH, height), paint, about)
+
+
+def draw_sequences(log: ShadowLog) -> Drawing:
+    """Draw how each estimate of a live comparison closed in, over the pairs seen.
+
+    Raises:
+        EvidenceError: no pair was seen yet.
+    """
+    tracks = {name: track.points for name, track in log.kept.tracks.items()}
+    shown = {name: points for name, points in tracks.items() if points}
+    if not shown:
+        raise EvidenceError("nothing was compared yet, so there is nothing to draw")
+    paint = partial(shadow_figures.paint, shown)
+    return Drawing(shadow_figures.SIZE, paint, shadow_figures.say(shown))

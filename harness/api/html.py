@@ -6,16 +6,17 @@ import html
 from collections.abc import Sequence
 
 from harness.report.plain import one_line
+from harness.report.tables import Cell, Table
 
 
 def table(
-    caption: str, header: Sequence[str], rows: Sequence[Sequence[str]], note: str = ""
+    caption: str, header: Sequence[str], rows: Sequence[Sequence[str | Cell]], note: str = ""
 ) -> str:
     """Write a table whose first column names the rows; ``note`` stands under it."""
     head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
     body = "".join(
-        f"<tr><th style='text-align:left'>{_text(first)}</th>"
-        + "".join(f"<td>{_text(cell)}</td>" for cell in others)
+        f"<tr><th style='text-align:left'>{_cell(first)}</th>"
+        + "".join(f"<td>{_cell(cell)}</td>" for cell in others)
         + "</tr>"
         for first, *others in rows
     )
@@ -24,6 +25,22 @@ def table(
         f"<table><caption style='text-align:left;white-space:nowrap'>{_text(caption)}</caption>"
         f"<thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{below}"
     )
+
+
+def shown(found: Table) -> str:
+    """Write a table of the report."""
+    return table(found.caption, found.header, found.rows)
+
+
+def line(text: str) -> str:
+    """Write a sentence."""
+    return f"<p>{_text(text)}</p>"
+
+
+def _cell(cell: str | Cell) -> str:
+    if isinstance(cell, str):
+        return _text(cell)
+    return _text(cell.text) + (f"<br><small>{_text(cell.note)}</small>" if cell.note else "")
 
 
 def _text(text: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from functools import partial
 
 import numpy as np
 from matplotlib.axes import Axes
@@ -16,6 +17,8 @@ from harness.report.rounding import NS_PER_MS, number, watched
 from harness.report.svg import ARMS, INK, MUTED, draw, quiet
 from harness.shadow.track import Point
 
+SIZE = WIDTH, 4.6
+"""Inches of the picture of the sequences."""
 CURVE = 240
 """Points of a distribution curve."""
 MARKS = ((0.50, "o"), (0.95, "s"), (0.99, "D"))
@@ -39,20 +42,26 @@ def sequences(name: str, tracks: Mapping[str, Sequence[Point]]) -> str | None:
     shown = {what: points for what, points in tracks.items() if points}
     if not shown:
         return None
+    return draw(name, say(shown), SIZE, partial(paint, shown))
 
-    def paint(figure: Figure) -> None:
-        panels = figure.subplots(2, 2, squeeze=True).ravel()
-        for axes, (what, points) in zip(panels, shown.items(), strict=False):
-            _panel(axes, what, points)
-        for axes in panels[len(shown) :]:
-            axes.set_visible(False)
-        figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
 
+def say(shown: Mapping[str, Sequence[Point]]) -> str:
+    """Put into words what ``paint`` draws."""
     said = "; ".join(
         f"{TITLES[what]} {number(points[-1].estimate.value)} {watched(points[-1].estimate)}"
         for what, points in shown.items()
     )
-    return draw(name, f"Confidence sequences, as they stand: {said}", (WIDTH, 4.6), paint)
+    return f"Confidence sequences, as they stand: {said}"
+
+
+def paint(shown: Mapping[str, Sequence[Point]], figure: Figure) -> None:
+    """Paint at most four sequences, a panel each; each has a point."""
+    panels = figure.subplots(2, 2, squeeze=True).ravel()
+    for axes, (what, points) in zip(panels, shown.items(), strict=False):
+        _panel(axes, what, points)
+    for axes in panels[len(shown) :]:
+        axes.set_visible(False)
+    figure.subplots_adjust(0.07, 0.10, 0.98, 0.93, wspace=0.18, hspace=0.5)
 
 
 def _panel(axes: Axes, what: str, points: Sequence[Point]) -> None:

@@ -1,0 +1,1 @@
+from harness.api import *  # noqa: F403  what there is at run time too

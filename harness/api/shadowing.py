@@ -1,0 +1,177 @@
+"""A log of a live comparison, read whole, to look at in a notebook."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from harness.agreement.classes import Tally
+from harness.api import html
+from harness.api.beside import Sides
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.report import shadow_words as words
+from harness.report.shadow_sides import side_by_side
+from harness.report.shadow_words import Shadowed
+from harness.shadow.alarms import Alarm
+from harness.shadow.bounds import Bounds
+from harness.shadow.diverging import Judged
+from harness.shadow.follow import Follower
+from harness.shadow.record import Divergence, Observation, Seen
+from harness.shadow.register import Register
+from harness.shadow.summary import Summary
+from harness.stages.shadow_files import read_bounds, read_register
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+LISTED = 10
+"""Diverging queries in the table that a log shows of itself; ``worst`` gives more."""
+QUERY = 80
+"""Longest text of a query in that table, in characters."""
+
+
+class Kept(Summary):
+    """A summary that keeps what it took, for whoever wants every attempt."""
+
+    def __init__(self, bounds: Bounds) -> None:
+        super().__init__(bounds)
+        self.observations: list[Observation] = []
+        self.divergences: dict[tuple[str, int], Divergence] = {}
+        """By writer and number."""
+
+    def see(self, seen: Observation) -> None:
+        """Take one attempt."""
+        super().see(seen)
+        self.observations.append(seen)
+
+    def tell(self, found: Divergence) -> None:
+        """Take a pair that differs."""
+        super().tell(found)
+        self.divergences[found.writer, found.number] = found
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class ShadowLog:
+    """What a log said when it was read; it shows its denominators first."""
+
+    kept: Kept
+    found: Shadowed
+    """The same, held against the register."""
+
+    @property
+    def tally(self) -> Tally:
+        """What became of every attempt: attempted = compared + errored + skipped + shed."""
+        return self.kept.tally
+
+    @property
+    def missing(self) -> int:
+        """Attempts that were numbered and are not in the log; they are in no denominator."""
+        return self.kept.missing
+
+    @property
+    def estimates(self) -> Mapping[str, Estimate | None]:
+        """How things stand, by name; None before the first pair.
+
+        ``overlap``, ``failures``, ``slow`` and ``ratio`` (median of candidate / control time),
+        each with a confidence sequence: it may be read however often.
+        """
+        return {name: track.now for name, track in self.kept.tracks.items()}
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """Every alarm as it stands."""
+        return self.kept.alarms
+
+    @property
+    def raised(self) -> tuple[Alarm, ...]:
+        """Alarms that are raised now."""
+        return self.found.raised
+
+    @property
+    def early(self) -> bool:
+        """Whether nothing was compared yet, or an alarm has too little to go by."""
+        return self.found.early
+
+    def worst(self, count: int) -> Sides:
+        """Give the first ``count`` diverging queries, those that nobody has accepted in front."""
+        return Sides(side_by_side(self.found.judged.standing[:count], self.kept.divergences))
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row an attempt, in the order of time, nothing rounded.
+
+        ``at`` is in UTC; the times are nanoseconds, and missing where an arm was not asked;
+        ``jaccard`` and ``rbo`` are NaN where the two were not compared.
+        """
+        import pandas as pd
+
+        frame = pd.DataFrame(
+            [_row(one) for one in self.kept.observations],
+            columns=[*ATTEMPT, "jaccard", "rbo", *TIMES],
+        )
+        kinds = {"number": "int64", "jaccard": "float64", "rbo": "float64"}
+        kinds |= dict.fromkeys(TIMES, "Int64")
+        return frame.astype(kinds).assign(at=pd.to_datetime(frame["at"], utc=True))
+
+    def __repr__(self) -> str:
+        of = self.tally
+        return (
+            f"{words.headline(self.found)}\nattempted {of.attempted:,} = compared {of.compared:,}"
+            f" + errored {of.errored:,} + skipped {of.skipped:,} + shed {of.shed:,};"
+            f" lost beside: {self.missing:,}"
+        )
+
+    def _repr_html_(self) -> str:
+        tables = (
+            words.tally(self.kept),
+            words.estimates(self.kept),
+            words.classes(self.kept, by_slice=True),
+            words.alarms(self.found),
+            words.divergences(self.found, LISTED, text=QUERY),
+            words.troubles(self.kept),
+        )
+        said = html.line(f"{words.headline(self.found)} {words.span(self.kept)}")
+        return said + "".join(html.shown(table) for table in tables if table.rows)
+
+
+ATTEMPT = ("number", "writer", "at", "query", "slices", "outcome", "reason")
+TIMES = ("control_ns", "candidate_ns")
+
+
+def _row(seen: Observation) -> tuple[object, ...]:
+    about = seen.number, seen.writer, seen.at, seen.query, ", ".join(seen.slices)
+    ended = seen.outcome.value, seen.reason, seen.jaccard, seen.rbo
+    return (*about, *ended, _time(seen.control), _time(seen.candidate))
+
+
+def _time(side: Seen | None) -> int | None:
+    return side.elapsed_ns if side and side.status is not Status.NOT_ASKED else None
+
+
+def load_shadow_log(
+    folder: str | Path,
+    *more: str | Path,
+    bounds: str | Path,
+    accepted: str | Path | None = None,
+    today: date | None = None,
+) -> ShadowLog:
+    """Read the log of a live comparison, or several of different processes as one.
+
+    ``bounds`` is a file as policy/watch.toml, ``accepted`` a register as policy/accepted.toml;
+    without one nothing is accepted. Entries count until their day, held against ``today`` (UTC,
+    now where none is given). Every attempt is kept in memory; ``harness shadow watch`` does not.
+
+    Raises:
+        BadFile: a folder holds no log, or a line of it is no record.
+        BadPolicy: the bounds or the register are missing or wrong.
+        EvidenceError: two folders hold one log.
+    """
+    kept = Kept(read_bounds(Path(bounds)))
+    register = read_register(Path(accepted)) if accepted else Register(())
+    Follower([Path(one) for one in (folder, *more)]).feed(kept)
+    day = today or datetime.now(UTC).date()
+    judged = Judged.of(kept.diverging.traces(), register, today=day)
+    return ShadowLog(kept, Shadowed(kept, judged, register))
