@@ -17,7 +17,6 @@ GENERATED = {
     ".ruff_cache", ".hypothesis", "__pycache__",
 }  # fmt: skip
 LOCK = ROOT / "requirements.lock"
-PINNED = re.compile(r"^([A-Za-z0-9._-]+)==(\S+?)(?: ;.*)? \\$", re.MULTILINE)
 ONE_VERSION = ("numpy", "scipy", "pandas", "matplotlib", "tantivy", "ir-measures")
 FORBIDDEN = {
     "a host of a package registry": r"py(?:pi)\.|python(?:hosted)|npm(?:js)\.|cra(?:tes)\.io",

@@ -15,7 +15,6 @@ from harness.stages.shadow_files import read_bounds
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = ROOT / "policy" / "watch.toml"
-DAY_NS = 24 * 3600 * 10**9
 START = 1_780_000_000 * 10**9
 """A moment in the year 2026."""
 SECOND_NS = 10**9

@@ -26,7 +26,6 @@ from tests.engines.code.build import GRAPH, opened, write_shop
 STACK = Path(__file__).resolve().parents[3] / "engines" / "stacks" / "code"
 """A package that calls itself a good deal."""
 WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")
-NO_GRAPH = dict.fromkeys(("degree", "proximity"), 0.0)
 
 
 @pytest.fixture(scope="module")

@@ -15,7 +15,6 @@ from engines.stacks.text import mail
 from tests.engines.agent_mail.surface.conftest import DOCUMENTS, SETTINGS, Tools
 
 ARM = mail.Settings.model_validate(SETTINGS).model_dump()
-REVIEWS = {"m01", "m02", "m03", "m04", "m06"}
 
 
 def through(made: Switched) -> Tools:
