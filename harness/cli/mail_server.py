@@ -42,7 +42,8 @@ def mail_server(
         str,
         typer.Option(
             envvar="SEARCH_ENGINE",
-            help="The kill switch: fts5, tantivy, shadow or hybrid. [default: the arm's own]",
+            help="The kill switch: fts5, tantivy, shadow, hybrid or hybrid_rerank."
+            " [default: the arm's own]",
         ),
     ] = "",
     switch_file: Annotated[

@@ -184,7 +184,9 @@ def test_old_evidence_of_the_step_in_force_asks_to_measure() -> None:
 def test_the_last_step_has_no_next_and_one_without_a_switch_cannot_be_taken() -> None:
     hybrid = Taken("hybrid", "hybrid", day(19), decision(19), drilled_at=day(19))
     state = replace(SERVING, taken=(*SERVING.taken, hybrid))
-    assert "names no switch for rerank" in in_the_way(state, evidence(decision(20)))[0]
+    bare = replace(POLICY, steps=(*POLICY.steps[:3], replace(POLICY.steps[3], switch=None)))
+    found = standing(state, bare, evidence(decision(20)), now=NOW)
+    assert "names no switch for rerank" in found.hindrances[0]
     short = replace(POLICY, steps=POLICY.steps[:3])
     found = standing(state, short, evidence(decision(20)), now=NOW)
     assert (found.next, found.asks[-1].action) == (None, Action.DONE)

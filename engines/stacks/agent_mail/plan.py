@@ -29,19 +29,20 @@ class Rung(StrEnum):
 
 
 class KillSwitch(StrEnum):
-    """Values of SEARCH_ENGINE (section 1.3); unset is no value."""
+    """Values of SEARCH_ENGINE (section 1.3, and one for its fourth mode); unset is no value."""
 
     FTS5 = "fts5"
     TANTIVY = "tantivy"
     SHADOW = "shadow"
     HYBRID = "hybrid"
+    HYBRID_RERANK = "hybrid_rerank"
 
     @classmethod
     def read(cls, value: str | None) -> KillSwitch | None:
         """Read the environment's value.
 
         Raises:
-            UnknownName: it is none of the four; a typing error must not choose an engine.
+            UnknownName: it is none of them; a typing error must not choose an engine.
         """
         if not value:
             return None
@@ -58,6 +59,11 @@ CHAINS = {
     SearchMode.SEMANTIC: (Rung.SEMANTIC, *LEXICAL),
     SearchMode.LEXICAL: LEXICAL,
 }
+LIFTED = {
+    KillSwitch.HYBRID: SearchMode.HYBRID,
+    KillSwitch.HYBRID_RERANK: SearchMode.HYBRID_RERANK,
+}
+"""The mode in which a value of the switch serves a lexical question."""
 MODE_OF = {
     Rung.RERANK: SearchMode.HYBRID_RERANK,
     Rung.HYBRID: SearchMode.HYBRID,
@@ -73,9 +79,10 @@ def chain(
 ) -> tuple[Rung, ...]:
     """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
 
-    ``fts5`` and ``shadow`` serve FTS5 whatever was asked for; ``hybrid`` lifts a lexical question
-    to the hybrid pipeline; ``tantivy`` and no value leave the mode's own chain. Tantivy and vectors
-    hold only messages, so for agents and projects there is FTS5 whatever was asked for.
+    ``fts5`` and ``shadow`` serve FTS5 whatever was asked for; ``hybrid`` and ``hybrid_rerank``
+    lift a lexical question to that pipeline; ``tantivy`` and no value leave the mode's own chain.
+    Tantivy and vectors hold only messages, so for agents and projects there is FTS5 whatever was
+    asked for.
     """
     if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
         return WITHOUT_TANTIVY
@@ -84,8 +91,9 @@ def chain(
 
 def wanted(mode: SearchMode, switch: KillSwitch | None, kind: DocKind) -> SearchMode:
     """Mode that a question is served in when nothing is missing."""
-    lifted = switch is KillSwitch.HYBRID and kind is DocKind.MESSAGE
-    return SearchMode.HYBRID if lifted and mode is SearchMode.LEXICAL else mode
+    if switch is None or kind is not DocKind.MESSAGE or mode is not SearchMode.LEXICAL:
+        return mode
+    return LIFTED.get(switch, mode)
 
 
 def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:

@@ -12,7 +12,7 @@ from harness.core.errors import BadFile, UnknownName
 
 LOG = logging.getLogger("engines.mail.switch")
 NAME = "SEARCH_ENGINE"
-CURE = f"Write one line {NAME}=fts5, tantivy, shadow or hybrid"
+CURE = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
 
 
 def value_in(path: Path) -> str:

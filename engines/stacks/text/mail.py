@@ -50,7 +50,7 @@ class Settings(StackSettings):
     """How the service is asked, and what it has to answer with."""
 
     mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
-    search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid"]
+    search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]
     """The kill switch SEARCH_ENGINE; empty is unset."""
     subject_weight: int = Field(ge=1)
     identifiers_weight: int = Field(ge=1)

@@ -26,7 +26,7 @@ from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.directory import Directory
 from engines.stacks.agent_mail.fts5 import Weights
 from engines.stacks.agent_mail.kinds import entities
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.plan import LIFTED, KillSwitch, Rung
 from engines.stacks.agent_mail.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
@@ -172,7 +172,7 @@ def check(query: SearchQuery, switch: KillSwitch | None, found: SearchResponse) 
     assert explain.requested_mode == query.mode
     assert explain.mode_downgraded == (explain.downgrade_reason is not None)
     assert explain.downgrade_reason != ""
-    lifted = switch is KillSwitch.HYBRID and query.doc_kind is DocKind.MESSAGE
+    lifted = switch in LIFTED and query.doc_kind is DocKind.MESSAGE
     same = explain.actual_mode == query.mode
     assert explain.mode_downgraded != same or (lifted and query.mode is SearchMode.LEXICAL)
     assert explain.engine == found.served_by

@@ -42,7 +42,7 @@ def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         (Importance, ["low", "normal", "high", "urgent"]),
         (Direction, ["inbox", "outbox"]),
         (DocKind, ["message", "agent", "project"]),
-        (KillSwitch, ["fts5", "tantivy", "shadow", "hybrid"]),
+        (KillSwitch, ["fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]),
     ],
 )
 def test_names_on_the_wire_are_the_contracts(names: type[StrEnum], values: list[str]) -> None:

@@ -9,7 +9,7 @@ import pytest
 from engines.contract.mail.errors import EngineError, IndexNotReady
 from engines.contract.mail.events import Event
 from engines.contract.mail.lifecycle import Found, MailEngine
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.contract.mail.query import DocKind, Filters, RankingMode, SearchMode, SearchQuery
 from engines.contract.mail.results import SearchResponse
 from engines.stacks.agent_mail.plan import KillSwitch, Rung, chain
 from harness.core.errors import UnknownName
@@ -141,13 +141,20 @@ def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMod
         )
 
 
-def test_the_switch_hybrid_lifts_lexical_questions() -> None:
-    assert chain(SearchMode.LEXICAL, KillSwitch.HYBRID)[0] is Rung.HYBRID
-    assert chain(SearchMode.SEMANTIC, KillSwitch.HYBRID)[0] is Rung.SEMANTIC
+@pytest.mark.parametrize(
+    ("switch", "first"),
+    [(KillSwitch.HYBRID, Rung.HYBRID), (KillSwitch.HYBRID_RERANK, Rung.RERANK)],
+)
+def test_a_switch_lifts_lexical_questions_and_no_others(switch: KillSwitch, first: Rung) -> None:
+    assert chain(SearchMode.LEXICAL, switch)[0] is first
+    assert chain(SearchMode.SEMANTIC, switch)[0] is Rung.SEMANTIC
+    assert chain(SearchMode.HYBRID, switch)[0] is Rung.HYBRID
+    assert chain(SearchMode.HYBRID_RERANK, switch)[0] is Rung.RERANK
+    assert chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (Rung.FTS5, Rung.LIKE)
 
 
 def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
-    with pytest.raises(UnknownName, match="fts5, tantivy, shadow, hybrid"):
+    with pytest.raises(UnknownName, match="fts5, tantivy, shadow, hybrid, hybrid_rerank"):
         KillSwitch.read("elastic")
     assert KillSwitch.read(None) is None
     assert KillSwitch.read("") is None
