@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.api.board import Leaderboard, ranked
 from harness.api.comparing import Sure
 from harness.api.drawing import KINDS, draw_differences, draw_forest
+from harness.api.exported import check, exported
 from harness.api.text import to_latex, to_markdown
 from harness.core.errors import UnknownName
 from harness.core.files import replacing, write_text
@@ -41,25 +42,29 @@ class Wanted:
 def export(layout: Layout, wanted: Wanted, sure: Sure, to: Path) -> tuple[Path, ...]:
     """Write runs and judgements as TREC has them, values by query, tables and figures into ``to``.
 
-    Give the files written. No engine is asked, and no measure is computed again.
+    Give the files written. No engine is asked, and no measure is computed again. The folder
+    appears whole or not at all; an earlier export in it goes, and anything else is refused.
 
     Raises:
         UnknownName: the control, an arm, a measure or a format is none that there is.
         BadFile, EvidenceError: nothing was scored, or something was changed since.
+        HarnessError: ``to`` holds what is not of an earlier export, or cannot be written.
     """
+    check(to)
     for kind in wanted.figures:
         if kind not in KINDS:
             raise UnknownName("format of figures", kind, KINDS)
     scores = _scores(layout, wanted)
     together = intents(Prepared.open(layout.data).queries())
     board = ranked(scores, wanted.control, wanted.measures, sure, together)
-    written = [*_tables(board, to), to / PER_QUERY, to / QRELS]
-    _per_query(board, to / PER_QUERY)
-    trec.write_qrels(to / QRELS, Prepared.open(layout.data).qrels())
-    for arm in board.scores:
-        written.append(to / "runs" / f"{arm}.trec")
-        trec.write_run(written[-1], read_run(layout.run(arm)))
-    return (*written, *_figures(board, wanted.figures, to))
+    with exported(to, _about(layout, wanted, sure, board)) as beside:
+        _tables(board, beside)
+        _per_query(board, beside / PER_QUERY)
+        trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
+        for arm in board.scores:
+            trec.write_run(beside / "runs" / f"{arm}.trec", read_run(layout.run(arm)))
+        _figures(board, wanted.figures, beside)
+    return tuple(sorted(path for path in to.rglob("*") if path.is_file()))
 
 
 def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]]:
@@ -72,12 +77,17 @@ def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]
     return {arm: found[arm] for arm in dict.fromkeys(named)}
 
 
-def _tables(board: Leaderboard, to: Path) -> tuple[Path, ...]:
-    files = tuple(to / f"{TABLE}.{ending}" for ending in ("csv", "md", "tex"))
-    texts = board.frame().to_csv(index=False), to_markdown(board), to_latex(board)
-    for file, text in zip(files, texts, strict=True):
-        write_text(file, text)
-    return files
+def _about(layout: Layout, wanted: Wanted, sure: Sure, board: Leaderboard) -> dict[str, object]:
+    """Say what is exported and how sure it was to be, but for what moves no number."""
+    said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}
+    del said["threads"]
+    return said
+
+
+def _tables(board: Leaderboard, to: Path) -> None:
+    write_text(to / f"{TABLE}.csv", board.frame().to_csv(index=False))
+    write_text(to / f"{TABLE}.md", to_markdown(board))
+    write_text(to / f"{TABLE}.tex", to_latex(board))
 
 
 def _per_query(board: Leaderboard, to: Path) -> None:
@@ -102,15 +112,12 @@ def _values(scores: Scores) -> list[tuple[str, float | None, str]]:
     return known + [(q, None, why) for why, ids in scores.undefined.items() for q in ids]
 
 
-def _figures(board: Leaderboard, kinds: Sequence[str], to: Path) -> tuple[Path, ...]:
+def _figures(board: Leaderboard, kinds: Sequence[str], to: Path) -> None:
     drawings = {"forest": draw_forest(board)} | {
         f"differences-{arm}": draw_differences(found)
         for (arm, measure), found in board.differences.items()
         if measure == board.measures[0]
     }
-    files = []
     for name, drawing in drawings.items():
         for kind in kinds:
-            files.append(to / f"{name}.{kind}")
-            drawing.save(files[-1])
-    return tuple(files)
+            drawing.save(to / f"{name}.{kind}")

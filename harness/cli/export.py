@@ -19,7 +19,7 @@ def register(app: typer.Typer) -> None:
 
 def export(
     control: Annotated[str, typer.Option(help="The arm that every other one is compared with.")],
-    to: Annotated[Path, typer.Option(help="Folder for the files.")],
+    to: Annotated[Path, typer.Option(help="Folder for the files; an earlier export in it goes.")],
     dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
     left: Left = None,
     *,
@@ -37,7 +37,9 @@ def export(
     In TO: runs/ARM.trec and qrels.trec for any other tool, per_query.csv, the table as table.csv
     (unrounded), table.md and table.tex (booktabs), and with --figures a forest plot and the
     differences by query. Marks are of a paired sign-flip test against the control, corrected
-    after Holm over the whole table, which says so below. Nothing is asked or decided.
+    after Holm over the whole table, which says so below. Nothing is asked or decided. An earlier
+    export in TO, which export.json tells, is replaced whole; a folder that holds anything else is
+    refused.
 
     Example: harness export --dataset python-docs --control fts5 --to out/paper --figures pdf
     """

@@ -102,8 +102,27 @@ def test_what_there_is_not_is_named_and_nothing_is_written(
     assert not list(tmp_path.iterdir())
 
 
+def test_other_arms_leave_nothing_of_the_earlier_ones(measured: Toy, tmp_path: Path) -> None:
+    export(measured.layout, WANTED, SURE, tmp_path / "paper")
+    less = Wanted("fts5", ("tantivy",), ("RR@10",), ())
+    files = export(measured.layout, less, SURE, tmp_path / "paper")
+    assert sorted(path.name for path in files) == [
+        "export.json", "fts5.trec", "per_query.csv", "qrels.trec", "table.csv", "table.md",
+        "table.tex", "tantivy.trec",
+    ]  # fmt: skip
+    of = json.loads((tmp_path / "paper" / "export.json").read_text())["of"]
+    assert (of["data"], sorted(of["arms"]), of["seed"]) == ("toy", ["fts5", "tantivy"], 5)
+
+
+def test_a_folder_with_something_else_in_it_is_refused_first(measured: Toy, tmp_path: Path) -> None:
+    (tmp_path / "mine.tex").write_text("my own")
+    with pytest.raises(HarnessError, match=r"mine\.tex: is not of an earlier export"):
+        export(measured.layout, Wanted("no such arm", (), (), ()), SURE, tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["mine.tex"]
+
+
 def test_a_run_that_was_changed_since_is_refused(project: Toy, tmp_path: Path) -> None:
     run = project.layout.run("tantivy")
     run.write_bytes(project.layout.run("fts5").read_bytes())
     with pytest.raises(EvidenceError):
-        export(project.layout, WANTED, SURE, tmp_path)
+        export(project.layout, WANTED, SURE, tmp_path / "paper")

@@ -1,0 +1,84 @@
+"""A folder that is written whole, and knows its files: another export may replace it.
+
+``export.json`` lists every file with its digest. A folder whose files are all in that list, and as
+they were written, holds nothing of anybody's own, so a new export takes its place. Any other folder
+that is not empty is refused, and the file that is in the way is named.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core import digest
+from harness.core.errors import HarnessError
+from harness.core.files import replacing_folder, write_json
+
+LIST = "export.json"
+FORMAT = 1
+CURE = "Move it away, or name another folder"
+
+
+class Listed(BaseModel):
+    """``export.json``."""
+
+    model_config = ConfigDict(frozen=True, strict=True)
+
+    version: int = Field(alias="format", ge=FORMAT, le=FORMAT)
+    sha256: Mapping[str, str]
+    """Of each file, by its path in the folder."""
+
+
+@contextmanager
+def exported(to: Path, about: Mapping[str, object]) -> Iterator[Path]:
+    """Give an empty folder to fill; it becomes ``to``, with a list of its files, if all goes well.
+
+    ``about`` says what was exported, and stands in the list.
+
+    Raises:
+        HarnessError: ``to`` holds what is not of an earlier export, or cannot be written.
+    """
+    check(to)
+    try:
+        with replacing_folder(to.resolve()) as beside:
+            yield beside
+            of_files = {name: digest.of_file(path) for name, path in _files(beside).items()}
+            write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
+    except OSError as exc:
+        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {CURE}") from exc
+
+
+def check(to: Path) -> None:
+    """Let pass what is not there, is empty, or is an earlier export that nobody has changed.
+
+    Raises:
+        HarnessError: it is anything else.
+    """
+    place = to.resolve()
+    if place.exists() and not place.is_dir():
+        raise HarnessError(f"{to}: is no folder. {CURE}")
+    found = _files(place)
+    of_files = _listed(found.pop(LIST)) if LIST in found else {}
+    for name, path in found.items():
+        if name not in of_files:
+            raise HarnessError(f"{to / name}: is not of an earlier export. {CURE}")
+        if path.is_symlink() or digest.of_file(path) != of_files[name]:
+            raise HarnessError(f"{to / name}: was changed since it was exported. {CURE}")
+
+
+def _files(folder: Path) -> dict[str, Path]:
+    """Find what is no folder, by its path in ``folder``, in the order of names."""
+    found = [path for path in folder.rglob("*") if path.is_symlink() or not path.is_dir()]
+    return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
+
+
+def _listed(path: Path) -> Mapping[str, str]:
+    """Read a list; a folder without one that can be read is no export, so nothing is listed."""
+    try:
+        return Listed.model_validate(json.loads(path.read_text(encoding="utf-8"))).sha256
+    except (OSError, ValueError, ValidationError):
+        return {}
