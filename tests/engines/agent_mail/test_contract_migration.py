@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from engines.contract.mail.errors import IndexNotReady
+from engines.contract.mail.lifecycle import IndexLifecycle
 from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.fts5 import Fts5Engine
 from engines.stacks.agent_mail.plan import KillSwitch, Rung
@@ -111,6 +112,16 @@ def test_changes_reach_tantivy_in_one_commit_and_fts5_at_once(mail: Whole) -> No
     assert len(mail.log.events) == 1
     assert len(mail.ids(SearchQuery("moss"))) == 40
     assert upsert(messages[0]) == changes[0]
+
+
+def test_both_indexes_are_cared_for_alike(mail: Whole) -> None:
+    fts5 = mail.service.rungs.lexical[Rung.FTS5]
+    assert isinstance(fts5, Fts5Engine)
+    both: tuple[IndexLifecycle, ...] = (fts5, mail.tantivy)
+    for index in both:
+        assert index.rebuild().documents == 80
+        assert index.health().ready
+        assert index.update_incremental([]) == 0
 
 
 def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
