@@ -71,6 +71,17 @@ class Traffic(Keys):
     """At most so many of each slice; half as many of each filter, a sixth of each language."""
 
 
+class Texts(Keys):
+    """How a set of kind ``package-texts`` is made; see ``harness.corpus.package_texts``."""
+
+    packages: Annotated[dict[str, str], Field(min_length=1)]
+    """Packages that are read, with the versions that the counts and digests are of."""
+    characters: Some
+    """Shorter documents are left out."""
+    queries: Some
+    """At most so many of each slice."""
+
+
 class Card(Keys):
     """``datasets/<name>/card.toml``."""
 
@@ -80,7 +91,7 @@ class Card(Keys):
     licence: str
     made_by: str
     """The command that makes the data."""
-    kind: Literal["python-docs", "agent-mail", "files"]
+    kind: Literal["python-docs", "agent-mail", "package-texts", "files"]
     split: str
     documents: Some
     queries: Some
@@ -94,6 +105,7 @@ class Card(Keys):
     """Parts of a document that the import kept; absent where it kept all."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
+    texts: Texts | None = None
 
     @model_validator(mode="after")
     def _tables_fit_kind(self) -> Self:
@@ -101,6 +113,8 @@ class Card(Keys):
             raise ValueError("a table [harvest] belongs to kind 'python-docs', and to no other")
         if (self.traffic is not None) != (self.kind == "agent-mail"):
             raise ValueError("a table [traffic] belongs to kind 'agent-mail', and to no other")
+        if (self.texts is not None) != (self.kind == "package-texts"):
+            raise ValueError("a table [texts] belongs to kind 'package-texts', and to no other")
         return self
 
 

@@ -11,7 +11,7 @@ from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import agent_mail, card, jsonl, prepared, python_docs, trec
+from harness.corpus import agent_mail, card, jsonl, package_texts, prepared, python_docs, trec
 from harness.corpus.card import Card
 from harness.corpus.lines import either
 
@@ -68,6 +68,9 @@ def _made(about: Card) -> _Found | None:
     if about.traffic:
         drawn = agent_mail.generate(about.traffic)
         return _Found(drawn.documents, drawn.queries, drawn.qrels, made=True)
+    if about.texts:
+        carried = package_texts.read(about.texts)
+        return _Found(carried.documents, carried.queries, carried.qrels, made=True)
     return None
 
 
@@ -81,23 +84,36 @@ def _from_files(dataset: Path, judged: Path) -> _Found:
 
 
 def _with_versions(counted: Card) -> Card:
-    if counted.harvest is None:
-        return counted
-    packages = python_docs.versions(counted.harvest)
-    harvest = counted.harvest.model_copy(update={"packages": packages})
-    return counted.model_copy(update={"harvest": harvest})
+    here = _versions(counted)
+    if counted.harvest:
+        harvest = counted.harvest.model_copy(update={"packages": here})
+        return counted.model_copy(update={"harvest": harvest})
+    if counted.texts:
+        texts = counted.texts.model_copy(update={"packages": here})
+        return counted.model_copy(update={"texts": texts})
+    return counted
+
+
+def _versions(about: Card) -> dict[str, str]:
+    """Versions of the installed packages that a set is read from; none where it is not."""
+    if about.harvest:
+        return python_docs.versions(about.harvest)
+    return package_texts.versions(about.texts) if about.texts else {}
 
 
 def _cure(about: Card) -> str:
     update = f"harness prepare --dataset {about.name} --update"
     if about.traffic:
         return f"The generator changed, or its words; if that is meant, run: {update}"
-    if about.harvest is None:
+    from_packages = about.harvest or about.texts
+    if from_packages is None:
         return f"Fetch the data again; if the change is meant, run: {update}"
-    here = python_docs.versions(about.harvest)
-    names = sorted(here.keys() | about.harvest.packages.keys())
+    here, there = _versions(about), from_packages.packages
+    names = sorted(here.keys() | there.keys())
+    moved = [name for name in names if here.get(name) != there.get(name)]
     pairs = [
-        f"{n} {here.get(n, 'none')} (card {about.harvest.packages.get(n, 'none')})" for n in names
+        f"{name} {here.get(name, 'none')} (card {there.get(name, 'none')})"
+        for name in moved or names
     ]
     installed = f"Installed: {', '.join(pairs)}. Install the card's versions"
     return f"{installed}; if the change is meant, run: {update}"

@@ -11,7 +11,7 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.corpus import card
-from harness.corpus.card import Card, Digests, Harvesting, Traffic
+from harness.corpus.card import Card, Digests, Harvesting, Texts, Traffic
 
 QUERIES = (Query("q", "text", ("b", "a")), Query("r", "text", ("a",)))
 QRELS = Qrels.of([Judgement("q", "d", 1)])
@@ -64,6 +64,10 @@ def harvesting() -> Harvesting:
         {"slices": {"natural language": 1, "a.b": 1}},
         {"kind": "python-docs", "harvest": harvesting()},
         {"kind": "agent-mail", "traffic": Traffic(messages=1_000, seed=3, queries=4)},
+        {
+            "kind": "package-texts",
+            "texts": Texts(packages={"zoo": "1"}, characters=5, queries=4),
+        },
     ],
 )
 def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object]) -> None:
@@ -82,10 +86,11 @@ def test_a_card_comes_back_as_it_was(tmp_path: Path, changed: dict[str, object])
         (
             'kind = "files"',
             'kind = "zip"',
-            "kind: Input should be 'python-docs', 'agent-mail' or 'files'",
+            "kind: Input should be 'python-docs', 'agent-mail', 'package-texts' or 'files'",
         ),
         ('kind = "files"', 'kind = "python-docs"', r"the card: .*a table \[harvest\] belongs to"),
         ('kind = "files"', 'kind = "agent-mail"', r"the card: .*a table \[traffic\] belongs to"),
+        ('kind = "files"', 'kind = "package-texts"', r"the card: .*a table \[texts\] belongs to"),
         ('qrels = "', 'qrels = "x', "sha256.qrels: String should match"),
         ("a = 2", "a = 2.5", "slices.a: Input should be a valid integer"),
         ("documents = 1", "documents = ", "it is not TOML"),

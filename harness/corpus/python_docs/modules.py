@@ -45,6 +45,8 @@ class Module:
     """The strings that ``__all__`` is set to; None where it is not set to a plain list."""
     listed_whole: bool
     """Whether nothing is added to ``listed`` at run time."""
+    docstring: str
+    """As it stands in the file; empty where there is none."""
 
 
 def parse(name: str, path: Path) -> Module:
@@ -65,7 +67,8 @@ def parse(name: str, path: Path) -> Module:
                     starred.append(module)
                 elif bound not in definitions:
                     imported.setdefault(bound, (module, alias.name))
-    return Module(name, definitions, imported, tuple(starred), *_listed(tree.body))
+    said = ast.get_docstring(tree, clean=False) or ""
+    return Module(name, definitions, imported, tuple(starred), *_listed(tree.body), said)
 
 
 def _tree(path: Path) -> ast.Module:

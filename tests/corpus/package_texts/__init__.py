@@ -1,0 +1,1 @@
+"""Long texts of installed packages."""
