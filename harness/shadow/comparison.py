@@ -93,6 +93,7 @@ class Comparison:
             )
             for _ in range(limits.in_flight)
         ]
+        self._look_at_file()
         for thread in (self._recorder, *self._lanes):
             thread.start()
 

@@ -148,6 +148,15 @@ def test_a_file_switches_it_off_while_it_is_there(tmp_path: Path) -> None:
     assert [one.outcome for one in found.observations] == [Class.SHED, Class.SHED, Class.EXACT]
 
 
+def test_a_file_that_is_there_at_the_start_counts_for_the_first_question(tmp_path: Path) -> None:
+    (tmp_path / OFF).touch()
+    with comparison(tmp_path, on_thread(arm())) as made:
+        ask(made, 1)
+        found = drained(made)
+    assert [one.reason for one in found.observations] == ["off"]
+    assert [one.kind for one in found.degradations if one.number == 0] == [Kind.DISABLED]
+
+
 def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(tmp_path: Path) -> None:
     limits = replace(LIMITS, backoff_ns=400 * MS, backoff_most_ns=60 * SECOND)
     with comparison(tmp_path, on_thread(arm("quit")), limits=limits) as made:
