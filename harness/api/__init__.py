@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
     from harness.api.loading import load_qrels, load_run
     from harness.api.scoring import Scored, score
-    from harness.api.shadowing import ShadowLog, load_shadow_log
+    from harness.api.shadowing import Watched, load_shadow_log
 
 __all__ = [
     "Decided",
@@ -27,9 +27,9 @@ __all__ = [
     "Drawing",
     "Leaderboard",
     "Scored",
-    "ShadowLog",
     "Sides",
     "Sure",
+    "Watched",
     "compare",
     "decide",
     "draw_differences",
@@ -49,7 +49,7 @@ HOMES = {
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
     "loading": ("load_qrels", "load_run"),
     "scoring": ("Scored", "score"),
-    "shadowing": ("ShadowLog", "load_shadow_log"),
+    "shadowing": ("Watched", "load_shadow_log"),
 }
 """Names by the module of this package that has them."""
 _HOME_OF = {name: home for home, names in HOMES.items() for name in names}

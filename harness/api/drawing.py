@@ -23,7 +23,7 @@ from harness.report.rounding import interval, signed
 from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
 
 if TYPE_CHECKING:
-    from harness.api.shadowing import ShadowLog
+    from harness.api.shadowing import Watched
 
 KINDS = ("png", "svg", "pdf")
 DPI = 200
@@ -131,7 +131,7 @@ def draw_forest(board: Leaderboard) -> Drawing:
     return Drawing((WIDTH, height), paint, about)
 
 
-def draw_sequences(log: ShadowLog) -> Drawing:
+def draw_sequences(log: Watched) -> Drawing:
     """Draw how each estimate of a live comparison closed in, over the pairs seen.
 
     Raises:

@@ -55,7 +55,7 @@ class Kept(Summary):
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
-class ShadowLog:
+class Watched:
     """What a log said when it was read; it shows its denominators first."""
 
     kept: Kept
@@ -157,7 +157,7 @@ def load_shadow_log(
     bounds: str | Path,
     accepted: str | Path | None = None,
     today: date | None = None,
-) -> ShadowLog:
+) -> Watched:
     """Read the log of a live comparison, or several of different processes as one.
 
     ``bounds`` is a file as policy/watch.toml, ``accepted`` a register as policy/accepted.toml;
@@ -174,4 +174,4 @@ def load_shadow_log(
     Follower([Path(one) for one in (folder, *more)]).feed(kept)
     day = today or datetime.now(UTC).date()
     judged = Judged.of(kept.diverging.traces(), register, today=day)
-    return ShadowLog(kept, Shadowed(kept, judged, register))
+    return Watched(kept, Shadowed(kept, judged, register))

@@ -11,7 +11,7 @@ import pytest
 
 from harness import draw_sequences, load_shadow_log
 from harness.agreement.classes import Class, Tally
-from harness.api import ShadowLog
+from harness.api import Watched
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.core.run import Status
 from harness.shadow.log import Log
@@ -63,17 +63,17 @@ def written(
     return folder
 
 
-def load(folder: Path, *more: Path, accepted: Path | None = None) -> ShadowLog:
+def load(folder: Path, *more: Path, accepted: Path | None = None) -> Watched:
     day = date(2026, 11, 22)
     return load_shadow_log(folder, *more, bounds=WATCH, accepted=accepted, today=day)
 
 
 @pytest.fixture(scope="module")
-def log(tmp_path_factory: pytest.TempPathFactory) -> ShadowLog:
+def log(tmp_path_factory: pytest.TempPathFactory) -> Watched:
     return load(written(tmp_path_factory.mktemp("log"), OBSERVED, DIVERGED, lost=2))
 
 
-def test_the_denominators_add_up_and_come_first(log: ShadowLog) -> None:
+def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
     assert log.tally == Tally(attempted=85, compared=82, errored=1, skipped=0, shed=2)
     assert log.missing == 2
     said = repr(log)
@@ -90,7 +90,7 @@ def test_the_denominators_add_up_and_come_first(log: ShadowLog) -> None:
     assert ">82<br><small>96.5 %</small></td>" in page
 
 
-def test_estimates_are_confidence_sequences_over_their_own_pairs(log: ShadowLog) -> None:
+def test_estimates_are_confidence_sequences_over_their_own_pairs(log: Watched) -> None:
     overlap, failures, ratio = (log.estimates[name] for name in ("overlap", "failures", "ratio"))
     assert overlap is not None
     assert failures is not None
@@ -102,7 +102,7 @@ def test_estimates_are_confidence_sequences_over_their_own_pairs(log: ShadowLog)
     assert ratio.n == 83
 
 
-def test_a_frame_has_every_attempt(log: ShadowLog) -> None:
+def test_a_frame_has_every_attempt(log: Watched) -> None:
     frame = log.frame().set_index("number")
     assert list(frame["outcome"].value_counts().loc[["exact", "shed", "timeout"]]) == [80, 2, 1]
     assert str(frame["at"].dtype).endswith("UTC]")
@@ -131,7 +131,7 @@ def test_an_empty_log_is_a_log(tmp_path: Path) -> None:
         draw_sequences(log)
 
 
-def test_both_sides_are_beside_each_other_the_worst_first(log: ShadowLog) -> None:
+def test_both_sides_are_beside_each_other_the_worst_first(log: Watched) -> None:
     assert [one.outcome for one in log.worst(9).queries] == ["disjoint", "tie_order", "timeout"]
     assert len(log.worst(1).queries) == 1
     said = log.worst(9)._repr_html_()
@@ -149,7 +149,7 @@ def test_an_alarm_is_told(tmp_path: Path) -> None:
     assert len(log.alarms) > len(log.raised)
 
 
-def test_what_is_accepted_is_told_and_comes_last(log: ShadowLog, tmp_path: Path) -> None:
+def test_what_is_accepted_is_told_and_comes_last(log: Watched, tmp_path: Path) -> None:
     register = tmp_path / "accepted.toml"
     register.write_text(ACCEPTED)
     folder = written(tmp_path / "log", OBSERVED, DIVERGED)
@@ -158,13 +158,13 @@ def test_what_is_accepted_is_told_and_comes_last(log: ShadowLog, tmp_path: Path)
     assert [one.blocks for one in log.worst(9).queries if one.text == "ties"] == [True]
 
 
-def test_texts_of_strangers_are_escaped(log: ShadowLog) -> None:
+def test_texts_of_strangers_are_escaped(log: Watched) -> None:
     for said in (log._repr_html_(), log.worst(9)._repr_html_()):
         assert "<img" not in said
         assert "&lt;img src=x onerror=alert(1)&gt;⟨U+202E⟩" in said
 
 
-def test_how_it_closed_in_is_drawn(log: ShadowLog) -> None:
+def test_how_it_closed_in_is_drawn(log: Watched) -> None:
     drawing = draw_sequences(log)
     assert "overlap (mean Jaccard) 0.9878 [" in repr(drawing)
     assert drawing._repr_svg_() == draw_sequences(log)._repr_svg_()
