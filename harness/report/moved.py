@@ -139,11 +139,16 @@ def _ranking(
 def instead(side: Side, query: Query) -> str:
     """Say why an arm showed nothing; a failure is not an empty answer."""
     at = side.run.positions[query.query_id]
-    match Status(side.run.status[at]):
+    return instead_of(Status(side.run.status[at]), side.run.errors[at])
+
+
+def instead_of(status: Status, error: str) -> str:
+    """Say what stands where a query ended so and shows no hit."""
+    match status:
         case Status.ANSWERED:
             return "found nothing"
         case Status.FAILED:
-            return one_line(f"failed: {side.run.errors[at] or 'no reason given'}", QUERY)
+            return one_line(f"failed: {error or 'no reason given'}", QUERY)
         case Status.TIMED_OUT:
             return "timed out"
         case _:

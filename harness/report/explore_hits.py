@@ -1,0 +1,193 @@
+"""What the explorer shows of one query: both rankings, judgements, times and the documents.
+
+Each document is stored once, by a number; a ranking is a row of numbers. The text is a beginning of
+twice a snippet, from which the page cuts the snippet around the words of the query.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from harness.core.run import Run, Status
+from harness.report.inputs import Latency, ReportInput
+from harness.report.latency_tables import is_verified
+from harness.report.moved import DEPTH, SNIPPET, TITLE, instead_of
+from harness.report.plain import one_line
+
+EXCERPT = 2 * SNIPPET
+"""Longest beginning of a document that is stored, in characters."""
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What one arm showed; lists are by query."""
+
+    lengths: list[int]
+    """Hits among the first ten."""
+    docs: list[int]
+    """Those hits, query after query, best first: places in ``Hits.ids``."""
+    found: list[int]
+    """Hits in the whole ranking."""
+    instead: dict[int, str]
+    """Why there is no hit, in words, by query."""
+    ranks: list[int]
+    """Rank of each judgement of ``Hits.judged`` in the whole ranking; 0 where it is not there."""
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """How long an arm took for the queries that were raced, in nanoseconds; lists are by query."""
+
+    arm: int
+    queries: list[int]
+    median: list[int]
+    low: list[int]
+    high: list[int]
+    again: list[int]
+    """Median of its twin, the same arm once more; empty where it had none."""
+    repetitions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Everything about single queries of one data set."""
+
+    snippet: int
+    """Longest snippet, in characters."""
+    ids: list[str]
+    titles: list[str]
+    texts: list[str | None]
+    """None where the corpus has no such document."""
+    lengths: list[int]
+    """Judgements of each query that are listed: of what an arm shows, or relevant."""
+    judged: list[int]
+    grades: list[int]
+    shown: list[Shown]
+    """By arm."""
+    times: list[Times]
+    unverified: list[int]
+    """Arms whose times are not told: in the race they answered otherwise than in their run."""
+    machine: str
+
+
+def hits(report: ReportInput) -> Hits:
+    """Put rankings, judgements and documents into columns; documents are asked for once."""
+    query_ids = tuple(report.queries)
+    firsts = [_first(side.run, query_ids) for side in report.arms.values()]
+    judged = [_judged(report, query_id, at, firsts) for at, query_id in enumerate(query_ids)]
+    needed = frozenset(doc_id for first in firsts for row in first for doc_id in row)
+    needed |= frozenset(doc_id for row in judged for doc_id in row)
+    ids = sorted(needed)
+    code = {doc_id: at for at, doc_id in enumerate(ids)}
+    documents = report.documents(needed)
+    found = [documents.get(doc_id) for doc_id in ids]
+    latency = report.latency
+    arms = list(report.arms)
+    return Hits(
+        snippet=SNIPPET,
+        ids=[one_line(doc_id, TITLE) for doc_id in ids],
+        titles=[one_line(one.title, TITLE) if one else "" for one in found],
+        texts=[one_line(one.text, EXCERPT) if one else None for one in found],
+        lengths=[len(row) for row in judged],
+        judged=[code[doc_id] for row in judged for doc_id in row],
+        grades=[grade for row in judged for grade in row.values()],
+        shown=[
+            _shown(side.run, query_ids, first, code, judged)
+            for side, first in zip(report.arms.values(), firsts, strict=True)
+        ],
+        times=_times(latency, arms, query_ids) if latency else [],
+        unverified=[
+            at
+            for at, arm in enumerate(arms)
+            if latency and arm in latency.race.elapsed_ns and not is_verified(latency, arm)
+        ],
+        machine=one_line(latency.race.machine) if latency else "",
+    )
+
+
+def _first(run: Run, query_ids: Sequence[str]) -> list[tuple[str, ...]]:
+    """Give the first ten of every query; ``Run.ranking`` would look each up in a new table."""
+    at = run.positions
+    ends = run.offsets.tolist()
+    docs = run.docs.tolist()
+    found = []
+    for query_id in query_ids:
+        row = at.get(query_id)
+        span = () if row is None else docs[ends[row] : min(ends[row + 1], ends[row] + DEPTH)]
+        found.append(tuple(run.vocabulary[doc] for doc in span))
+    return found
+
+
+def _judged(
+    report: ReportInput, query_id: str, at: int, firsts: Sequence[Sequence[Sequence[str]]]
+) -> dict[str, int]:
+    """Grades of what some arm shows and of what is relevant, the best first."""
+    grades = report.qrels.grades.get(query_id, {})
+    seen = {doc_id for first in firsts for doc_id in first[at]}
+    listed = {doc: grade for doc, grade in grades.items() if grade > 0 or doc in seen}
+    return dict(sorted(listed.items(), key=lambda one: (-one[1], one[0])))
+
+
+def _shown(
+    run: Run,
+    query_ids: Sequence[str],
+    first: Sequence[Sequence[str]],
+    code: Mapping[str, int],
+    judged: Sequence[Mapping[str, int]],
+) -> Shown:
+    at = run.positions
+    lengths = run.lengths.tolist()
+    instead: dict[int, str] = {}
+    ranks: list[int] = []
+    places = {doc_id: place for place, doc_id in enumerate(run.vocabulary)}
+    for number, query_id in enumerate(query_ids):
+        row = at.get(query_id)
+        if row is None:
+            instead[number] = instead_of(Status.NOT_ASKED, "")
+            ranks += [0] * len(judged[number])
+            continue
+        if not first[number]:
+            instead[number] = instead_of(Status(run.status[row]), run.errors[row])
+        ranking = run.docs[run.offsets[row] : run.offsets[row + 1]]
+        for doc_id in judged[number]:
+            where = np.flatnonzero(ranking == places.get(doc_id, -1))
+            ranks.append(int(where[0]) + 1 if len(where) else 0)
+    return Shown(
+        lengths=[len(row) for row in first],
+        docs=[code[doc_id] for row in first for doc_id in row],
+        found=[lengths[at[query_id]] if query_id in at else 0 for query_id in query_ids],
+        instead=instead,
+        ranks=ranks,
+    )
+
+
+def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Times]:
+    """Tell the times by query of the arms whose rankings were verified (method, section 5)."""
+    race = latency.race
+    row = {query_id: at for at, query_id in enumerate(query_ids)}
+    known = [at for at, query_id in enumerate(race.query_ids) if query_id in row]
+    found = []
+    for number, arm in enumerate(arms):
+        if not is_verified(latency, arm) or arm not in race.elapsed_ns:
+            continue
+        times = race.elapsed_ns[arm][known]
+        twin = race.again_ns.get(arm)
+        found.append(
+            Times(
+                arm=number,
+                queries=[row[race.query_ids[at]] for at in known],
+                median=_middle(times),
+                low=times.min(axis=1).tolist(),
+                high=times.max(axis=1).tolist(),
+                again=[] if twin is None else _middle(twin[known]),
+                repetitions=times.shape[1],
+            )
+        )
+    return found
+
+
+def _middle(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
+    return [int(value) for value in np.median(times, axis=1)]
