@@ -10,6 +10,7 @@ import numpy as np
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Paired
+from harness.report.gate_bars import Bar, bar
 from harness.report.inputs import ReportInput
 from harness.report.rounding import in_unit, interval, interval_ms, number, p_value, signed
 
@@ -42,6 +43,8 @@ class GateRow:
     reason: str
     settle: str
     timed: bool
+    bar: Bar | None
+    """Its interval against its bound; None where there is nothing to draw."""
     trust: str
     """How often a gate like it was wrong on these data; empty where that was not tried."""
 
@@ -57,10 +60,12 @@ class Card:
     outcome: Outcome
     tone: Tone
     answer: str
+    gates: tuple[GateRow, ...]
+    """All of them, in the order of the policy."""
     because: tuple[GateRow, ...]
-    """The first gates that it rests on: those that stand in the way, failures first, or all."""
-    unnamed: int
-    """How many more there are."""
+    """The first gates that stand in the way, failures first; none where all pass."""
+    more: tuple[GateRow, ...]
+    """The rest of those that stand in the way."""
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
@@ -130,6 +135,7 @@ def gate_row(finding: Finding, trust: str = "") -> GateRow:
         reason=finding.reason,
         settle=finding.settle,
         timed=finding.timed,
+        bar=bar(finding),
         trust=trust,
     )
 
@@ -180,8 +186,6 @@ def effect(report: ReportInput, name: str) -> str:
 
 def card(report: ReportInput, decision: StepDecision) -> Card:
     """Put one step's decision onto the first screen."""
-    telling = sorted(decision.findings, key=lambda found: found.p_value is None)
-    reasons = decision.blocking or telling
     errs = report.trust.step(decision.step) if report.trust else ""
     by = decision.accepted_by[:PREFIX]
     accepted = f"Its control was accepted by the decision {by}." if by else ""
@@ -193,8 +197,9 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         outcome=decision.outcome,
         tone=tone(decision),
         answer=answer(decision),
-        because=tuple(gate_row(finding) for finding in reasons[:REASONS]),
-        unnamed=max(0, len(reasons) - REASONS),
+        gates=tuple(gate_row(finding) for finding in decision.findings),
+        because=tuple(gate_row(finding) for finding in decision.blocking[:REASONS]),
+        more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
         counts=counts(decision),
         effect=effect(report, decision.step),
         errs=" ".join(filter(None, (errs, accepted))),

@@ -14,9 +14,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding
+from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate, Paired
 from harness.report.cards import movement
+from harness.report.gate_bars import bar
 from harness.report.rounding import in_unit, interval, signed
 from harness.report.svg import (
     ARMS,
@@ -24,6 +25,8 @@ from harness.report.svg import (
     INK,
     LINE,
     MUTED,
+    PAPER,
+    SHAPES,
     VERDICT,
     WORSE,
     draw,
@@ -66,7 +69,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
 
 
 def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
-    estimate, limit = found.estimate, found.limit
+    estimate, placed = found.estimate, bar(found)
     if estimate is None or not math.isfinite(estimate.value):
         axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
         return
@@ -78,15 +81,14 @@ def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
         color=INK,
         fontsize=8.5,
     )
-    if limit is None:
+    if placed is None:
         axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
         return
-    ends = [end for end in (estimate.low, estimate.value, estimate.high) if math.isfinite(end)]
-    scale = max(abs(end - limit) for end in ends) or 1.0
-    low = (estimate.low - limit) / scale if math.isfinite(estimate.low) else -1.1
-    high = (estimate.high - limit) / scale if math.isfinite(estimate.high) else 1.1
-    axes.plot([low, high], [at, at], color=colour, linewidth=2.4, solid_capstyle="round")
-    axes.plot([(estimate.value - limit) / scale], [at], "o", color=colour, markersize=6)
+    ends, style = placed, "-" if found.verdict is not Verdict.INCONCLUSIVE else (0, (2, 1))
+    axes.plot([ends.low, ends.high], [at, at], color=colour, linewidth=2.4, linestyle=style)
+    face = PAPER if found.verdict is Verdict.INCONCLUSIVE else colour
+    axes.plot([ends.value], [at], SHAPES[found.verdict.value], color=colour, markersize=6,
+              markeredgewidth=1.8, markerfacecolor=face)  # fmt: skip
 
 
 def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str | None:

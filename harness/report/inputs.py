@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
@@ -19,6 +19,7 @@ from harness.core.records import Document, Query
 from harness.core.scores import Estimate
 
 if TYPE_CHECKING:
+    from harness.report.load_inputs import LoadReport
     from harness.report.trust import Trust
 
 Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
@@ -84,6 +85,13 @@ class Latency:
     """The same arm against itself, by arm and name: how noisy the machine was."""
 
 
+class Links(NamedTuple):
+    """Pages beside this one, as seen from it; empty where there is none."""
+
+    load: str = ""
+    history: str = ""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class ReportInput:
     """One dataset: what was measured and, where a policy judged, what was decided.
@@ -123,6 +131,11 @@ class ReportInput:
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
     trust: Trust | None = None
     """What is known of the judge; None where there is no policy."""
+    place: str = ""
+    """Options that name these data on a command line; empty where nobody said."""
+    load: LoadReport | None = None
+    """The last load of these arms as they are; None where none was run."""
+    links: Links = Links()
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -10,13 +10,12 @@ from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocat
 from harness.report.figures import WIDTH
 from harness.report.load_inputs import LoadReport, Point
 from harness.report.rounding import NS_PER_MS
-from harness.report.svg import ARMS, MUTED, draw, label, quiet
+from harness.report.svg import ARMS, MARKS, MUTED, draw, key, note, quiet
 
 NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
 CURVE = 160
 """Points of a percentile curve."""
 DASHED, DOTTED = "--", ":"
-LEGEND_X, TEXT_X, FIRST_Y, LINE_Y = 1.04, 1.09, 0.96, 0.085
 
 
 def load_curve(name: str, report: LoadReport) -> str | None:
@@ -34,13 +33,14 @@ def load_curve(name: str, report: LoadReport) -> str | None:
         for at, arm in enumerate(report.arms):
             of = [point for point in shown if point.arm == arm]
             colour = ARMS[at % len(ARMS)]
+            mark = MARKS[at % len(MARKS)]
             for percent, style in ((99.0, "-"), (50.0, DASHED)):
-                _against_rate(axes, of, percent, colour, style)
-            _legend(axes, at, colour, arm)
+                _against_rate(axes, of, percent, colour, f"{mark}{style}")
+            key(axes, at, arm)
         if report.budget_ns is not None:
             axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
-        _note(axes, "solid: p99, dashed: p50", 0)
-        _note(axes, "bars: lowest to highest round", 1)
+        note(axes, 0, "solid: p99, dashed: p50")
+        note(axes, 1, "bars: lowest to highest round")
         _milliseconds(axes)
         axes.set(xlabel="arrivals a second", xlim=(0, None))
 
@@ -49,9 +49,10 @@ def load_curve(name: str, report: LoadReport) -> str | None:
 
 
 def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> None:
+    """Draw one percentile; ``style`` is a mark and a line, as matplotlib writes them."""
     rates = [point.rate or 0.0 for point in of]
     whole = [_ms(point.overall.percentile(percent)) for point in of]
-    axes.plot(rates, whole, marker="o", markersize=4, color=colour, linewidth=1.6, linestyle=style)
+    axes.plot(rates, whole, style, markersize=4.5, color=colour, linewidth=1.6)
     for rate, point in zip(rates, of, strict=True):
         rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
         if len(rounds) > 1:
@@ -84,11 +85,12 @@ def percentile_curves(name: str, report: LoadReport) -> str | None:
                 furthest = min(np.log10(of.count), len(NINES) - 1)
                 nines = np.linspace(0, furthest, CURVE)
                 times = of.curve(100 * (1 - 10.0**-nines))
-                axes.plot(nines, [_ms(time) for time in times], color=colour, linewidth=1.6,
-                          linestyle=style)  # fmt: skip
-            _legend(axes, at, colour, point.arm)
-        _note(axes, "solid: from the intended start", 0)
-        _note(axes, "dashed: from the real start", 1)
+                axes.plot(nines, [_ms(time) for time in times], f"{MARKS[at % len(MARKS)]}{style}",
+                          color=colour, linewidth=1.6, markersize=4,
+                          markevery=CURVE // 6)  # fmt: skip
+            key(axes, at, point.arm)
+        note(axes, 0, "solid: from the intended start")
+        note(axes, 1, "dashed: from the real start")
         _milliseconds(axes)
         axes.xaxis.set_major_locator(FixedLocator(list(range(len(NINES)))))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda at, _: f"{100 * NINES[round(at)]:g} %"))
@@ -101,17 +103,6 @@ def percentile_curves(name: str, report: LoadReport) -> str | None:
 
 def _ms(time_ns: float | None) -> float:
     return (time_ns or 0) / NS_PER_MS
-
-
-def _legend(axes: Axes, at: int, colour: str, arm: str) -> None:
-    y = FIRST_Y - LINE_Y * at
-    axes.text(LEGEND_X, y, "●", color=colour, transform=axes.transAxes, va="center")
-    axes.text(TEXT_X, y, label(arm), transform=axes.transAxes, va="center")
-
-
-def _note(axes: Axes, text: str, line: int) -> None:
-    y = 0.10 - LINE_Y * line
-    axes.text(LEGEND_X, y, text, transform=axes.transAxes, color=MUTED, va="center")
 
 
 def _milliseconds(axes: Axes) -> None:

@@ -2,48 +2,34 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.report.load_figures import load_curve, percentile_curves
 from harness.report.load_inputs import LoadReport
 from harness.report.load_tables import notes, tables
-from harness.report.plain import printable
-
-TEMPLATES = Path(__file__).with_name("templates")
+from harness.report.page import TEMPLATES, environment
 
 
 def to_page(report: LoadReport) -> str:
     """Give the page; the same bytes for the same load."""
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=_finalize,
-    )
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     figures = (
         (load_curve("curve", report), "Response time against the rate."),
         (percentile_curves("percentiles", report), "The whole distribution, on an axis of nines."),
     )
-    text = environment.get_template("load.html.j2").render(
-        report=report,
-        style=Markup(style),  # noqa: S704  our own file
-        figures=[
-            (Markup(drawn), caption)  # noqa: S704  our own figure, its texts are escaped
-            for drawn, caption in figures
-            if drawn
-        ],
-        tables=tables(report),
-        notes=notes(report),
+    text = (
+        environment()
+        .get_template("load.html.j2")
+        .render(
+            report=report,
+            style=Markup(style),  # noqa: S704  our own file
+            figures=[
+                (Markup(drawn), caption)  # noqa: S704  our own figure, its texts are escaped
+                for drawn, caption in figures
+                if drawn
+            ],
+            tables=tables(report),
+            notes=notes(report),
+        )
     )
     return text.rstrip() + "\n"
-
-
-def _finalize(value: object) -> object:
-    """Make every text that is not markup of ours printable before it is escaped."""
-    return printable(value) if type(value) is str else value

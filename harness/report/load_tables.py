@@ -7,6 +7,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.histogram import Histogram
 from harness.report.load_inputs import LoadReport, Point
+from harness.report.load_left_out import summed
 from harness.report.rounding import (
     interval,
     interval_ms,
@@ -23,7 +24,7 @@ CLOSED = "closed loop"
 
 def tables(report: LoadReport) -> tuple[Table, ...]:
     """Give all tables of a load; the page and the terminal show the same."""
-    made = (response(report), classes(report), cost(report), searched(report))
+    made = (response(report), left_out(report), classes(report), cost(report), searched(report))
     return tuple(table for table in made if table.rows)
 
 
@@ -49,7 +50,7 @@ def response(report: LoadReport) -> Table:
 
 def _response(report: LoadReport, point: Point) -> tuple[Cell, ...]:
     overall = point.overall
-    name = Cell(name_of(point), "; ".join(dict.fromkeys(point.objections)))
+    name = Cell(name_of(point), _counting(point))
     if not overall.count:
         return (Cell(at(point.rate)), name, *(Cell("not shown") for _ in range(8)))
     answered = sum(r.trial.ends[Status.ANSWERED] for r in point.records)
@@ -67,6 +68,29 @@ def _response(report: LoadReport, point: Point) -> tuple[Cell, ...]:
         Cell(number(answered / seconds)),
         Cell(share(arrivals - answered, arrivals)),
     )
+
+
+def _counting(point: Point) -> str:
+    """Say how many rounds do not count; why stands in a table of its own."""
+    out, rounds = len(point.objections), len(point.objections) + len(point.records)
+    return f"{out} of {rounds} rounds do not count" if out else ""
+
+
+def left_out(report: LoadReport) -> Table:
+    """Show why rounds do not count, a row a kind of reason."""
+    rows = tuple(
+        (
+            Cell(at(point.rate)),
+            Cell(name_of(point)),
+            Cell(f"{found.rounds} of {len(point.objections) + len(point.records)}"),
+            Cell(found.why),
+        )
+        for rate in (None, *report.rates)
+        for point in report.points
+        if point.rate == rate
+        for found in summed(point.objections)
+    )
+    return Table("Rounds that do not count", ("rate", "arm", "rounds", "why"), rows)
 
 
 def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Cell:

@@ -14,14 +14,15 @@ from numpy.typing import NDArray
 
 from harness.report.figures import WIDTH
 from harness.report.rounding import NS_PER_MS, number, watched
-from harness.report.svg import ARMS, INK, MUTED, draw, quiet
+from harness.report.svg import ARMS, INK, MARKS, MUTED, draw, key, note, quiet
 from harness.shadow.track import Point
 
 SIZE = WIDTH, 4.6
 """Inches of the picture of the sequences."""
 CURVE = 240
 """Points of a distribution curve."""
-MARKS = ((0.50, "o"), (0.95, "s"), (0.99, "D"))
+MARKED = (0.50, 0.95, 0.99)
+"""Shares that are marked on a distribution curve."""
 TITLES = {
     "overlap": "overlap (mean Jaccard)",
     "failures": "failures of the candidate",
@@ -110,13 +111,11 @@ def curves(name: str, times: Mapping[str, NDArray[np.int64]]) -> str | None:
         for at, (arm, found) in enumerate(times.items()):
             colour = ARMS[at % len(ARMS)]
             axes.plot(np.quantile(found / NS_PER_MS, share), share, color=colour, linewidth=1.8)
-            for mark, marker in MARKS:
+            for mark in MARKED:
                 time = float(np.quantile(found / NS_PER_MS, mark))
-                axes.plot([time], [mark], marker, color=colour, markersize=4.5)
-            y = 0.96 - 0.075 * at
-            axes.text(1.04, y, "●", color=colour, transform=axes.transAxes, va="center")
-            axes.text(1.08, y, arm, transform=axes.transAxes, va="center")
-        axes.text(1.04, 0.02, "○ p50  □ p95  ◇ p99", transform=axes.transAxes, color=MUTED)
+                axes.plot([time], [mark], MARKS[at % len(MARKS)], color=colour, markersize=4.5)
+            key(axes, at, arm)
+        note(axes, 1, "marks: p50, p95, p99")
         axes.set_xscale("log")
         left, right = axes.get_xlim()
         steps = (1,) if right > WIDE * left else (1, 2, 5)

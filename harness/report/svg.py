@@ -17,20 +17,27 @@ from matplotlib.figure import Figure
 
 from harness.report.plain import one_line
 
-INK, MUTED, LINE = "#1f2328", "#5b6470", "#d0d5db"
+INK, MUTED, LINE, PAPER = "#1f2328", "#5b6470", "#d0d5db", "#fbfbf9"
 VERDICT = MappingProxyType({"pass": "#1b7f4d", "fail": "#b3261e", "inconclusive": "#54708f"})
+SHAPES = MappingProxyType({"pass": "o", "fail": "X", "inconclusive": "o"})
+"""A mark of each verdict, hollow where it is inconclusive: nothing is told by colour alone."""
 WORSE, BETTER = "#c2510a", "#0a66a8"
 ARMS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#8a6d00", "#56b4e9", "#7a5195", "#6f6f6f")
 """Okabe and Ito's colours (told apart without red and green), yellow and black replaced."""
+MARKS = ("o", "s", "D", "^", "v", "P", "X", "*")
+"""A mark of each arm, beside its colour."""
 NAMES = MappingProxyType({
     INK: "ink",
     MUTED: "muted",
     LINE: "line",
+    PAPER: "paper",
     **{colour: verdict for verdict, colour in VERDICT.items()},
     WORSE: "worse",
     BETTER: "better",
     **{colour: f"arm-{at}" for at, colour in enumerate(ARMS)},
 })
+KEY_TOP, KEY_LINE, KEY_MARK, KEY_NAME = 0.96, 0.08, 1.055, 1.09
+"""Where names of arms stand beside a plot, in its own height and width."""
 LABEL = 26
 """Longest label drawn, in characters."""
 STYLE: Any = {  # rcParams; matplotlib types their names as one long Literal
@@ -107,6 +114,20 @@ def _for_page(text: str, name: str, about: str) -> str:
     view = box.group(1) if box else ""
     spoken = html.escape(one_line(about), quote=True)
     return f'<svg class="figure" viewBox="{view}" role="img" aria-label="{spoken}">{body.strip()}'
+
+
+def key(axes: Axes, at: int, arm: str) -> None:
+    """Name the arm number ``at`` beside the plot, after its colour and its mark."""
+    y = KEY_TOP - KEY_LINE * at
+    axes.plot([KEY_MARK], [y], MARKS[at % len(MARKS)], color=ARMS[at % len(ARMS)], markersize=5.5,
+              transform=axes.transAxes, clip_on=False)  # fmt: skip
+    axes.text(KEY_NAME, y, label(arm), transform=axes.transAxes, va="center")
+
+
+def note(axes: Axes, line: int, text: str) -> None:
+    """Write a line of words at the foot of the names, 0 the upper one."""
+    y = 0.10 - KEY_LINE * line
+    axes.text(KEY_MARK - 0.015, y, text, transform=axes.transAxes, color=MUTED, va="center")
 
 
 def quiet(axes: Axes, *, grid: str) -> None:

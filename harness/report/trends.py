@@ -5,20 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness.report.history import Entry, Interval, StepKept, changed, comparable
-from harness.report.plain import printable
+from harness.report.page import TEMPLATES, environment
 from harness.report.rounding import interval, number
 from harness.report.trends_figures import measures, ratios
 
-TEMPLATES = Path(__file__).with_name("templates")
 COLUMNS = 8
 """Most decisions side by side: the latest ones, the very latest first."""
 PREFIX = 12
@@ -107,21 +104,17 @@ def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
     """
     if not histories:
         raise EvidenceError("there is no history. Run: harness history add")
-    environment = Environment(
-        loader=FileSystemLoader(TEMPLATES),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: printable(value) if type(value) is str else value,
-    )
     style = "".join(
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "trends.css")
     )
     views = [view(f"t{at}", histories[name]) for at, name in enumerate(sorted(histories))]
-    text = environment.get_template("trends.html.j2").render(
-        style=Markup(style),  # noqa: S704  our own files
-        views=views,
+    text = (
+        environment()
+        .get_template("trends.html.j2")
+        .render(
+            style=Markup(style),  # noqa: S704  our own files
+            views=views,
+        )
     )
     return text.rstrip() + "\n"
 

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator, NullLocator
 
 from harness.report.history import Entry, Interval, comparable
-from harness.report.svg import ARMS, LINE, MUTED, draw, label, quiet
+from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, quiet
 
 WIDTH, HEIGHT = 9.2, 3.4
 TICKS = 8
@@ -66,7 +66,7 @@ def _paint(
     figure.subplots_adjust(left=0.075, right=0.8, top=0.95, bottom=0.14)
     quiet(axes, grid="y")
     for at, (named, points) in enumerate(lines.items()):
-        _line(axes, entries, points, label(named), ARMS[at % len(ARMS)])
+        _line(axes, entries, points, label(named), at)
     if ratio:
         axes.set_yscale("log")
         axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
@@ -84,14 +84,17 @@ def _paint(
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def _line(axes: Axes, entries: Sequence[Entry], points: Points, named: str, colour: str) -> None:
-    """Draw one line, broken where the data became others or a decision has no value."""
+def _line(axes: Axes, entries: Sequence[Entry], points: Points, named: str, number: int) -> None:
+    """Draw line ``number``, broken where the data became others or a decision has no value."""
+    colour, mark = ARMS[number % len(ARMS)], MARKS[number % len(MARKS)]
     for first, run in enumerate(_runs(entries, points)):
         low = [one.value if one.low is None else one.low for one in map(points.__getitem__, run)]
         high = [one.value if one.high is None else one.high for one in map(points.__getitem__, run)]
         values = [points[at].value for at in run]
         shown = "_" if first else named
-        axes.plot(run, values, color=colour, linewidth=1.6, marker="o", markersize=4, label=shown)
+        axes.plot(
+            run, values, color=colour, linewidth=1.6, marker=mark, markersize=4.5, label=shown
+        )
         if len(run) > 1:
             axes.fill_between(run, low, high, color=colour, alpha=0.18, linewidth=0)
         else:

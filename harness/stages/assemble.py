@@ -48,6 +48,8 @@ class Subject:
     policy_file: Path | None
     selftest: str
     """What to type for a selftest of the policy on these data."""
+    place: str = ""
+    """Options that name these data on a command line."""
     over_ties: bool = False
     """Whether a gate must hold over every order of equal scores of an imported run."""
 
@@ -106,6 +108,7 @@ def assemble(
         trust=Trust(policy, read_selftest(layout, file), subject.selftest)
         if policy and file
         else None,
+        place=subject.place,
     )
 
 

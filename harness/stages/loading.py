@@ -39,6 +39,8 @@ from harness.stages.proof import check_run, read_manifest
 LOOK_S = 0.3
 """How long the machine is looked at before a trial."""
 CURVE, SEARCH = "curve", "search"
+LOAD_KEY = 16
+"""Digits by which a trial names the receipt of its load."""
 ONCE_AROUND = 1000
 """Fewest questions that a closed loop goes through before it begins again."""
 
@@ -178,7 +180,7 @@ class Loading:
             "machine": machine(),
             "busy": busy,
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
-            "load": digest.of_json(self.receipt)[:16],
+            "load": digest.of_json(self.receipt)[:LOAD_KEY],
             "fingerprint": fingerprint,
             "processes": crew.processes,
             "threads": crew.threads,

@@ -26,6 +26,7 @@ from harness.stages.gate import gate, read_decision
 from harness.stages.imported_run import import_run
 from harness.stages.index import index
 from harness.stages.layout import Layout
+from harness.stages.linked import linked
 from harness.stages.measuring import measuring
 from harness.stages.params import Params
 from harness.stages.race import race
@@ -36,6 +37,7 @@ from harness.stages.ties import TieRule, ties
 TIES = "ties.json"
 RESULTS = (
     "index.html",
+    "explore.html",
     "report.md",
     "decision.json",
     "junit.xml",
@@ -132,6 +134,7 @@ def oneshot(
         policy=policy,
         policy_file=wanted.policy_file,
         selftest=_selftest(wanted, out),
+        place=shlex.join(["--out", str(out)]),
         over_ties=wanted.ties is TieRule.BOUNDS,
     )
     decisions: tuple[StepDecision, ...] = ()
@@ -140,7 +143,8 @@ def oneshot(
         gate(layout, subject, now=datetime.now(UTC))
         decisions, decided_at = read_decision(layout)
     evidence = evidence_of(layout, subject)
-    written = write_reports([assemble(layout, subject, evidence, decisions, decided_at)], out)
+    found = assemble(layout, subject, evidence, decisions, decided_at)
+    written = write_reports([linked(found, layout, out)], out)
     if not policy:
         written.decision.unlink()
         written.junit.unlink()

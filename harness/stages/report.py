@@ -11,6 +11,7 @@ from harness.report.write import Written, write_reports
 from harness.stages.assemble import Subject, assemble, evidence_of
 from harness.stages.gate import check_decision, read_decision
 from harness.stages.layout import Layout
+from harness.stages.linked import linked
 
 
 def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Written:
@@ -27,7 +28,8 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
         decisions, decided_at = read_decision(layout)
         check_decision(layout, subject, decisions, decided_at)
         evidence = evidence_of(layout, subject)
-        reports.append(assemble(layout, subject, evidence, decisions, decided_at))
+        found = assemble(layout, subject, evidence, decisions, decided_at)
+        reports.append(linked(found, layout, out))
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
     write_json(receipt, {"pages": sorted(path.name for path in written), "from": made_from})

@@ -47,7 +47,8 @@ def test_every_decision_has_its_tone_and_words(
 def test_failures_are_named_first_and_the_rest_counted() -> None:
     found = card(builder.report(), step(PASS, OPEN, replace(OPEN, gate="j"), FAIL))
     assert [row.gate for row in found.because] == ["h", "i"]
-    assert found.unnamed == 1
+    assert [row.gate for row in found.more] == ["j"]
+    assert [row.gate for row in found.gates] == ["g", "i", "j", "h"]
     assert found.counts == "4 gates: 1 pass, 1 fail, 2 inconclusive"
 
 

@@ -15,6 +15,7 @@ from harness.replay.histogram import Histogram
 from harness.replay.load_record import Record
 from harness.replay.load_rounds import Noise
 from harness.replay.load_trial import Trial
+from harness.report.load_brief import highest_shared, load_view
 from harness.report.load_figures import load_curve, percentile_curves
 from harness.report.load_inputs import LoadReport, Point
 from harness.report.load_page import to_page
@@ -64,8 +65,8 @@ def noise(verdict: Verdict) -> Noise:
     return Noise(verdict, (1.1,), "against itself the control is alike")
 
 
-@pytest.fixture
-def report() -> LoadReport:
+def load_report() -> LoadReport:
+    """Two arms in a closed loop and at two rates; the name of one is markup."""
     points = [
         point(arm, rate, scale, twin=twin)
         for rate in (None, 50.0, 100.0)
@@ -89,6 +90,11 @@ def report() -> LoadReport:
         index_bytes={"old": 3 << 20, "<b>new</b>": 1 << 20},
         command="harness load",
     )
+
+
+@pytest.fixture
+def report() -> LoadReport:
+    return load_report()
 
 
 def words(report: LoadReport) -> str:
@@ -121,8 +127,30 @@ def test_what_does_not_count_shows_no_number(report: LoadReport) -> None:
         report.points[-1], records=(), response={}, objections=("the generator was late",)
     )
     said = words(replace(report, points=(*report.points[:-1], spoilt)))
-    (line,) = [each for each in said.splitlines() if "the generator was late" in each]
+    (line,) = [each for each in said.splitlines() if "1 of 1 rounds do not count" in each]
     assert line.count("not shown") == 8
+    assert "100 /s | <b>new</b> | 1 of 1 | the generator was late" in said
+
+
+def test_many_objections_are_summed_up_below(report: LoadReport) -> None:
+    late = tuple(f"the generator was {at}.5 ms late (p99)" for at in range(1, 9))
+    spoilt = replace(report.points[-1], objections=late)
+    page = to_page(replace(report, points=(*report.points[:-1], spoilt)))
+    assert "8 of 10 rounds do not count" in page
+    assert page.count("ms late (p99)") == 1
+    assert "the generator was 1.5 to 8.5 ms late (p99)" in page
+
+
+def test_in_short_only_the_highest_rate_that_all_bore_is_shown(report: LoadReport) -> None:
+    assert {row[0].text for row in highest_shared(report).rows} == {"100 /s"}
+    spoilt = replace(report.points[-1], records=(), response={}, objections=("late",))
+    short = highest_shared(replace(report, points=(*report.points[:-1], spoilt)))
+    assert {row[0].text for row in short.rows} == {"50 /s"}
+    closed = replace(report, points=tuple(p for p in report.points if p.rate is None))
+    assert highest_shared(closed).rows == ()
+    view = load_view(report, "x")
+    assert view.curve.startswith("<svg")
+    assert view.notes == notes(report)
 
 
 def test_costs_and_highest_rates_are_shown(report: LoadReport) -> None:

@@ -13,7 +13,7 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.core.gate import StepDecision, Verdict
-from harness.report.inputs import ReportInput
+from harness.report.inputs import Links, ReportInput
 from harness.report.page import to_page
 from harness.report.plain import printable
 from tests.report import builder
@@ -147,9 +147,47 @@ def test_every_finding_is_on_the_page(read: Reader) -> None:
 def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
     first = html.unescape(page[: page.index("<article")])
     for decision in builder.report().decisions:
-        for finding in decision.blocking[:2]:
+        for finding in decision.blocking:
             assert finding.reason in first
             assert finding.settle in first
+
+
+def test_every_gate_is_on_the_first_screen_and_leads_to_its_row(page: str) -> None:
+    first = page[: page.index("<article")]
+    strips = re.findall(r'<ol class="strip".*?</ol>', first, flags=re.DOTALL)
+    decisions = builder.report().decisions
+    assert len(strips) == len(decisions)
+    for at, (decision, strip) in enumerate(zip(decisions, strips, strict=True)):
+        links = re.findall(r'href="#([^"]+)"', strip)
+        assert links == [f"d0-{at}-{row}" for row in range(len(decision.findings))]
+        for finding, link in zip(decision.findings, links, strict=True):
+            (row,) = re.findall(rf'<tr id="{link}".*?</tr>', page, flags=re.DOTALL)
+            assert f'class="{finding.verdict.value}"' in row
+            assert html.escape(finding.gate) in row
+
+
+def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
+    first = page[: page.index("<article")]
+    ends = {
+        verdict: re.findall(
+            rf'<li class="{verdict}">.*?class="ends" d="M([-\d.]+) 0H([-\d.]+)"', first
+        )
+        for verdict in Verdict
+    }
+    for low, high in (*ends[Verdict.PASS], *ends[Verdict.FAIL]):
+        assert (float(low) < 0) == (float(high) < 0)
+    for low, high in ends[Verdict.INCONCLUSIVE]:
+        assert float(low) < 0 < float(high)
+
+
+def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None:
+    assert "Earlier decisions" not in page
+    assert "Under load" not in page
+    links = Links(load="../perf/mail/load.html", history="trends.html")
+    linked = to_page([replace(builder.report(), links=links)])
+    assert '<a href="trends.html">Earlier decisions</a>' in linked
+    assert '<a href="../perf/mail/load.html">The page of the load</a>' in linked
+    assert "The load is not of these arms as they are now." in linked
 
 
 @pytest.mark.parametrize("verdict", list(Verdict))

@@ -1,0 +1,142 @@
+"""Forest plots: estimates with their intervals in rows, against the line of "no difference".
+
+Whether an interval lies on one side of the line is said by the mark as well as by its colour: full
+where it does, hollow where it reaches across (Lewis and Clarke, "Forest plots: trying to see the
+wood and the trees", BMJ 322, 2001).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
+
+from harness.core.scores import Estimate
+from harness.report.rounding import MINUS, interval, number, signed
+from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
+
+WIDTH = 7.6
+ROW, FRAME = 0.235, 0.78
+"""Inches a row, and above and below all of them."""
+LEFT, MIDDLE = 0.235, 0.40
+"""Shares of the width: names, and the plot."""
+ROOM = 0.06
+"""Share of the plot that is left free on both sides."""
+WIDE = math.log(300)
+"""An axis of ratios further apart than this has room for whole powers of ten only."""
+
+
+class Group(NamedTuple):
+    """Rows under one heading."""
+
+    title: str
+    rows: Mapping[str, Estimate]
+    first: str = ""
+    """Name of the row that people look at first; it is drawn as a diamond."""
+    noise: bool = False
+    """Whether control stands against control, so that nothing here is a difference."""
+
+
+def differences(name: str, about: str, groups: Sequence[Group]) -> str | None:
+    """Draw candidate - control; more is better. None where there is no row."""
+    return _forest(name, about, groups, ratio=False)
+
+
+def ratios(name: str, about: str, groups: Sequence[Group]) -> str | None:
+    """Draw candidate / control of times on a log axis; less is better. None where no row is."""
+    return _forest(name, about, groups, ratio=True)
+
+
+def _forest(name: str, about: str, groups: Sequence[Group], *, ratio: bool) -> str | None:
+    shown = [
+        group._replace(rows=rows)
+        for group in groups
+        if (rows := {row: e for row, e in group.rows.items() if _drawable(e, ratio=ratio)})
+    ]
+    if not shown:
+        return None
+    lines = sum(1 + len(group.rows) for group in shown)
+    height = ROW * lines + FRAME
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((LEFT, 0.52 / height, MIDDLE, 1 - FRAME / height))
+        quiet(axes, grid="x")
+        axes.axvline(1 if ratio else 0, color=INK, linewidth=1)
+        _axis(axes, shown, ratio=ratio)
+        axes.set_ylim(lines - 0.4, -0.6)
+        at, ticks, names = 0, [], []
+        for group in shown:
+            axes.text(-0.52, at, label(group.title), transform=axes.get_yaxis_transform(),
+                      va="center", color=INK, fontweight="bold", fontsize=8.5)  # fmt: skip
+            for row, found in group.rows.items():
+                at += 1
+                _row(axes, at, found, group, first=row == group.first, ratio=ratio)
+                ticks.append(at)
+                names.append(label(row))
+            at += 1
+        axes.set_yticks(ticks, names)
+
+    return draw(name, about, (WIDTH, height), paint)
+
+
+def _drawable(found: Estimate, *, ratio: bool) -> bool:
+    return math.isfinite(found.value) and (found.value > 0 or not ratio)
+
+
+def _row(axes: Axes, at: int, found: Estimate, group: Group, *, first: bool, ratio: bool) -> None:
+    axes.axhline(at, color=LINE, linewidth=0.5, zorder=0)
+    left, right = axes.get_xlim()
+    low, high = max(found.low, left), min(found.high, right)
+    colour, full = _look(found, ratio=ratio)
+    colour = MUTED if group.noise else colour
+    style = (0, (3, 2)) if group.noise else "-"
+    axes.plot([low, high], [at, at], color=colour, linewidth=2, linestyle=style)
+    axes.plot(
+        [found.value], [at], "D" if first else "s", color=colour, markersize=5.5 if first else 4.5,
+        markerfacecolor=colour if full and not group.noise else PAPER,
+    )  # fmt: skip
+    said = number(found.value) if ratio else signed(found.value)
+    beside = axes.get_yaxis_transform()
+    axes.text(1.03, at, said, transform=beside, va="center", fontsize=8.5, color=INK)
+    axes.text(1.20, at, interval(found), transform=beside, va="center", fontsize=8.5, color=MUTED)
+    axes.text(1.88, at, f"{found.n:,}", transform=beside, va="center", ha="right", fontsize=8.5,
+              color=MUTED)  # fmt: skip
+
+
+def _look(found: Estimate, *, ratio: bool) -> tuple[str, bool]:
+    """Give the colour, and whether the interval lies on one side."""
+    line = 1.0 if ratio else 0.0
+    if found.low > line or found.high < line:
+        above = found.low > line
+        return (WORSE if above == ratio else BETTER), True
+    return MUTED, False
+
+
+def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
+    """Set the axis: all ends that are finite, and the line; an infinite end reaches its edge."""
+    said = "faster  ←   time of candidate / control   →  slower"
+    axes.set_xlabel(said if ratio else f"worse  ←   candidate {MINUS} control   →  better")
+    top = axes.get_yaxis_transform()
+    for x, word in ((1.20, "interval"), (1.88, "n")):
+        axes.text(x, -0.55, word, transform=top, va="bottom", ha="right" if word == "n" else "left",
+                  fontsize=8.5, color=MUTED)  # fmt: skip
+    found = [e for group in groups for e in group.rows.values()]
+    ends = [end for e in found for end in (e.low, e.value, e.high) if math.isfinite(end)]
+    if ratio:
+        ends = [math.log(end) for end in ends if end > 0]
+    left, right = min(0.0, *ends), max(0.0, *ends)
+    room = ROOM * (right - left) or ROOM
+    left, right = left - room, right + room
+    if ratio:
+        axes.set_xscale("log")
+        axes.set_xlim(math.exp(left), math.exp(right))
+        axes.xaxis.set_major_locator(LogLocator(subs=(1,) if right - left > WIDE else (1, 2, 5)))
+        axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+        axes.xaxis.set_minor_locator(NullLocator())
+    else:
+        axes.set_xlim(left, right)
+        axes.xaxis.set_major_locator(MaxNLocator(5))
