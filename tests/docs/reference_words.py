@@ -1,0 +1,104 @@
+"""What the reference says and no code can: what exit codes, variables and files are for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+EXITS: Mapping[int, str] = {
+    0: "done; of a command that judges: every step may be taken, or nothing is worse",
+    1: "a gate fails: hold, or roll back; of a command that acts: it was refused, or failed",
+    2: "bad input, or an arm that did not run: nothing is said, not even a number",
+    3: "inconclusive: the evidence does not say, and the output says what would settle it",
+    130: "interrupted; the same command goes on where it was",
+}
+LIMITS: Mapping[str, str] = {
+    "minimum": "from",
+    "exclusiveMinimum": "above",
+    "maximum": "to",
+    "exclusiveMaximum": "below",
+    "pattern": "of a fixed form",
+}
+"""Words for the limits that a JSON schema knows."""
+MEASURES = """\
+A measure is written as ir-measures writes it: `NAME@k`, or with settings, `NAME(key=value)@k`; k
+from 1. `rel=2` asks for grade 2 or more, `judged_only=True` takes unjudged documents out first,
+`dcg='exp-log2'` is the exponential gain, `gains={1: 1, 2: 5}` other gains by grade. What the
+usual ones mean: [method.md](method.md#quality-harnessmeasures). The last column says whether the
+[bounds over the missing judgements](judging.md) are known.
+"""
+AGREEMENT = """\
+For the rule `agreement_floor`, and on the page. k is one of `compare.depths`; what they mean
+stands in [method.md](method.md#agreement-harnessagreement).
+"""
+ENVIRONMENT: Mapping[str, str] = {
+    "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands, as with `--github`",
+    "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
+    "LUCENE_JARS": "tests only: a folder with Lucene, to be asked as an oracle",
+    "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine is asked",
+    "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
+}
+FILES_HEAD = """\
+`NAME` is a data set, `ARM` an arm. What is below `build/` is the same from day to day and tracked
+by digest in `dvc.lock`; what is below `perf/` rests on a clock; what is below `.cache/` may be
+deleted. `harness run --out OUT` has the same tree in `OUT/work`.
+
+### The pipeline
+"""
+PIPELINE: Mapping[str, str] = {
+    "build/NAME/data/corpus.jsonl": "Documents, checked and in one format.",
+    "build/NAME/data/manifest.json": "Counts and digests of the three files beside it.",
+    "build/NAME/data/qrels.trec": "Judgements, as TREC writes them.",
+    "build/NAME/data/queries.jsonl": "Queries, with their slices.",
+    "build/NAME/load.json": "What was loaded, without the times.",
+    "perf/NAME/load.html": "The last load, for people.",
+    "perf/NAME/load.jsonl": "Every trial under load, a line each; it only grows.",
+    "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness traffic` took in.",
+}
+FILES: Mapping[str, Mapping[str, str]] = {
+    "The report, in `reports/` or in `--out` of `harness run`": {
+        "index.html": "The page: one file, no network.",
+        "report.md": "The same for a terminal or a merge request.",
+        "decision.json": "The decision with its evidence, for machines; its schema is "
+        "[decision.schema.json](../harness/report/decision.schema.json).",
+        "junit.xml": "One test case a gate.",
+        "receipt.json": "Digests of all that the pages were made from (`reports/` only).",
+        "trends.html": "Decisions over time, by `harness history page` (`reports/` only).",
+    },
+    "What `harness run --out` leaves beside it": {
+        "scores.json": "Means with intervals: `{arm: {measure: {mean, low, high, queries}}}`.",
+        "per_query.parquet": "Every value of every arm, by query.",
+        "queries.jsonl": "The queries, for `harness ci`.",
+        "ties.json": "What equal scores of an imported run could do (only with `--trec-run`).",
+        "runs/ARM.parquet": "The rankings.",
+        "runs/ARM.trec": "The same, for other tools.",
+        "ci.md": "By `harness ci`: the comment under a change.",
+        "gl-code-quality-report.json": "By `harness ci`: notes for GitLab.",
+    },
+    "A data set": {
+        "datasets/NAME/card.toml": "Source, licence, counts, digests, warnings.",
+        "datasets/NAME/corpus.jsonl": "Documents of an imported set.",
+        "datasets/NAME/queries.jsonl": "Its queries.",
+        "qrels/NAME/SPLIT.qrels": "Judgements, in git.",
+        "qrels/NAME/SPLIT.judged.jsonl": "Who judged when, a line a pool that was merged.",
+    },
+    "Files that a command names": {
+        "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
+        "POOL.jsonl": "Words of the query and of the document of each pair.",
+        "TO/runs/ARM.trec": "By `harness export --to`: rankings.",
+        "TO/qrels.trec": "Judgements.",
+        "TO/per_query.csv": "Values by query.",
+        "TO/table.csv": "The table, unrounded; `table.md` and `table.tex` are for a paper.",
+        "TO/forest.KIND": "With `--figures`: means against the control.",
+        "TO/differences-ARM.KIND": "With `--figures`: differences by query.",
+        "LOG/observations.NNNNNN.jsonl": "Of a shadow: a line for every attempt.",
+        "LOG/divergences.NNNNNN.jsonl": "Both sides of each pair that differs.",
+        "LOG/degradations.NNNNNN.jsonl": "Whatever went worse than it should.",
+        "LOG/off": "Made by you: the comparison stops while it is there.",
+        "OUT/shadow.json": "By `harness shadow report`, beside its `index.html`.",
+        "migration/ledger.json": "What was done in a migration; it only grows.",
+        "migration/switch.env": "The kill switch that the service reads.",
+        "history/NAME.jsonl": "Decisions, a line each; belongs into git.",
+        "policy/accepted.toml": "Divergences that somebody took as they are.",
+    },
+}
+"""What commands leave, by the heading under which it stands."""

@@ -1,0 +1,203 @@
+"""The guides: what they show is code that runs, and what they say of messages is what is said."""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import httpx
+import pytest
+from typer.testing import CliRunner
+
+import harness.gates
+from engines.contract import arms
+from harness.cli import application
+from harness.core.engine import Engine
+from harness.core.errors import IndexNotReady
+from harness.core.gate import Finding, Verdict
+from harness.core.records import Document
+from harness.core.run import Run, Status
+from harness.gates.base import registry
+from harness.policy.load import load_policy
+from tests.docs.pages import ROOT, page, pages
+from tests.gates import build
+
+EXAMPLE = ROOT / "examples" / "http_engine"
+GATE = "empty_answers"
+DOCUMENTS = (Document("a", "", "red cone"), Document("b", "cone", "blue"), Document("c", "", "x"))
+
+
+def block(name: str, language: str) -> str:
+    """Give the one block of a page that is written in this language."""
+    (found,) = re.findall(rf"^```{language}\n(.*?)^```", page(name).text, re.MULTILINE | re.DOTALL)
+    return str(found)
+
+
+@pytest.fixture
+def own_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Put the gate of the guide into the folder of rules, which is the registry."""
+    (tmp_path / f"{GATE}.py").write_text(block("docs/how-to/own-gate.md", "python"), "utf-8")
+    monkeypatch.setattr(harness.gates, "__path__", [*harness.gates.__path__, str(tmp_path)])
+    monkeypatch.delitem(__import__("sys").modules, f"harness.gates.{GATE}", raising=False)
+    return tmp_path
+
+
+def judged(empty: int, count: int) -> Finding:
+    """Judge a candidate that shows nothing for some of its queries, by the gate of the guide."""
+    evidence = build.evidence(count)
+    rows = [
+        row._replace(hits=()) if at < empty else row
+        for at, row in enumerate(evidence.candidate.run.rows())
+    ]
+    side = build.side("new", count)
+    spoiled = type(side)(side.arm, side.manifest, Run.of("new", rows), side.scores)
+    evidence = build.evidence(count, candidate=spoiled)
+    return build.judge(GATE, evidence, max_share=0.02)
+
+
+@pytest.mark.usefixtures("own_gate")
+@pytest.mark.parametrize(
+    ("empty", "count", "verdict"),
+    [(0, 400, Verdict.PASS), (40, 400, Verdict.FAIL), (0, 50, Verdict.INCONCLUSIVE)],
+)
+def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict: Verdict) -> None:
+    found = judged(empty, count)
+    assert found.verdict is verdict
+    assert found.rule == GATE
+    assert bool(found.settle) is (verdict is Verdict.INCONCLUSIVE)
+
+
+@pytest.mark.usefixtures("own_gate")
+def test_the_gate_of_the_guide_does_not_count_failures_as_empty() -> None:
+    lost = dict.fromkeys(build.ids(40), Status.FAILED)
+    side = build.side("new", 400)
+    failed = type(side)(
+        side.arm, side.manifest, build.run("new", build.ids(400), lost), side.scores
+    )
+    found = build.judge(GATE, build.evidence(400, candidate=failed), max_share=0.02)
+    assert found.verdict is Verdict.PASS
+
+
+def test_a_policy_may_name_the_gate_of_the_guide(own_gate: Path) -> None:
+    text = (ROOT / "policy" / "pairwise.toml").read_text("utf-8")
+    path = own_gate / "mine.toml"
+    path.write_text(f"{text}\n{block('docs/how-to/own-gate.md', 'toml')}", "utf-8")
+    assert GATE in registry.names()
+    assert load_policy(path).steps[0].gates[-1].rule.name == GATE
+
+
+@pytest.fixture
+def serving(tmp_path: Path) -> Iterator[Any]:
+    """Start the toy server over a small corpus, on a port of its own."""
+    corpus = tmp_path / "corpus.jsonl"
+    rows = ({"_id": d.doc_id, "title": d.title, "text": d.text} for d in DOCUMENTS)
+    corpus.write_text("".join(json.dumps(row) + "\n" for row in rows), "utf-8")
+    yield from served(corpus)
+
+
+def served(corpus: Path) -> Iterator[Any]:
+    toy = arms.load(str(EXAMPLE / "over_http.toml"), corpus.parent)
+    assert toy.summary
+    made: dict[str, Any] = {"__name__": "server"}
+    exec(compile((EXAMPLE / "server.py").read_text("utf-8"), "server.py", "exec"), made)  # noqa: S102  the example is a script
+    with made["server"](corpus, 0) as listening:
+        thread = threading.Thread(target=listening.serve_forever, args=(0.01,), daemon=True)
+        thread.start()
+        yield listening
+        listening.shutdown()
+        thread.join()
+
+
+def arm(folder: Path, port: int) -> Path:
+    """Copy the arm of the example, and point it at another port."""
+    shutil.copy(EXAMPLE / "over_http.py", folder)
+    text = (EXAMPLE / "over_http.toml").read_text("utf-8")
+    path = folder / "over_http.toml"
+    path.write_text(re.sub(r":\d+", f":{port}", text), "utf-8")
+    return path
+
+
+def engine(folder: Path, serving: Any) -> Engine:  # noqa: ANN401  of a class made by a script
+    return arms.load(str(arm(folder, serving.server_address[1])), folder).engine
+
+
+def test_the_http_arm_keeps_the_servers_order(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
+    over = engine(tmp_path, serving)
+    index = tmp_path / "index"
+    index.mkdir()
+    made = over.build(DOCUMENTS, index)
+    assert made.documents == len(DOCUMENTS)
+    with over.open(index) as searcher:
+        found = searcher.search("a blue CONE & more", 10)
+        assert [hit.doc_id for hit in found.hits] == ["b", "a"]
+        assert [hit.score for hit in found.hits] == [1.0, 0.5]
+        assert found.served_by == made.fingerprint
+        assert searcher.search("cone", 1).hits[0].doc_id == "a"
+        assert searcher.search("nothing of that", 10).hits == ()
+
+
+def test_another_version_of_the_server_is_another_engine(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
+    over = engine(tmp_path, serving)
+    index = tmp_path / "index"
+    index.mkdir()
+    made = over.build(DOCUMENTS, index)
+    with over.open(index) as searcher:
+        serving.RequestHandlerClass.version = "tomorrow"
+        assert searcher.search("cone", 10).served_by != made.fingerprint
+    with pytest.raises(IndexNotReady, match="tomorrow"), over.open(index):
+        pass
+
+
+def test_a_server_that_fails_gives_no_empty_answer(tmp_path: Path, serving: Any) -> None:  # noqa: ANN401  as above
+    over = engine(tmp_path, serving)
+    index = tmp_path / "index"
+    index.mkdir()
+    over.build(DOCUMENTS, index)
+    with over.open(index) as searcher:
+        serving.RequestHandlerClass.do_GET = lambda self: self.send_error(500)
+        with pytest.raises(httpx.HTTPStatusError):
+            searcher.search("cone", 10)
+
+
+def test_a_server_that_is_not_there_is_named(tmp_path: Path) -> None:
+    over = arms.load(str(arm(tmp_path, 9)), tmp_path).engine
+    with pytest.raises(IndexNotReady, match=r"127\.0\.0\.1:9: .*Start the server"):
+        over.build(DOCUMENTS, tmp_path)
+
+
+def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
+    """``docs/how-to/engine-elsewhere.md``: words alone, without weights, lose against fts5."""
+    for listening in served(collection / "corpus.jsonl"):
+        path = arm(tmp_path, listening.server_address[1])
+        words = ["run", "--dataset", str(collection), "--arms", f"fts5,{path}"]
+        words += ["--control", "fts5", "--out", str(tmp_path / "out")]
+        said = CliRunner().invoke(application(), words)
+        assert said.exit_code == 0, said.output
+    decided = json.loads((tmp_path / "out" / "decision.json").read_text("utf-8"))
+    (step,) = decided["datasets"][0]["steps"]
+    verdicts = {found["rule"]: found["verdict"] for found in step["findings"]}
+    assert (step["candidate"], verdicts["identity"]) == ("over_http", "pass")
+
+
+def test_messages_that_a_guide_explains_are_messages_of_the_code() -> None:
+    """Words in backticks of the first column; numbers and dots stand for anything."""
+    sources = [path for name in ("harness", "engines") for path in (ROOT / name).rglob("*.py")]
+    joined = "\n".join(path.read_text("utf-8") for path in sources)
+    code = re.sub(r'"\s*\n\s*f?"', "", joined)
+    for said in page("docs/how-to/own-engine.md").keys("When it does not work"):
+        for part in re.split(r"\d+|\.\.\.", said):
+            assert part.strip() in code, said
+
+
+def test_every_guide_is_in_the_index() -> None:
+    index = {link.partition("#")[0] for link in page("docs/README.md").links()}
+    for guide in pages():
+        if guide.name.startswith("docs/") and guide.name != "docs/README.md":
+            name = guide.name.removeprefix("docs/")
+            inside = {"decisions/README.md"} if name.startswith("decisions/") else {name}
+            assert index & inside, f"docs/README.md does not lead to {guide.name}"
