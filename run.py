@@ -127,6 +127,7 @@ def main() -> int:
     env["PATH"] = str(BIN) + os.pathsep + env.get("PATH", "")
     env["VIRTUAL_ENV"] = str(VENV)
     env["DVC_NO_ANALYTICS"] = "1"
+    env.setdefault("OPENBLAS_NUM_THREADS", "1")  # one query is little: threads wait for each other
     env.pop("PYTHONHOME", None)
     here = ROOT if first in SHORT else Path.cwd()
     try:

@@ -183,6 +183,26 @@ def test_what_is_typed_is_run_inside_the_environment(
     assert env["VIRTUAL_ENV"] == str(run.VENV)
 
 
+@pytest.mark.parametrize(("given", "kept"), [(None, "1"), ("4", "4")])
+def test_numpy_multiplies_on_one_thread_unless_somebody_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch, given: str | None, kept: str
+) -> None:
+    seen: dict[str, str] = {}
+
+    def fake(command: list[str], *, env: dict[str, str], **_: object) -> object:
+        seen.update(env)
+        return subprocess.CompletedProcess(command, 0)
+
+    monkeypatch.setattr(run, "prepare", lambda: None)
+    monkeypatch.delenv("OPENBLAS_NUM_THREADS")
+    if given:
+        monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
+    words(monkeypatch, "demo")
+    monkeypatch.setattr(subprocess, "run", fake)
+    assert run.main() == 0
+    assert seen["OPENBLAS_NUM_THREADS"] == kept
+
+
 @pytest.mark.skipif(os.name == "nt", reason="the environment has another shape there")
 def test_a_tarball_without_git_works(project: Path) -> None:
     """The real file in another folder, its environment made and stamped beforehand."""
