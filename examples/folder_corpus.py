@@ -41,11 +41,10 @@ def sections(folder: Path) -> Iterator[Section]:
         text = path.read_text(encoding="utf-8", errors="replace")
         hidden = FENCE.sub(lambda found: "." * len(found[0]), text)
         heads = list(HEADING.finditer(hidden))
-        ends = [*(head.start() for head in heads[1:]), len(text)]
         page = re.sub(r"\s+", "-", path.relative_to(folder).with_suffix("").as_posix())
-        if not heads:
-            yield Section(page, page, "", text.strip())
-        for at, (head, end) in enumerate(zip(heads, ends, strict=True)):
+        ends = [*(head.start() for head in heads), len(text)]
+        yield Section(page, page, "", text[: ends[0]].strip())
+        for at, (head, end) in enumerate(zip(heads, ends[1:], strict=True)):
             yield Section(f"{page}.{at}", page, head[1], text[head.end() : end].strip())
 
 
@@ -56,6 +55,8 @@ def main() -> None:
     parser.add_argument("to", type=Path)
     given = parser.parse_args()
     found = [one for one in sections(given.folder) if len(one.text.split()) >= FEWEST_WORDS]
+    if not found:
+        parser.error(f"{given.folder}: holds no .md or .txt file with words in it")
     times = Counter(one.heading for one in found)
     asked = [
         one for one in found if times[one.heading] == 1 and len(one.heading.split()) >= FEWEST_WORDS

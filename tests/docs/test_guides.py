@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import json
 import re
+import runpy
 import shutil
+import sys
 import threading
 from collections.abc import Iterator
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import httpx
 import pytest
@@ -22,6 +26,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Document
 from harness.core.run import Run, Status
+from harness.corpus.beir import Beir
 from harness.gates.base import registry
 from harness.policy.load import load_policy
 from tests.docs.pages import ROOT, page, pages
@@ -43,7 +48,7 @@ def own_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Put the gate of the guide into the folder of rules, which is the registry."""
     (tmp_path / f"{GATE}.py").write_text(block("docs/how-to/own-gate.md", "python"), "utf-8")
     monkeypatch.setattr(harness.gates, "__path__", [*harness.gates.__path__, str(tmp_path)])
-    monkeypatch.delitem(__import__("sys").modules, f"harness.gates.{GATE}", raising=False)
+    monkeypatch.delitem(sys.modules, f"harness.gates.{GATE}", raising=False)
     return tmp_path
 
 
@@ -192,6 +197,77 @@ def test_messages_that_a_guide_explains_are_messages_of_the_code() -> None:
     for said in page("docs/how-to/own-engine.md").keys("When it does not work"):
         for part in re.split(r"\d+|\.\.\.", said):
             assert part.strip() in code, said
+
+
+TEMPLATE = ROOT / "harness" / "stages" / "template"
+LONG = "Alpha. " + "So it goes on. " * 20 + "omega"
+
+
+def changed(at: int) -> str:
+    """Give the engine of ``harness init`` with the line that a step of the tutorial writes."""
+    lines = re.findall(r"^```python\n(.*)\n```", page("docs/tutorial.md").text, re.MULTILINE)
+    engine = (TEMPLATE / "engine" / "own.py").read_text("utf-8")
+    (old,) = get_close_matches(lines[at], engine.splitlines(), n=1, cutoff=0.8)
+    assert old != lines[at]
+    return engine.replace(old, lines[at])
+
+
+def found_by(source: str, folder: Path, text: str) -> list[str]:
+    """Ask an engine of this source, over three documents."""
+    (folder / "own.py").write_text(source, "utf-8")
+    shutil.copy(TEMPLATE / "engine" / "own.toml", folder)
+    (folder / "index").mkdir()
+    engine = arms.load(str(folder / "own.toml"), folder).engine
+    documents = (Document("a", "", "a params.yaml and a read_csv"), Document("b", "", LONG))
+    engine.build(documents, folder / "index")
+    with engine.open(folder / "index") as searcher:
+        return [hit.doc_id for hit in searcher.search(text, 10).hits]
+
+
+@pytest.mark.parametrize(
+    ("at", "text", "found"), [(0, "csv", ["a"]), (1, "omega", []), (1, "alpha", ["b"])]
+)
+def test_a_step_of_the_tutorial_changes_the_engine_so(
+    at: int, text: str, found: list[str], tmp_path: Path
+) -> None:
+    assert found_by(changed(at), tmp_path, text) == found
+
+
+def test_the_engine_of_the_tutorial_begins_without_them(tmp_path: Path) -> None:
+    source = (TEMPLATE / "engine" / "own.py").read_text("utf-8")
+    (tmp_path / "again").mkdir()
+    assert found_by(source, tmp_path, "csv") == []
+    assert found_by(source, tmp_path / "again", "omega") == ["b"]
+
+
+def test_the_bound_of_the_tutorial_is_another_one_than_before() -> None:
+    (after,) = re.findall(r"^margin = ([\d.]+)", block("docs/tutorial.md", "toml"), re.MULTILINE)
+    gates = load_policy(TEMPLATE / "policy" / "pairwise.toml").steps[0].gates
+    before = {gate.settings.limit for gate in gates if gate.rule.name == "non_inferior"}
+    assert {abs(limit or 0) for limit in before} == {0.02}
+    assert "less than 0.02" in page("docs/tutorial.md").text
+    assert float(after) > max(abs(limit or 0) for limit in before)
+
+
+def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
+    folder, to = tmp_path / "texts", tmp_path / "to"
+    (folder / "in a").mkdir(parents=True)
+    (folder / "one.md").write_text(
+        "# One page\nabout cones\n\n```\n# no heading\n```\n## What is it?\nIt is blue.\n", "utf-8"
+    )
+    (folder / "in a" / "two.txt").write_text("Nothing but words.", "utf-8")
+    script = str(ROOT / "examples" / "folder_corpus.py")
+    with mock.patch.object(sys, "argv", [script, str(folder), str(to)]):
+        runpy.run_path(script, run_name="__main__")
+    made = Beir(to, "test")
+    documents = {one.doc_id: one.text for one in made.documents()}
+    assert set(documents) == {"in-a/two", "one.0", "one.1"}
+    assert "no heading" in documents["one.0"]
+    assert [query.text for query in made.queries()] == ["One page", "What is it?"]
+    for query in made.queries():
+        ((doc_id, grade),) = made.qrels().grades[query.query_id].items()
+        assert grade == 1
+        assert query.text not in documents[doc_id]
 
 
 def test_every_guide_is_in_the_index() -> None:
