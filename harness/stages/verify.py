@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from os.path import normpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -35,7 +36,8 @@ class Verified(NamedTuple):
 def verify(layout: Layout) -> tuple[Verified, ...]:
     """Recompute all digests below the decision in ``layout``; nothing is written.
 
-    Receipts tell of bytes; the data's manifest and the decision itself tell of content.
+    Receipts tell of bytes; the data's manifest and the decision itself tell of content. A selftest
+    that was made after the decision, which therefore says nothing of it, is no part of it.
 
     Raises:
         BadFile: there is no decision, or a file cannot be read.
@@ -48,7 +50,12 @@ def verify(layout: Layout) -> tuple[Verified, ...]:
     (about,) = written["datasets"]
     arms = tuple(about["provenance"]["arms"])
     policy = _policy(layout, beside, about["policy"]["sha256"], cure)
-    files = tuple(dict.fromkeys(rests_on(layout, arms, policy)))
+    later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
+    files = tuple(
+        path
+        for path in dict.fromkeys(rests_on(layout, arms, policy))
+        if not (later and path == layout.selftest)
+    )
     receipt.check(layout.decision_receipt, files, cure)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
     noted = {path for one in receipts for path in receipt.check_all(one, cure)}
