@@ -22,7 +22,9 @@ STAGES = (
 )  # fmt: skip
 EVERY = pytest.mark.parametrize("stage", STAGES)
 READS_ENGINES = {"index", "replay", "race"}
-TIMED = {"times.parquet", "decision.json", "junit.xml", "index.html", "report.md"}
+TIMED = {
+    "times.parquet", "decision.json", "junit.xml", "index.html", "explore.html", "report.md",
+}  # fmt: skip
 ITEM = {"${item.dataset}": "python-docs", "${item.arm}": "fts5"}
 
 

@@ -90,6 +90,7 @@ class Project:
             policy=policy,
             policy_file=self.policy_file,
             selftest=f"harness selftest --dataset {dataset}",
+            place=f"--dataset {dataset}",
         )
 
     def raced(self) -> tuple[str, ...]:

@@ -1,4 +1,4 @@
-"""All four files of a report, written from one input."""
+"""All five files of a report, written from one input."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from typing import NamedTuple
 
 from harness.core import files
 from harness.report.decision_json import to_json
+from harness.report.explore import to_explorer
+from harness.report.explore_link import PAGE
 from harness.report.inputs import ReportInput
 from harness.report.junit import to_junit
 from harness.report.markdown import to_markdown
@@ -18,17 +20,19 @@ class Written(NamedTuple):
     """Where the files of a report are."""
 
     page: Path
+    explorer: Path
     markdown: Path
     decision: Path
     junit: Path
 
 
 def write_reports(reports: Sequence[ReportInput], out: Path) -> Written:
-    """Write ``index.html``, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
+    """Write the two pages, ``report.md``, ``decision.json`` and ``junit.xml`` into ``out``."""
     written = Written(
-        out / "index.html", out / "report.md", out / "decision.json", out / "junit.xml"
+        out / "index.html", out / PAGE, out / "report.md", out / "decision.json", out / "junit.xml"
     )
     files.write_text(written.page, to_page(reports))
+    files.write_text(written.explorer, to_explorer(reports))
     files.write_text(written.markdown, to_markdown(reports))
     files.write_json(written.decision, to_json(reports))
     files.write_text(written.junit, to_junit(reports))

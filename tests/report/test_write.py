@@ -10,11 +10,11 @@ from harness.report.write import write_reports
 from tests.report import builder
 
 
-def test_four_files_and_nothing_else(tmp_path: Path) -> None:
+def test_five_files_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "reports"
     written = write_reports([builder.report()], out)
     assert {path.name for path in out.iterdir()} == {
-        "index.html", "report.md", "decision.json", "junit.xml",
+        "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
     }  # fmt: skip
     assert set(written) == set(out.iterdir())
     decision = json.loads(written.decision.read_text(encoding="utf-8"))

@@ -104,7 +104,8 @@ def test_without_a_control_nothing_is_decided(shot: Shot) -> None:
     shot.fire()
     assert shot.fire(control="") == ()
     assert {path.name for path in shot.out.iterdir()} == {
-        "index.html", "report.md", "scores.json", "per_query.parquet", "queries.jsonl", "runs",
+        "index.html", "explore.html", "report.md", "scores.json", "per_query.parquet",
+        "queries.jsonl", "runs",
         "work",
     }  # fmt: skip
 

@@ -20,11 +20,11 @@ def made(project: Toy) -> Written:
     return report(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
 
 
-def test_four_files_and_a_receipt(project: Toy) -> None:
+def test_five_files_and_a_receipt(project: Toy) -> None:
     project.decide()
     written = made(project)
     assert {path.name for path in written} == {
-        "index.html", "report.md", "decision.json", "junit.xml",
+        "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
     }  # fmt: skip
     assert "PROMOTE" in written.markdown.read_text().upper()
     page = written.page.read_text()

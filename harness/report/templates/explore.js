@@ -3,6 +3,8 @@
 (() => {
   const PAGE = 100; // rows of the table
   const LISTED = 30; // relevant documents that nobody shows, of one query
+  const SAMPLE = 400; // documents in which words are counted
+  const COMMON = 0.3; // share of them that makes a word common
   const OUTCOMES = ["worse", "better", "same", "failed", "none"];
   const OUTCOME_WORDS = { worse: "worse", better: "better", same: "same", failed: "failed", none: "no value" };
   const COLUMNS = {
@@ -110,7 +112,7 @@
   let opener = -1; // the row to which the focus returns
 
   const firstPair = (of) => {
-    const first = of.compared.findLast((each) => each.control !== each.candidate);
+    const first = of.compared.find((each) => each.control !== each.candidate);
     return first ? [first.control, first.candidate] : [0, Math.min(1, of.arms.length - 1)];
   };
   const known = (list, name, otherwise) => (list.includes(name) ? list.indexOf(name) : otherwise);
@@ -283,16 +285,16 @@
     const x = (value) => width / 2 + (value / most) * (width / 2 - 8);
     const step = (width - 16) / bins.length;
     const svg = draw("svg", { viewBox: `0 0 ${width} ${height}`, role: "img", "aria-labelledby": "histogram-said" });
-    if (known && known[1] !== null && known[2] !== null) {
-      const [low, high] = [Math.max(-most, known[1]), Math.min(most, known[2])];
-      svg.append(draw("rect", { class: "band", x: x(low), width: Math.max(1, x(high) - x(low)), y: 12, height: floor - 12 }));
-    }
     bins.forEach((of, at) => {
-      const tall = (of / tallest) * (floor - 16);
+      const tall = (of / tallest) * (floor - 30);
       if (of) svg.append(draw("rect", { class: at < half ? "below" : "above", x: 8 + at * step + 0.5, width: step - 1, y: floor - Math.max(1.5, tall), height: Math.max(1.5, tall) }));
     });
     svg.append(draw("line", { class: "axis", x1: 8, x2: width - 8, y1: floor, y2: floor }));
-    if (mean !== null) svg.append(draw("line", { class: "mean", x1: x(mean), x2: x(mean), y1: 12, y2: floor }));
+    if (known) {
+      const [low, high] = [known[1] ?? -most, known[2] ?? most].map((value) => x(Math.max(-most, Math.min(most, value))));
+      svg.append(draw("path", { class: "ends", d: `M${low} 20H${high}M${low} 16v8M${high} 16v8` }));
+    }
+    svg.append(draw("line", { class: "mean", x1: x(mean), x2: x(mean), y1: 14, y2: floor }));
     const label = (at, anchor, text, y = floor + 16) => svg.append(draw("text", { x: at, y, "text-anchor": anchor }, text));
     label(8, "start", signed(-most));
     label(width / 2, "middle", "0");
@@ -300,7 +302,7 @@
     label(8, "start", `at most ${count(tallest)} in a bar`, 10);
     const [worse, better] = [moved.filter((value) => value < 0).length, moved.filter((value) => value > 0).length];
     const text = `Differences of the ${queries(moved.length)} that moved: ${count(worse)} lose, ${count(better)} gain. `
-      + `The line is the mean of what is filtered, ${signed(mean)}${known ? "; the band is its interval" : ""}. `
+      + `The line is the mean of what is filtered, ${signed(mean)}${known ? "; the bar across it is its interval" : ""}. `
       + `${count(differences.length - moved.length)} did not move and are not drawn.`;
     figure.replaceChildren(svg, make("figcaption", { id: "histogram-said" }, text));
   };
@@ -326,11 +328,12 @@
     const compared = comparison();
     const cell = (name, text) => make("td", { class: `at-${name}` }, text);
     const link = make("a", { href: address({ ...state, q: row }), "data-row": row }, foreign(data.texts[row] || "(nothing was typed)"));
+    const [left, right] = pair.codes.map((codes) => valueWord(codes[row]));
     return make("tr", { class: OUTCOMES[pair.outcome[row]] },
-      make("td", { class: "at-difference" }, make("span", { class: "moved-by" }, differenceOf(row))),
+      make("td", { class: "at-difference" }, make("span", { class: "moved-by" }, differenceOf(row)), make("small", { class: "narrow" }, `${left} → ${right}`)),
       make("th", { scope: "row" }, link, make("small", {}, ...about(row))),
-      cell("control", valueWord(pair.codes[0][row])),
-      cell("candidate", valueWord(pair.codes[1][row])),
+      cell("control", left),
+      cell("candidate", right),
       cell("class", wordOf(compared?.classes, row).replaceAll("_", " ") || "not classified"),
       cell("alike", compared ? valueWord(compared.alike[row]) : "not measured"));
   };
@@ -365,12 +368,20 @@
 
   // ---- one query
 
-  const wordsOf = (text) => {
-    const all = [...new Set(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [])];
-    const long = all.filter((word) => word.length > 2);
-    return (long.length ? long : all).slice(0, 60);
+  // Words of a query that are worth a mark: not those that stand in most documents anyway.
+  const wordsOf = (text, all) => {
+    const words = [...new Set(text.toLowerCase().match(/[\p{L}\p{N}_]+/gu) ?? [])].slice(0, 60);
+    const by = Math.max(1, Math.floor(all.texts.length / SAMPLE));
+    const sample = all.texts.filter((found, at) => found !== null && at % by === 0).map((found) => ` ${found.toLowerCase()} `);
+    const rare = words.filter((word) => sample.filter((found) => found.includes(` ${word} `)).length <= sample.length * COMMON);
+    return rare.length ? rare : words;
   };
-  const marker = (words) => (words.length ? new RegExp(`(?<![\\p{L}\\p{N}_])(?:${[...words].sort((a, b) => b.length - a.length).join("|")})`, "giu") : null);
+  // A word of three letters is marked whole, a longer one also where it begins a word.
+  const marker = (words) => {
+    const longest = [...words].sort((a, b) => b.length - a.length);
+    const parts = longest.map((word) => (word.length > 3 ? word : `${word}(?![\\p{L}\\p{N}_])`));
+    return parts.length ? new RegExp(`(?<![\\p{L}\\p{N}_])(?:${parts.join("|")})`, "giu") : null;
+  };
 
   const marked = (text, mark) => {
     const made = foreign("");
@@ -448,12 +459,13 @@
     const fresh = right.filter((doc) => !left.includes(doc));
     const unknown = fresh.filter((doc) => !grades.has(doc));
     const said = [];
-    const ranks = (docs, of) => docs.map((doc) => of.indexOf(doc) + 1).join(", ");
+    const rank = (doc, arm) => all.shown[arm].ranks[grades.get(doc)] || "none";
+    const ways = (docs) => docs.map((doc) => `rank ${rank(doc, state.a)} → ${rank(doc, state.b)}`).join(", ");
     const noun = (docs) => `${docs.length} relevant ${docs.length === 1 ? "document" : "documents"}`;
-    if (lost.length) said.push(`${noun(lost)} left the first ten (rank ${ranks(lost, left)} before)`);
-    if (came.length) said.push(`${noun(came)} came in (now at rank ${ranks(came, right)})`);
-    if (down.length) said.push(`${noun(down)} moved down`);
-    if (up.length) said.push(`${noun(up)} moved up`);
+    if (lost.length) said.push(`${noun(lost)} left the first ten (${ways(lost)})`);
+    if (came.length) said.push(`${noun(came)} came in (${ways(came)})`);
+    if (down.length) said.push(`${noun(down)} moved down (${ways(down)})`);
+    if (up.length) said.push(`${noun(up)} moved up (${ways(up)})`);
     if (!said.length) said.push(left.join() === right.join() ? "Both show the same" : "No relevant document moved in the first ten");
     const text = `${said.join("; ")}.`;
     return unknown.length ? `${text} Of ${fresh.length} that are new, ${unknown.length} ${unknown.length === 1 ? "was" : "were"} never judged.` : text;
@@ -531,14 +543,15 @@
     if (data.params[row]) said.push(" · asked with ", foreign(data.params[row]));
     if (compared) said.push(` · ${wordOf(compared.classes, row).replaceAll("_", " ") || "not classified"}`, ` · Jaccard@10 ${valueWord(compared.alike[row])}`);
     if (compared && wordOf(compared.noise, row)) said.push(` · control asked twice (A/A): ${wordOf(compared.noise, row).replaceAll("_", " ")}`);
-    const by = make("p", { class: `why ${OUTCOMES[pair.outcome[row]]}` }, `${data.measures[m]} `, make("span", { class: "moved-by" }, differenceOf(row)), " ");
+    const [left, right] = pair.codes.map((codes) => valueWord(codes[row]));
+    const by = make("p", { class: `why ${OUTCOMES[pair.outcome[row]]}` }, `${data.measures[m]} ${left} → ${right} `, make("span", { class: "moved-by" }, differenceOf(row)), " ");
     const wait = make("p", { class: "instead" }, "Unpacking the rankings …");
     place.replaceChildren(steer(row), title, make("p", { class: "meta" }, ...said), by, wait);
     place.setAttribute("aria-busy", "true");
     if (focus) title.focus();
     const all = await details(d);
     if (state.q !== row || state.d !== d || state.a !== a || state.b !== b || state.m !== m) return;
-    const mark = marker(wordsOf(data.texts[row]));
+    const mark = marker(wordsOf(data.texts[row], all));
     by.append(happened(all, row));
     wait.replaceWith(
       make("div", { class: "pair" }, ranking(all, row, a, b, false, mark), ranking(all, row, b, a, true, mark)),
@@ -611,10 +624,11 @@
   };
   const shut = () => change({ q: -1 }, true);
 
-  const failed = (error) => {
-    $("trouble").textContent = `The page cannot be shown: ${error.message ?? error}. Make it again: python3 run.py harness report`;
+  const trouble = (text) => {
+    $("trouble").textContent = text;
     $("trouble").hidden = false;
   };
+  const failed = (error) => trouble(`This page is damaged (${error.message ?? error}). Make it again: python3 run.py harness report`);
 
   // ---- listening
 
@@ -708,10 +722,14 @@
 
   const start = async () => {
     if (!("DecompressionStream" in window)) {
-      throw new Error("this browser cannot unpack its data (it lacks DecompressionStream); use one of 2023 or newer");
+      trouble("This browser cannot unpack the data of this page: it lacks DecompressionStream. Use one of 2023 or newer.");
+      return;
     }
     await read();
-    if (!data.arms.length) throw new Error(`no arm was measured on ${data.dataset}`);
+    if (!data.arms.length) {
+      trouble(`No arm was measured on ${data.dataset}, so there is nothing to explore.`);
+      return;
+    }
     for (const id of ["choose", "overview"]) $(id).hidden = false;
     listen();
     show(state.q >= 0);
