@@ -12,7 +12,7 @@ from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed
 
 ORDER = (
     "core", "corpus", "stats", "replay", "measures", "agreement", "shadow", "gates", "policy",
-    "report", "stages", "api", "cli",
+    "report", "stages", "api", "serve", "cli",
 )  # fmt: skip
 """A package imports from itself and from those before it."""
 MAIN = "__main__"

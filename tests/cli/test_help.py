@@ -15,7 +15,7 @@ from harness.cli import application
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "export", "load",
-    "traffic", "pool", "judge", "doctor", "init", "ci", "mail-server", "migrate begin",
+    "traffic", "pool", "judge", "serve", "doctor", "init", "ci", "mail-server", "migrate begin",
     "migrate observe", "migrate status", "migrate advance", "migrate rollback",
     "migrate drill", "migrate mend", "regress", "history add", "history page",
     "import beir", "import trec", "import jsonl",

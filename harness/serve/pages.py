@@ -1,0 +1,100 @@
+"""The server's own pages: the front page, the judging form, and words in place of a page.
+
+What they show of reports and pools is hostile input: every text is escaped by jinja2; script and
+style are allowed by their digests alone.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from functools import cache
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from jinja2 import Environment, FileSystemLoader
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from harness.core.digest import of_bytes
+from harness.report.page import TEMPLATES, environment
+from harness.serve.entries import Entry, Progress
+from harness.serve.form import Sitting
+from harness.serve.shelf import PAGES, Sheet
+from harness.stages.judge import BACK, QUIT, SKIP
+
+OWN = Path(__file__).with_name("templates")
+CONFLICT = 409
+
+
+@cache
+def _environment() -> Environment:
+    made = environment().overlay(loader=FileSystemLoader([OWN, TEMPLATES]))
+    made.filters["address"] = _address
+    made.filters["called"] = _called
+    return made
+
+
+def _address(key: str) -> str:
+    return quote(key)
+
+
+def _called(sheet: Sheet) -> str:
+    return PAGES.get(sheet.name, sheet.name)
+
+
+def listing(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> tuple[str, str]:
+    """Give the list of the front page, and a word that is another one whenever the list is."""
+    text = _environment().get_template("list.html.j2").render(entries=found, pools=pools)
+    return text, of_bytes(text.encode())
+
+
+def front(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> HTMLResponse:
+    """Give the front page."""
+    text, stamp = listing(found, pools)
+    body = Markup(text)  # noqa: S704  our own template, its texts are escaped
+    return _page("front", "front.js", listed=body, stamp=stamp)
+
+
+def judging(sitting: Sitting) -> HTMLResponse:
+    """Give the form for the pair that is shown; 409 where it is shown for a second time."""
+    status = CONFLICT if sitting.notice else 200
+    keys = {"skip": SKIP, "back": BACK, "quit": QUIT}
+    return _page("judge", "judge.js", status, sitting=sitting, keys=keys)
+
+
+def refused(status: int, title: str, text: str) -> HTMLResponse:
+    """Say in place of a page why there is none, and what to do."""
+    return _page("word", "", status, title=title, text=text, go="")
+
+
+def welcome() -> HTMLResponse:
+    """Go on to the front page.
+
+    By the page itself, and not as a redirection: where the address was opened from a page of
+    another site, a browser would not send a strict cookie along the redirection.
+    """
+    return _page("word", "", title="The pages are open", text="", go="/")
+
+
+def _page(name: str, script: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    style += (OWN / "serve.css").read_text(encoding="utf-8")
+    run = (OWN / script).read_text(encoding="utf-8") if script else ""
+    text = (
+        _environment()
+        .get_template(f"{name}.html.j2")
+        .render(style=Markup(style), script=Markup(run), **values)  # noqa: S704  our own files
+    )
+    policy = (
+        f"default-src 'none'; style-src {_source(style)}; script-src {_source(run)};"
+        " connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none';"
+        " frame-ancestors 'none'"
+    )
+    return HTMLResponse(text, status, {"content-security-policy": policy})
+
+
+def _source(text: str) -> str:
+    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+    return f"'sha256-{digest}'"

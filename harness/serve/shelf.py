@@ -1,0 +1,152 @@
+"""What lies in the folders that are served: pages by their known names, and pools.
+
+A request names a key of a table, never a path: what is not in the table does not exist.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.core.errors import BadFile
+
+HTML, TEXT, JSON = "text/html", "text/plain", "application/json"
+PAGES = {
+    "index.html": "report",
+    "explore.html": "query by query",
+    "trends.html": "over time",
+    "load.html": "under load",
+    "shadow.html": "live comparison",
+}
+"""Pages for people, in the order in which they are listed, and what they are called there."""
+BESIDE = {
+    "report.md": TEXT,
+    "decision.json": JSON,
+    "shadow.json": JSON,
+    "scores.json": JSON,
+    "junit.xml": TEXT,
+}
+"""Files beside a page, and as what they are sent: XML as text, so that no browser acts on it."""
+INSIDE = {"work", "runs"}
+"""Folders that a run keeps for itself."""
+DEPTH = 3
+"""How far below a named folder is looked."""
+TEXTS = ".jsonl"
+"""How the name of the file beside a pool ends."""
+CURE = (
+    "Name a folder with reports, make one (harness run --out FOLDER, or the demo), or write a"
+    " pool into it (harness pool)"
+)
+
+
+class Folder(NamedTuple):
+    """A folder that is served."""
+
+    label: str
+    """How requests name it."""
+    root: Path
+    """Absolute, without links."""
+
+
+@dataclass(frozen=True, slots=True)
+class Sheet:
+    """One file that may be asked for."""
+
+    key: str
+    """The folder's label and the path below it, with slashes."""
+    path: Path
+    changed_ns: int
+    signature: str
+    """Other whenever the file was replaced or changed."""
+
+    @property
+    def name(self) -> str:
+        return self.path.name
+
+    @property
+    def folder(self) -> str:
+        """Key of the folder that it lies in."""
+        return self.key.rpartition("/")[0]
+
+    @property
+    def media_type(self) -> str:
+        return BESIDE.get(self.name, HTML)
+
+    def content(self) -> bytes | None:
+        """Read the file; None where it is gone, or became a link that leads elsewhere."""
+        try:
+            if self.path.resolve() != self.path:
+                return None
+            opened = os.open(self.path, os.O_RDONLY | os.O_NOFOLLOW)
+            with open(opened, "rb") as file:  # noqa: PTH123  by its number, not by its name
+                return file.read()
+        except OSError:
+            return None
+
+
+@dataclass(frozen=True, slots=True)
+class Shelf:
+    """All that may be asked for at one moment, by key."""
+
+    sheets: Mapping[str, Sheet]
+    pools: Mapping[str, Sheet]
+
+
+def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
+    """Give every folder its label: its name, with a number where two have one name.
+
+    Raises:
+        BadFile: one is no folder, or holds nothing to show.
+    """
+    found: dict[str, Folder] = {}
+    for path in paths:
+        root = path.resolve()
+        if not root.is_dir():
+            raise BadFile(path, "is no folder", CURE)
+        names = (root.name if at == 1 else f"{root.name}-{at}" for at in count(1))
+        label = next(name for name in names if name not in found)
+        found[label] = Folder(label, root)
+        held = look((found[label],))
+        if not held.pools and not any(sheet.name in PAGES for sheet in held.sheets.values()):
+            raise BadFile(path, "holds no page and no pool", CURE)
+    return tuple(found.values())
+
+
+def look(served: Sequence[Folder]) -> Shelf:
+    """Look what is there now. Links are left out, and so is all whose name begins with a dot."""
+    sheets, pools = {}, {}
+    for folder in served:
+        found = {sheet.key: sheet for sheet in _files(folder, folder.root, DEPTH)}
+        for key, sheet in found.items():
+            if sheet.name in PAGES or sheet.name in BESIDE:
+                sheets[key] = sheet
+            elif f"{key}{TEXTS}" in found:
+                pools[key] = sheet
+    return Shelf(sheets, pools)
+
+
+def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
+    """Yield the files below a folder; what vanishes meanwhile is not there."""
+    try:
+        listed = sorted(os.scandir(within), key=lambda one: one.name)
+    except OSError:
+        return
+    for one in listed:
+        if one.name.startswith(".") or one.is_symlink():
+            continue
+        if one.is_dir(follow_symlinks=False):
+            if depth and one.name not in INSIDE:
+                yield from _files(folder, Path(one.path), depth - 1)
+        elif one.is_file(follow_symlinks=False):
+            try:
+                about = one.stat(follow_symlinks=False)
+            except OSError:
+                continue
+            path = Path(one.path)
+            key = f"{folder.label}/{path.relative_to(folder.root).as_posix()}"
+            signature = f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}"
+            yield Sheet(key, path, about.st_mtime_ns, signature)

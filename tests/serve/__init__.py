@@ -1,0 +1,1 @@
+"""Tests of the local server, asked as a browser asks it."""

@@ -1,0 +1,89 @@
+"""A folder with reports and a pool, and somebody who asks for them."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from harness.core.files import write_json, write_text
+from harness.corpus import pool
+from harness.corpus.pool import Pair, Pool
+from harness.report.decision_json import to_json
+from harness.report.inputs import ReportInput
+from harness.report.write import write_reports
+from harness.serve.application import application
+from harness.serve.guard import Guard
+from harness.serve.shelf import folders
+from tests.report import builder
+
+URL = "http://127.0.0.1:8642"
+SCALE = (0, 1, 2, 3)
+
+
+def make_pool(path: Path, pairs: int = 4) -> Pool:
+    """Write a pool of as many pairs, each with words of its own."""
+    made = Pool(
+        tuple(
+            Pair(
+                query_id=f"q{at}",
+                doc_id=f"d{at}",
+                query=f"question {at}",
+                title=f"Title {at}",
+                snippet=f"words of document {at}",
+                narrows=0.25,
+                scale=SCALE,
+            )
+            for at in range(pairs)
+        ),
+        (None,) * pairs,
+    )
+    pool.write_texts(path, made)
+    pool.write_grades(path, made)
+    return made
+
+
+def write_decision(folder: Path, *reports: ReportInput) -> None:
+    """Write what a report writes, with a page that says nothing."""
+    write_text(folder / "index.html", "<!doctype html><title>report</title>")
+    write_json(folder / "decision.json", to_json(reports))
+
+
+@pytest.fixture(scope="session")
+def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Write a report with a decision once; a test may read it and must not write to it."""
+    made = tmp_path_factory.mktemp("served") / "reports"
+    write_reports([builder.report()], made)
+    return made
+
+
+@pytest.fixture
+def site(reports: Path, tmp_path: Path) -> Path:
+    """Write ``reports`` with a decision, and ``out`` with a page alone and a pool."""
+    shutil.copytree(reports, tmp_path / "reports")
+    (tmp_path / "out" / "mine").mkdir(parents=True)
+    (tmp_path / "out" / "mine" / "load.html").write_text("<!doctype html><title>load</title>")
+    make_pool(tmp_path / "out" / "pool.qrels")
+    return tmp_path
+
+
+@pytest.fixture
+def guard(site: Path) -> Guard:
+    return application(folders([site / "reports", site / "out"]), URL)
+
+
+@pytest.fixture
+def stranger(guard: Guard) -> Iterator[TestClient]:
+    """Ask from this machine without the token."""
+    with TestClient(guard, base_url=URL, follow_redirects=False) as made:
+        yield made
+
+
+@pytest.fixture
+def client(stranger: TestClient, guard: Guard) -> TestClient:
+    """Ask as a browser that opened the printed address."""
+    assert stranger.get(guard.address).status_code == 200
+    return stranger

@@ -1,0 +1,154 @@
+"""``harness.serve.shelf``: what may be asked for is what is listed, and nothing else."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+from starlette.testclient import TestClient
+
+from harness.core.errors import BadFile
+from harness.serve.shelf import BESIDE, DEPTH, PAGES, folders, look
+from tests.serve.conftest import make_pool
+
+ASKED = (  # dots are written as %2e: the client would go up itself where they stand plainly
+    "/files/reports/%2e%2e/secret.html", "/files/reports/%2e%2e%2fsecret.html", "/files/reports/",
+    "/files/%2e%2e/reports/index.html", "/files/reports/mine/%2e%2e/index.html", "/files/reports",
+    "/files//reports/index.html", "/files/", "/files/reports/index.html/", "/files//etc/passwd",
+    "/files/reports/%2e/index.html", "/files/reports/index.html%00", "/files/reports/INDEX.HTML",
+    "/files/reports\\index.html", "/files/etc/passwd", "/files/reports/page.html",
+    "/files/reports/.index.html", "/files/out/pool.qrels", "/files/out/pool.qrels.jsonl",
+    "/files/out/mine/work/index.html", "/files/out/.hidden/index.html", "/judge/out/mine",
+    "/files/elsewhere/index.html", "/judge/reports/index.html", "/judge/out/pool.qrels.jsonl",
+    "/judge/%2e%2e/out/pool.qrels",
+)  # fmt: skip
+
+
+def keys(*paths: Path) -> set[str]:
+    return set(look(folders(paths)).sheets)
+
+
+@pytest.fixture
+def spoiled(site: Path) -> Path:
+    """Put beside the pages what must not be served."""
+    (site / "secret.html").write_text("secret")
+    for name in ("page.html", ".index.html", "notes.txt"):
+        (site / "reports" / name).write_text("secret")
+    for name in (".hidden", "mine/work", "mine/runs"):
+        (site / "out" / name).mkdir()
+        (site / "out" / name / "index.html").write_text("secret")
+    return site
+
+
+@pytest.mark.parametrize("path", ASKED)
+def test_what_is_not_listed_does_not_exist(spoiled: Path, client: TestClient, path: str) -> None:
+    assert (spoiled / "secret.html").exists()
+    answer = client.get(path)
+    assert answer.status_code == 404
+    assert "secret" not in answer.text
+    assert "There is no such page" in answer.text
+
+
+def test_links_lead_nowhere(spoiled: Path, client: TestClient) -> None:
+    reports = spoiled / "reports"
+    (reports / "load.html").symlink_to(spoiled / "secret.html")
+    (reports / "trends.html").symlink_to(reports / "index.html")
+    (spoiled / "out" / "linked").symlink_to(spoiled, target_is_directory=True)
+    (spoiled / "out" / "p.qrels").symlink_to(spoiled / "out" / "pool.qrels")
+    (spoiled / "out" / "p.qrels.jsonl").symlink_to(spoiled / "out" / "pool.qrels.jsonl")
+    for path in (
+        "/files/reports/load.html", "/files/reports/trends.html",
+        "/files/out/linked/reports/index.html", "/judge/out/p.qrels",
+    ):  # fmt: skip
+        assert client.get(path).status_code == 404
+    found = keys(reports, spoiled / "out")
+    assert {"out/mine/load.html", "reports/index.html"} <= found
+    assert not {"reports/load.html", "reports/trends.html", "out/linked/reports/index.html"} & found
+
+
+def test_what_becomes_a_link_after_it_was_listed_is_not_followed(spoiled: Path) -> None:
+    sheets = look(folders([spoiled / "out", spoiled / "reports"])).sheets
+    page, below = sheets["reports/index.html"], sheets["out/mine/load.html"]
+    assert (page.content() or b"").startswith(b"<!doctype html>")
+    page.path.unlink()
+    page.path.symlink_to(spoiled / "secret.html")
+    (spoiled / "out" / "mine").rename(spoiled / "moved")
+    (spoiled / "moved" / "load.html").write_text("secret")
+    (spoiled / "out" / "mine").symlink_to(spoiled / "moved", target_is_directory=True)
+    assert page.content() is below.content() is None
+    (spoiled / "out" / "mine").unlink()
+    assert below.content() is None
+
+
+def test_what_is_no_file_is_not_opened(site: Path) -> None:
+    """A pipe would be waited at for ever."""
+    os.mkfifo(site / "reports" / "load.html")
+    (site / "reports" / "trends.html").mkdir()
+    assert not {"reports/load.html", "reports/trends.html"} & keys(site / "reports")
+
+
+def test_a_folder_that_is_named_by_a_link_is_served(site: Path) -> None:
+    (site / "latest").symlink_to(site / "reports", target_is_directory=True)
+    assert "reports/index.html" in keys(site / "latest")
+
+
+def test_it_is_looked_some_folders_deep(tmp_path: Path) -> None:
+    for depth in range(DEPTH + 2):
+        folder = tmp_path.joinpath("top", *"abcdefgh"[:depth])
+        folder.mkdir(parents=True)
+        (folder / "index.html").write_text("page")
+    assert len(keys(tmp_path / "top")) == DEPTH + 1
+
+
+def test_folders_of_one_name_are_told_apart(site: Path) -> None:
+    other = site / "other" / "reports"
+    other.mkdir(parents=True)
+    (other / "load.html").write_text("page")
+    assert {"reports/index.html", "reports-2/load.html"} <= keys(site / "reports", other)
+
+
+def test_a_signature_is_another_one_after_every_change(site: Path) -> None:
+    def signature() -> str:
+        return look(folders([site / "reports"])).sheets["reports/index.html"].signature
+
+    page = site / "reports" / "index.html"
+    seen = [signature()]
+    page.write_text("changed")
+    seen.append(signature())
+    about = page.stat()
+    beside = site / "beside"
+    beside.write_text("CHANGED")
+    os.utime(beside, ns=(about.st_atime_ns, about.st_mtime_ns))
+    beside.replace(page)
+    seen.append(signature())
+    assert len(set(seen)) == 3
+    assert signature() == seen[-1]
+
+
+def test_a_pool_is_a_file_with_its_texts_beside_it(site: Path) -> None:
+    make_pool(site / "out" / "deep" / "p2")
+    (site / "out" / "lonely.qrels").write_text("q 0 d ?\n")
+    (site / "out" / "corpus.jsonl").write_text("{}\n")
+    found = look(folders([site / "out"]))
+    assert set(found.pools) == {"out/pool.qrels", "out/deep/p2"}
+
+
+def test_names_of_pages_and_of_what_lies_beside_them_differ() -> None:
+    assert not set(PAGES) & set(BESIDE)
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [("absent", "is no folder"), ("empty", "holds no page and no pool"), ("file", "is no folder"),
+     ("data", "holds no page and no pool")],
+)  # fmt: skip
+def test_a_folder_with_nothing_to_show_is_an_error_that_names_the_cure(
+    site: Path, name: str, problem: str
+) -> None:
+    (site / "empty").mkdir()
+    (site / "file").write_text("")
+    (site / "data").mkdir()
+    (site / "data" / "decision.json").write_text("{}")
+    with pytest.raises(BadFile, match=rf"{name}: {problem}\. .*harness run --out"):
+        folders([site / "reports", site / name])
