@@ -33,7 +33,8 @@ def _beside(one: Both) -> str:
     rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
     header = ("", *(f"{side.arm}: {side.about}" for side in sides))
     missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
-    return html.table(_title(one), header, rows, ". ".join([one.about, *missing]))
+    note = ". ".join([one.about, *missing])
+    return html.table(_title(one), header, rows, note, of_words=True)
 
 
 def _hit(side: Shown, at: int) -> str:

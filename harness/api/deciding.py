@@ -68,6 +68,7 @@ class Decided:
                 header,
                 [_row(found) for found in step.findings],
                 f"waits for {step.waits_for}" if step.waits_for else "",
+                of_words=True,
             )
             for step in self.steps
         )

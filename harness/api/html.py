@@ -10,13 +10,22 @@ from harness.report.tables import Cell, Table
 
 
 def table(
-    caption: str, header: Sequence[str], rows: Sequence[Sequence[str | Cell]], note: str = ""
+    caption: str,
+    header: Sequence[str],
+    rows: Sequence[Sequence[str | Cell]],
+    note: str = "",
+    *,
+    of_words: bool = False,
 ) -> str:
-    """Write a table whose first column names the rows; ``note`` stands under it."""
-    head = "".join(f"<th>{_text(cell)}</th>" for cell in header)
+    """Write a table whose first column names the rows; ``note`` stands under it.
+
+    A table ``of_words`` begins its cells at the left, where a notebook would end them at the right.
+    """
+    at = " style='text-align:left'" if of_words else ""
+    head = "".join(f"<th{at}>{_text(cell)}</th>" for cell in header)
     body = "".join(
         f"<tr><th style='text-align:left'>{_cell(first)}</th>"
-        + "".join(f"<td>{_cell(cell)}</td>" for cell in others)
+        + "".join(f"<td{at}>{_cell(cell)}</td>" for cell in others)
         + "</tr>"
         for first, *others in rows
     )
@@ -29,7 +38,7 @@ def table(
 
 def shown(found: Table) -> str:
     """Write a table of the report."""
-    return table(found.caption, found.header, found.rows)
+    return table(found.caption, found.header, found.rows, of_words=True)
 
 
 def line(text: str) -> str:

@@ -42,6 +42,7 @@ def test_the_notebooks_are_these() -> None:
         "02-why-did-this-query-get-worse.ipynb",
         "03-your-own-corpus-and-engine.ipynb",
         "04-plan-a-judgement-budget.ipynb",
+        "05-reading-a-shadow-log.ipynb",
     ]
 
 
@@ -112,3 +113,26 @@ def test_a_budget_is_planned_and_the_plan_holds() -> None:
     counts: dict[str, int] = ast.literal_eval(said)
     assert 70 <= counts["passes of an equal candidate"] <= 90
     assert counts["passes of one that loses the margin"] <= 8
+
+
+def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    notebook = executed("05-reading-a-shadow-log.ipynb")
+    shown = printed(notebook)
+    rows = [line.split() for line in shown.splitlines() if line]
+    said = {words[0]: words[1:] for words in reversed(rows)}  # the first of each name
+    counts = {name: int(said[name][0]) for name in ("attempted", "compared", "errored", "shed")}
+    assert counts == {"attempted": 552, "compared": 448, "errored": 64, "shed": 40}
+    assert said["skipped"] == said["lost"] == ["0"]
+    assert "candidate: ValueError: no vouchers yet" in shown
+    overlap, low, high, pairs = map(float, said["overlap"])
+    assert low < overlap < high
+    assert pairs == 448
+    assert ["chatty", "32", "148", "76", "20"] in rows  # error, overlap, reorder, shed
+    assert "lowest Jaccard 0.6667" in shown
+    assert "FAIL: Live queries are answered" in shown
+    assert "PASS: Mostly the same documents are shown" in shown
+    images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/svg+xml" in o.data]
+    assert len(images) == 1
