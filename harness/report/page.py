@@ -15,6 +15,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.report.explore_link import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page_view import ALIKE as ALIKE  # noqa: PLC0414  shared with the explorer
 from harness.report.page_view import view
@@ -31,7 +32,7 @@ def script_source(script: str) -> str:
 
 def environment() -> Environment:
     """Make templates into pages: all that is not markup of ours is made printable and escaped."""
-    return Environment(
+    made = Environment(
         loader=FileSystemLoader(TEMPLATES),
         autoescape=True,
         undefined=StrictUndefined,
@@ -39,6 +40,8 @@ def environment() -> Environment:
         lstrip_blocks=True,
         finalize=_finalize,
     )
+    made.globals["explore_link"] = explore_link
+    return made
 
 
 def to_page(reports: Sequence[ReportInput]) -> str:

@@ -97,6 +97,7 @@ def report(dataset: str = "small") -> ReportInput:
         Judgement(f"q{LOST:03d}", "d01", 0),
         Judgement(f"q{LOST:03d}", "d19", 1),
     ]
+    means = {m: Estimate(0.5, 0.4, 0.6, 249) for m in ("nDCG@10", "RR@10")}
     whole = Estimate(-0.001, -0.0123, 0.0045, QUERIES - 2)
     qrels = Qrels.of(judged)
     return replace(
@@ -110,7 +111,7 @@ def report(dataset: str = "small") -> ReportInput:
                 agreeing({LOST: "overlap", FAILED: "error"}), agreeing({}), {}, {}, {}, None, qrels,
             )
         },
-        means={arm: {m: Estimate(0.5, 0.4, 0.6, 249) for m in ("nDCG@10", "RR@10")} for arm in ARMS},
+        means=dict.fromkeys(ARMS, means),
         slice_means={},
         differences={"step": {"nDCG@10": whole}},
         slice_differences={"step": {"odd": Estimate(-0.002, -0.03, 0.01, 124)}},

@@ -13,7 +13,9 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.core.gate import StepDecision, Verdict
+from harness.report.explore_link import PAGE, explore_link
 from harness.report.inputs import Links, ReportInput
+from harness.report.moved import movers
 from harness.report.page import to_page
 from harness.report.plain import printable
 from tests.report import builder
@@ -98,7 +100,7 @@ def test_nothing_is_loaded_and_no_handler_is_inline(page: str, read: Reader) -> 
         assert not LOADING & set(attrs)
         assert not [name for name in attrs if name.startswith("on")]
         for name in ("href", "xlink:href"):
-            assert (attrs.get(name) or "#").startswith("#")
+            assert (attrs.get(name) or "#").startswith(("#", f"{PAGE}#"))
     assert "@import" not in page
     assert all(found.startswith("#") for found in re.findall(r"url\(([^)]*)\)", page))
 
@@ -218,7 +220,17 @@ def test_ids_are_unique_and_links_lead_somewhere(read: Reader) -> None:
     ids = [attrs["id"] for _, attrs in read.elements if attrs.get("id")]
     assert len(ids) == len(set(ids))
     targets = {(attrs.get("href") or "").removeprefix("#") for _, attrs in read.elements} - {""}
+    targets = {target for target in targets if not target.startswith(PAGE)}
     assert targets <= set(ids)
+
+
+def test_steps_and_queries_lead_to_the_explorer(read: Reader) -> None:
+    targets = {attrs.get("href") for _, attrs in read.elements}
+    report = builder.report("mail")
+    for decision in report.decisions:
+        assert explore_link("mail", decision.control, decision.candidate) in targets
+    for moved in movers(report, 1)["hybrid"].worse:
+        assert explore_link("mail", "tantivy-default", "hybrid-rrf", moved.query_id) in targets
 
 
 def test_tables_have_captions_and_headers(page: str) -> None:
