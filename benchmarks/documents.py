@@ -2,6 +2,7 @@
 
     python3 run.py python benchmarks/documents.py places FOLDER --chunks 10000 --seed 1
     python3 run.py python benchmarks/documents.py stages FOLDER ... --chunks 10000 --queries 200
+    python3 run.py python benchmarks/documents.py pdf FOLDER OUT --documents 20
 
 ``places`` cuts the text, Markdown and PDF files below FOLDER into chunks of sizes drawn anew until
 so many chunks were read back from the original files, and counts those that differ by a byte.
@@ -10,6 +11,9 @@ so many chunks were read back from the original files, and counts those that dif
 many chunks, and asks their queries; see ``documents_stages.py``. The budget is the specification's
 (``documents_stages.toml``), and is reported, not enforced. ``--clock cpu`` counts what this thread
 computed and not what it waited, which other programs on the machine disturb less.
+
+``pdf`` writes the longest documents of a collection into PDF files, with matplotlib: something for
+``places`` to read that another program wrote.
 """
 
 from __future__ import annotations
@@ -22,15 +26,21 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter_ns, thread_time_ns
 
+from matplotlib.backends.backend_pdf import PdfPages
+from matplotlib.figure import Figure
 from pypdf import PdfReader
 
 from benchmarks.documents_stages import BUDGET, Budget, drawn, enough, table, timed
+from benchmarks.lexical_weights import Collection as Judged
 from engines.stacks.documents import collection, files
 from engines.stacks.documents.chunking import Cutting, chunks
 from engines.stacks.documents.provenance import Provenance
 from engines.stacks.documents.settings import Settings
 
 SMALLEST, LARGEST = 40, 4000
+A4 = (8.27, 11.69)
+"""Inches."""
+LINES = 60
 CLOCKS: Mapping[str, Callable[[], int]] = {"wall": perf_counter_ns, "cpu": thread_time_ns}
 
 
@@ -63,6 +73,24 @@ def places(folder: Path, wanted: int, seed: int) -> str:
     )
 
 
+def pdf(folder: Path, out: Path, wanted: int) -> str:
+    """Write the longest documents as PDF files of pages, a line of the text a line of the page."""
+    longest = sorted(Judged.read(folder).documents(), key=lambda one: (-len(one.text), one.doc_id))
+    out.mkdir(parents=True, exist_ok=True)
+    made = 0
+    for document in longest[:wanted]:
+        lines = document.text.split("\n")
+        name = document.doc_id.replace("/", ".")
+        with PdfPages(out / f"{name}.pdf", metadata={"CreationDate": None}) as pages:
+            for start in range(0, len(lines), LINES):
+                page = Figure(figsize=A4)
+                text = "\n".join(lines[start : start + LINES])
+                page.text(0.05, 0.95, text, va="top", size=8, family="monospace", parse_math=False)
+                pages.savefig(page)
+                made += 1
+    return f"{len(longest[:wanted])} PDF files of {made} pages in {out}\n"
+
+
 def stages(args: argparse.Namespace) -> str:
     """Build the collection, ask, and write a table."""
     given = Settings.model_validate({
@@ -87,13 +115,17 @@ def stages(args: argparse.Namespace) -> str:
 
 
 def main() -> None:
-    """Run one of the two."""
+    """Run one of the three."""
     parser = argparse.ArgumentParser(description=__doc__)
     kinds = parser.add_subparsers(dest="kind", required=True)
     one = kinds.add_parser("places")
     one.add_argument("folder", type=Path)
     one.add_argument("--chunks", type=int, required=True)
     one.add_argument("--seed", type=int, required=True)
+    third = kinds.add_parser("pdf")
+    third.add_argument("folder", type=Path)
+    third.add_argument("out", type=Path)
+    third.add_argument("--documents", type=int, required=True)
     other = kinds.add_parser("stages")
     other.add_argument("folders", type=Path, nargs="+")
     other.add_argument("--chunks", type=int, required=True)
@@ -106,6 +138,8 @@ def main() -> None:
     args = parser.parse_args()
     if args.kind == "places":
         sys.stdout.write(places(args.folder, args.chunks, args.seed))
+    elif args.kind == "pdf":
+        sys.stdout.write(pdf(args.folder, args.out, args.documents))
     else:
         sys.stdout.write(stages(args))
 

@@ -7,18 +7,33 @@ those that pypdf extracts from a page, and the extracted text is kept in the ind
 
 from __future__ import annotations
 
+import struct
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
 from pypdf import PdfReader
-from pypdf.errors import PyPdfError
+from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 
 from engines.stacks.documents.sources import Page, Source, mended
 from harness.core.errors import BadFile
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
 PDF_SUFFIX = ".pdf"
+_DAMAGE = (
+    PyPdfError,
+    ArithmeticError,
+    AssertionError,
+    AttributeError,
+    LookupError,
+    RuntimeError,
+    TypeError,
+    ValueError,
+    struct.error,
+    zlib.error,
+)
+"""What reading a damaged file may raise: pypdf trusts what a file says of itself."""
 
 
 class Ingested(NamedTuple):
@@ -54,7 +69,8 @@ def read(path: Path, document_id: str) -> Source:
     """Read one file.
 
     Raises:
-        BadFile: it cannot be opened, is not UTF-8, no PDF, encrypted, or a PDF without text.
+        BadFile: it cannot be opened, is not UTF-8, no PDF, damaged, encrypted with a password, or a
+            PDF without text.
     """
     pages = _pdf(path) if path.suffix.lower() == PDF_SUFFIX else (Page(None, _text(path)),)
     return Source(document_id, path.name, str(path.resolve()), pages)
@@ -79,20 +95,19 @@ def _text(path: Path) -> str:
 
 
 def _pdf(path: Path) -> tuple[Page, ...]:
-    cure = "Save it anew as a PDF without a password, from the program that made it"
+    anew = "Save it anew as a PDF, from the program that made it"
     try:
         reader = PdfReader(path)
         texts = [mended(page.extract_text()) for page in reader.pages]
-    except (
-        PyPdfError,
-        OSError,
-        ValueError,
-        KeyError,
-        TypeError,
-        IndexError,
-        AttributeError,
-    ) as exc:
-        raise BadFile(path, f"cannot be read as PDF ({exc})", cure) from exc
+    except OSError as exc:
+        raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
+    except FileNotDecryptedError as exc:
+        raise BadFile(path, "is encrypted with a password", f"{anew}, without one") from exc
+    except DependencyError as exc:
+        raise BadFile(path, f"is encrypted in a way that needs more ({exc})", anew) from exc
+    except _DAMAGE as exc:
+        what = f"{exc}" or type(exc).__name__
+        raise BadFile(path, f"is damaged, or no PDF ({what})", anew) from exc
     if not any(text.strip() for text in texts):
         cure = "Where its pages are pictures, recognise their text first"
         raise BadFile(path, "has no text", cure)

@@ -1,0 +1,113 @@
+"""``python -m engines.stacks.documents FOLDER QUESTION``: ask a folder, and say where it stands.
+
+Text, Markdown and PDF files below FOLDER are read, cut, indexed in a folder that is thrown away
+after, and asked once. Each chunk that is shown comes with its citation and the characters of the
+file, or of the PDF's page, that it is. ``--tier words`` needs no model, ``free`` and ``pro`` rank
+with models; what they make of a text is kept below ``--cache``. A file that cannot be read is
+named with its cure, and the others are asked. It exits with 2 where nothing can be asked.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from engines.stacks.documents import collection, files
+from engines.stacks.documents.response import Found, Response
+from engines.stacks.documents.settings import Settings
+from harness.core.errors import BadFile, HarnessError
+
+SHOWN = 300
+"""Characters of a chunk that are shown."""
+MAX_TOKENS = 256
+
+
+def settings(tier: str) -> Settings:
+    """Give the specification's settings for a tier, or its words alone."""
+    return Settings.model_validate({
+        "tier": "pro" if tier == "pro" else "free",
+        "recall": "bm25",
+        "embedder": "" if tier == "words" else "all-MiniLM-L6-v2",
+        "sparse": "" if tier == "words" else "splade-tiny",
+        "max_tokens": MAX_TOKENS,
+        "fusion": "specification",
+        "blend": "specification",
+    })
+
+
+def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Response:
+    """Read, index and ask; what could not be read is said on standard error.
+
+    Raises:
+        BadFile: there is no such folder, or no file in it that can be asked.
+        ModelNotReady: a model is absent or not the pinned one.
+    """
+    read = files.folder(folder)
+    for line in said(read):
+        sys.stderr.write(f"{line}\n")
+    if not read.sources:
+        cure = "Put text, Markdown or PDF files there"
+        raise BadFile(folder, "holds no file that can be read", cure)
+    given = settings(tier)
+    with TemporaryDirectory() as index:
+        collection.build(read.sources, Path(index), given, cache)
+        with collection.opened(Path(index), given, folder.name) as opened:
+            return opened.search(question, top)
+
+
+def said(read: files.Ingested) -> Iterator[str]:
+    """Name the files that were not read, and the pages that have no text."""
+    yield from (str(fault) for fault in read.refused)
+    for source in read.sources:
+        bare = [f"{page.number}" for page in source.pages if page.number and not page.text.strip()]
+        if bare:
+            yield f"{source.document_id}: no text on page {', '.join(bare)}; it cannot be found"
+
+
+def shown(answer: Response) -> Iterator[str]:
+    """Write an answer for people."""
+    if not answer.results:
+        yield "nothing is found: no chunk has a word of the question"
+    for number, found in enumerate(answer.results, start=1):
+        yield f"{number}. {found.citation}; {_characters(found)}; score {found.score:.4f}"
+        text = " ".join(found.text.split())
+        yield f"   {text[:SHOWN]}{' ...' if len(text) > SHOWN else ''}\n"
+    yield from (f"{one.part}: {one.reason}: {one.why}" for one in answer.missing)
+
+
+def _characters(found: Found) -> str:
+    place = found.provenance
+    of = place.document_id if place.page is None else f"page {place.page} of {place.document_id}"
+    return f"characters {place.char_start} to {place.char_end} of {of}"
+
+
+def main() -> int:
+    """Ask once."""
+    logging.getLogger("pypdf").setLevel(logging.CRITICAL)  # what it cannot read is named by us
+    parser = argparse.ArgumentParser(prog="python -m engines.stacks.documents", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    parser.add_argument("question")
+    parser.add_argument("--tier", choices=("words", "free", "pro"), default="words")
+    parser.add_argument("--top", type=int, default=3)
+    parser.add_argument("--json", action="store_true", help="the answer of section 7")
+    parser.add_argument("--cache", type=Path, default=Path(".cache"))
+    given = parser.parse_args()
+    try:
+        answer = ask(given.folder, given.question, given.tier, given.top, given.cache)
+    except (HarnessError, ValueError) as exc:
+        sys.stderr.write(f"{exc}\n")
+        return 2
+    if given.json:
+        sys.stdout.write(json.dumps(answer.to_json(), ensure_ascii=False, indent=2) + "\n")
+    else:
+        sys.stdout.write("\n".join(shown(answer)) + "\n")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
