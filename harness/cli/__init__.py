@@ -17,6 +17,7 @@ BAD_INPUT = 2
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
+        ask,
         ci,
         decide,
         decompose,
@@ -48,6 +49,7 @@ def application() -> typer.Typer:
         judging,
         serve,
         decide,
+        ask,
         decompose,
         verify,
         selftest,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import NamedTuple, Protocol, runtime_checkable
+from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from harness.core.digest import of_json
 from harness.core.records import Document, Scalar
@@ -103,6 +103,24 @@ class Staged(Protocol):
 
         The last one not beside is what ``search`` shows. This is asked off the clock.
         """
+        ...
+
+
+class Explained(NamedTuple):
+    """How one answer came about, in words and numbers of the stack's own; all of it is JSON."""
+
+    answer: Mapping[str, Any]
+    """Of the answer as a whole."""
+    hits: Mapping[str, Mapping[str, Any]]
+    """Of single hits, by document id; those of which there is nothing to say may be absent."""
+
+
+@runtime_checkable
+class Explains(Protocol):
+    """A searcher that can say why its hits stand where they stand."""
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Explain the answer that ``search_with`` gives to the same question, off the clock."""
         ...
 
 

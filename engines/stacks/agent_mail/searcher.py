@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from engines.contract.mail.query import SearchMode
 from engines.contract.mail.results import SearchResponse
@@ -11,7 +11,7 @@ from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail.drivers import Driver
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.digest import of_json
-from harness.core.engine import Answer, Hit, Manifest, Stage
+from harness.core.engine import Answer, Explained, Hit, Manifest, Stage
 from harness.core.records import Scalar
 
 PARTS = (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID, SearchMode.HYBRID_RERANK)
@@ -67,6 +67,14 @@ class MailSearcher:
                 beside = mode is SearchMode.SEMANTIC
                 found.append(Stage(NAMES[mode], self.hits_of(part), beside))
         return (*found, Stage(NAMES[answering], self.hits_of(shown)))
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give the service's own explanation.
+
+        Raises:
+            InvalidQuery: as ``search_with``.
+        """
+        return Explained(asdict(self._asked(text, k, params, self.mode).explain), {})
 
     def _asked(
         self, text: str, k: int, params: Mapping[str, Scalar], mode: SearchMode

@@ -25,7 +25,7 @@ from engines.stacks.text.dense import embedder_of
 from engines.vector import store
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Scalar
 
@@ -147,6 +147,17 @@ class CodeSearcher:
             Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
         )
         return Answer(hits, self.manifest.fingerprint)
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give ``scoreBreakdown`` of each hit.
+
+        Raises:
+            InvalidFilter: as ``search_with``.
+        """
+        found = self.code.search(text, k, filters.parse(params))
+        shown = [hit for hit in found.hits if hit.beside is None]
+        why = {hit.unit.doc_id: hit.why.as_dict() for hit in shown if hit.why}
+        return Explained({"mode": self.code.settings.mode}, why)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -15,9 +15,9 @@ from engines.stacks.documents.ranking import Ranked
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.sources import of_document
 from harness.core.digest import of_json
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import ModelNotReady
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
 ENGINE = "documents"
 OWN_VERSION = "1"
@@ -97,6 +97,17 @@ class DocumentsSearcher:
         ordered = sorted(best.items(), key=lambda item: (-item[1], item[0]))[:k]
         hits = tuple(Hit(doc_id, score, score) for doc_id, score in ordered)
         return Answer(hits, self._who(), self._note(ranked))
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Say which stages ran, and which chunk a document stands for, with its citation."""
+        del params
+        ranked = self.collection.pipeline.rank(text)
+        best: dict[str, Mapping[str, Any]] = {}
+        for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
+            at = self.collection.library.chunks[row].provenance
+            best.setdefault(at.document_id, {"chunk": at.cite(), "score": score})
+        shown = {hit.doc_id: best[hit.doc_id] for hit in self.search(text, k).hits}
+        return Explained({"stagesUsed": list(ranked.stages_used)}, shown)
 
     def _who(self) -> str:
         """Give the arm's fingerprint only where no model of the arm was missing."""

@@ -21,9 +21,9 @@ from engines.stacks.writing.rerank import LocalRerank, Reason
 from engines.stacks.writing.retrieve import Recall, Retriever, scores
 from engines.stacks.writing.store import Store
 from engines.vector.embedder import Embedder
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady, ModelNotReady
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
 ENGINE = "writing"
 
@@ -161,6 +161,22 @@ class WritingSearcher:
             degraded = replace(self.manifest, version=f"{self.manifest.version}, {reason}")
             return Answer(tuple(best.values())[:k], degraded.fingerprint, reason)
         return Answer(tuple(best.values())[:k], self.manifest.fingerprint, reason or "")
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give the planned queries, what each found, and what of a note was ranked and shown."""
+        del params
+        found = self.retriever.find(text)
+        best: dict[str, Mapping[str, Any]] = {}
+        for candidate in found.ranked:
+            through = {"chunk": candidate.chunk.ref, "fts": candidate.score}
+            best.setdefault(candidate.chunk.doc_id, {**through, "snippet": candidate.snippet})
+        told = {
+            "queries": [one.query for one in found.planned],
+            "perQueryHits": list(found.per_query),
+            "rerank": found.outcome.reason or f"the first {found.window}",
+        }
+        shown = [hit.doc_id for hit in self.search(text, k).hits]
+        return Explained(told, {doc_id: best[doc_id] for doc_id in shown})
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing

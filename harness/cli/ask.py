@@ -1,0 +1,156 @@
+"""``harness ask``: one question to one arm or several, what they show, and why."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.app import out
+from harness.cli.places import left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.core.records import Query
+    from harness.stages.asking import Asked, Shown
+    from harness.stages.layout import Layout
+
+TITLE = 100
+"""Characters of a document that a line shows."""
+FAILED = 1
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``ask`` on the command line."""
+    app.command()(ask)
+
+
+def ask(
+    arm: Annotated[list[str], typer.Option(help="An arm that was indexed; may be repeated.")],
+    text: Annotated[str, typer.Argument(help="What a person types.")] = "",
+    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    left: Annotated[
+        Path | None,
+        typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
+    ] = None,
+    *,
+    query: Annotated[
+        str, typer.Option(help="Ask this query of the data set, by its id, with its params.")
+    ] = "",
+    k: Annotated[int, typer.Option(min=1, help="How many hits.")] = 10,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show all that the stack says of its answer.")
+    ] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
+) -> None:
+    """Ask one question, and see who answers, with what, and how it came about.
+
+    Each hit has its rank in every stage that the arm's stack tells of, and its grade where --query
+    names a judged one. The time shown is of a single cold question; `harness race` measures.
+    Exit code 1 says that an arm failed.
+
+    Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
+    """
+    from harness.core.errors import HarnessError
+    from harness.stages.asking import ask as stage
+
+    one_of(dataset, left)
+    if not (dataset or left):
+        raise HarnessError("nothing is named; give --dataset, or --out of a harness run")
+    project = Project.here()
+    layout = left_by_run(left) if left else project.layout(dataset)
+    asked = _question(layout, text, query)
+    found = stage(layout, tuple(arm), asked, k, project.cache)
+    if as_json:
+        told = [_told(one) for one in found]
+        out.print(json.dumps(told, ensure_ascii=False, indent=2), markup=False)
+    else:
+        for one in found:
+            _show(one, asked, explain=explain)
+    if any(one.side.error for one in found):
+        raise typer.Exit(FAILED)
+
+
+def _question(layout: Layout, text: str, query_id: str) -> Query:
+    from harness.core.errors import HarnessError
+    from harness.core.records import Query
+    from harness.stages.asking import typed
+
+    if bool(text) == bool(query_id):
+        raise HarnessError("give a text or --query ID, one of the two")
+    return typed(layout, query_id) if query_id else Query("", text)
+
+
+def _show(asked: Asked, query: Query, *, explain: bool) -> None:
+    from harness.report.plain import one_line
+    from harness.report.rounding import milliseconds
+
+    side = asked.side
+    out.print(f"\n[bold]{escape(asked.arm)}[/bold]: {escape(one_line(query.text, TITLE))}")
+    who = "the arm itself" if asked.by_itself else "[bold]not the arm itself[/bold]"
+    said = side.error or side.note
+    about = f"{_status(asked)} in {milliseconds(side.elapsed_ns)} ms by {who}"
+    out.print(about + (f"; {escape(one_line(said))}" if said else ""))
+    stages = tuple(asked.hits[0].ranks) if asked.hits else ()
+    judged = bool(query.query_id)
+    table = Table("", "score", *(["grade"] if judged else []), *stages, box=None, pad_edge=False)
+    table.add_column("document", no_wrap=True, overflow="ellipsis")
+    for at, shown in enumerate(asked.hits, start=1):
+        grade = "not judged" if shown.grade is None else str(shown.grade)
+        ranks = ["-" if rank is None else str(rank) for rank in shown.ranks.values()]
+        score = f"{shown.hit.score:.4f}"
+        table.add_row(str(at), score, *([grade] if judged else []), *ranks, _line(shown))
+    out.print(table if asked.hits else "  nothing is shown")
+    if explain:
+        _explain(asked)
+
+
+def _status(asked: Asked) -> str:
+    return asked.side.status.name.lower().replace("_", " ")
+
+
+def _line(shown: Shown) -> str:
+    from harness.report.plain import one_line
+
+    doc_id, found = shown.hit.doc_id, shown.document
+    if found is None:
+        said = "(not in the corpus)"
+    else:
+        said = found.text if found.title in {"", doc_id} else found.title
+    return f"[bold]{escape(one_line(doc_id))}[/bold]  {escape(one_line(said, TITLE))}"
+
+
+def _explain(asked: Asked) -> None:
+    if asked.explained is None:
+        out.print("  the stack says no more of it")
+        return
+    out.print(json.dumps(asked.explained._asdict(), ensure_ascii=False, indent=2), markup=False)
+
+
+def _told(asked: Asked) -> dict[str, object]:
+    side = asked.side
+    return {
+        "arm": asked.arm,
+        "status": _status(asked),
+        "error": side.error,
+        "note": side.note,
+        "served_by": side.served_by,
+        "by_itself": asked.by_itself,
+        "elapsed_ns": side.elapsed_ns,
+        "hits": [
+            {
+                "doc_id": shown.hit.doc_id,
+                "score": shown.hit.score,
+                "raw_score": shown.hit.raw_score,
+                "grade": shown.grade,
+                "ranks": dict(shown.ranks),
+                "why": shown.why,
+            }
+            for shown in asked.hits
+        ],
+        "answer": asked.explained.answer if asked.explained else None,
+    }
