@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 from engines.stacks.documents.layout import Layout
 from engines.stacks.documents.provenance import Provenance
@@ -25,6 +25,8 @@ class Cutting(NamedTuple):
 
     characters: int
     overlap: int
+    ends: Literal["break", "anywhere"] = "break"
+    """Whether a chunk is made shorter to end where the text breaks."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,16 +76,20 @@ def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
     A chunk has at most ``characters``, and ends at a paragraph, else a sentence, else a word where
     one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters
     before that end, at a word where it can. Where no more than ``overlap`` characters would
-    remain, which would make a chunk of little but repetition, they are taken along.
+    remain, which would make a chunk of little but repetition, they are taken along. With ends
+    ``anywhere``, words are cut where they stand in the way.
     """
     start, stop = _solid(text, 0), len(text.rstrip())
+    anywhere = cutting.ends == "anywhere"
     while start < stop:
         if stop - start <= cutting.characters + cutting.overlap:
             yield start, stop
             return
-        end = _end(text, start + cutting.characters - cutting.overlap, start + cutting.characters)
+        high = start + cutting.characters
+        end = high if anywhere else _end(text, high - cutting.overlap, high)
         yield start, start + len(text[start:end].rstrip())
-        start = _solid(text, _begin(text, end - cutting.overlap, end))
+        low = end - cutting.overlap
+        start = _solid(text, low if anywhere else _begin(text, low, end))
 
 
 def _end(text: str, low: int, high: int) -> int:

@@ -31,6 +31,8 @@ class Settings(StackSettings):
     """What the order of recall counts in a fusion by rank; the specification drops it."""
     chunk_characters: int = Field(default=2000, ge=20)
     chunk_overlap: int = Field(default=200, ge=0)
+    chunk_ends: Literal["break", "anywhere"] = "break"
+    """At a paragraph, a sentence or a word near its last character, or at that character."""
 
     @model_validator(mode="after")
     def _fits_together(self) -> Self:
@@ -45,4 +47,4 @@ class Settings(StackSettings):
     @property
     def cutting(self) -> Cutting:
         """Sizes of chunks."""
-        return Cutting(self.chunk_characters, self.chunk_overlap)
+        return Cutting(self.chunk_characters, self.chunk_overlap, self.chunk_ends)

@@ -15,7 +15,12 @@ from engines.stacks.documents.sources import Page, Source
 
 SPECIFIED = Cutting(2000, 200)
 CUTTING = st.integers(20, 60).flatmap(
-    lambda size: st.builds(Cutting, st.just(size), st.integers(0, (size - 1) // 2))
+    lambda size: st.builds(
+        Cutting,
+        st.just(size),
+        st.integers(0, (size - 1) // 2),
+        st.sampled_from(["break", "anywhere"]),
+    )
 )
 TEXT = st.text(st.sampled_from("ab .!\n\r\t\u00e9\u2003\U0001f600\u0301"), max_size=400) | st.text(
     max_size=200
@@ -27,7 +32,7 @@ def source(*pages: str) -> Source:
     return Source("doc", "doc.pdf", "/somewhere/doc.pdf", numbered)
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(text=TEXT, cutting=CUTTING)
 def test_every_place_gives_the_chunks_text_back(text: str, cutting: Cutting) -> None:
     for chunk in chunks(source(text), cutting):
@@ -36,7 +41,7 @@ def test_every_place_gives_the_chunks_text_back(text: str, cutting: Cutting) -> 
         assert chunk.text == chunk.text.strip() != ""
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(text=TEXT, cutting=CUTTING)
 def test_every_character_is_in_a_chunk_and_chunks_go_forward(text: str, cutting: Cutting) -> None:
     found = list(stretches(text, cutting))
@@ -47,7 +52,7 @@ def test_every_character_is_in_a_chunk_and_chunks_go_forward(text: str, cutting:
         assert one[1] < other[1]
 
 
-@settings(max_examples=300)
+@settings(max_examples=100)
 @given(text=TEXT, cutting=CUTTING)
 def test_sizes_and_overlaps_stay_within_their_bounds(text: str, cutting: Cutting) -> None:
     found = list(stretches(text, cutting))
@@ -59,7 +64,7 @@ def test_sizes_and_overlaps_stay_within_their_bounds(text: str, cutting: Cutting
         assert one[1] - other[0] <= cutting.overlap
 
 
-@settings(max_examples=100)
+@settings(max_examples=50)
 @given(text=TEXT, cutting=CUTTING)
 def test_lines_and_paragraphs_are_those_of_the_first_and_last_character(
     text: str, cutting: Cutting
@@ -92,6 +97,13 @@ def test_a_chunk_ends_with_a_paragraph_else_a_sentence_else_a_word_else_anywhere
     }.items():
         start, end = next(stretches(head + rest, cutting))
         assert (head + rest)[start:end].endswith(ended)
+
+
+def test_ends_anywhere_are_where_the_characters_end_and_words_are_cut() -> None:
+    text = "word " * 60
+    assert list(stretches(text, Cutting(42, 10, "anywhere")))[:2] == [(0, 42), (32, 74)]
+    whole = list(stretches(text, Cutting(42, 10)))
+    assert all(start % 5 == 0 and end % 5 == 4 for start, end in whole)
 
 
 def test_a_rest_no_longer_than_the_overlap_is_taken_along() -> None:
