@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
@@ -67,21 +67,28 @@ def rows(out: Path) -> Iterator[Row]:
     for choice in CHOICES:
         ours = scores[choice.specified,][MEASURE].by_query
         theirs = scores[choice.other,][MEASURE].by_query
-        queries = sorted(ours.keys() & theirs.keys())
-        pairs = np.array([(ours[query], theirs[query]) for query in queries])
-        apart = pairs[:, 0] - pairs[:, 1]
-        estimate = bca(apart, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None)
-        p_value = sign_flip(
-            apart,
-            shift=0.0,
-            alternative="two-sided",
-            resamples=RESAMPLES,
-            seed=SEED,
-            clusters=None,
-        )
-        means = tuple(pairs.mean(axis=0).tolist())
-        moved = int((apart > 0).sum()), int((apart < 0).sum())
-        yield Row(out.name, choice, (means[0], means[1]), estimate, p_value, moved)
+        yield compared(out.name, choice, ours, theirs)
+
+
+def compared(
+    collection: str, choice: Choice, ours: Mapping[str, float], theirs: Mapping[str, float]
+) -> Row:
+    """Compare the specification's way with the other, query by query."""
+    queries = sorted(ours.keys() & theirs.keys())
+    pairs = np.array([(ours[query], theirs[query]) for query in queries])
+    apart = pairs[:, 0] - pairs[:, 1]
+    estimate = bca(apart, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None)
+    p_value = sign_flip(
+        apart,
+        shift=0.0,
+        alternative="two-sided",
+        resamples=RESAMPLES,
+        seed=SEED,
+        clusters=None,
+    )
+    means = tuple(pairs.mean(axis=0).tolist())
+    moved = int((apart > 0).sum()), int((apart < 0).sum())
+    return Row(collection, choice, (means[0], means[1]), estimate, p_value, moved)
 
 
 def said(difference: float, p_value: float) -> str:
@@ -99,8 +106,9 @@ def table(found: list[Row]) -> Iterator[str]:
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     p_values = adjusted(np.array([row.p_value for row in found]))
+    order = list(dict.fromkeys(row.choice for row in found))
     for row, p_value in sorted(
-        zip(found, p_values.tolist(), strict=True), key=lambda pair: CHOICES.index(pair[0].choice)
+        zip(found, p_values.tolist(), strict=True), key=lambda pair: order.index(pair[0].choice)
     ):
         ours, theirs = row.means
         apart = row.difference
