@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,7 +15,6 @@ from harness.core.files import write_json, write_text
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.report.decision_json import to_json
-from harness.report.inputs import ReportInput
 from harness.report.write import write_reports
 from harness.serve.application import application
 from harness.serve.guard import Guard
@@ -46,10 +47,16 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
     return made
 
 
-def write_decision(folder: Path, *reports: ReportInput) -> None:
-    """Write what a report writes, with a page that says nothing."""
+@cache
+def decision(*datasets: str) -> Mapping[str, Any]:
+    """Give what a report on data sets of these names decides."""
+    return to_json([builder.report(name) for name in datasets])
+
+
+def write_decision(folder: Path, *datasets: str) -> None:
+    """Write that, with a page that says nothing."""
     write_text(folder / "index.html", "<!doctype html><title>report</title>")
-    write_json(folder / "decision.json", to_json(reports))
+    write_json(folder / "decision.json", decision(*datasets))
 
 
 @pytest.fixture(scope="session")

@@ -11,7 +11,6 @@ from starlette.testclient import TestClient
 
 from harness.serve.application import application
 from harness.serve.shelf import folders
-from tests.report import builder
 from tests.serve.conftest import URL, make_pool, write_decision
 
 LINK = re.compile(r'href="(/[^"]*)"')
@@ -82,7 +81,7 @@ def test_the_state_gives_the_list_only_where_it_is_another_one(
     assert f'data-stamp="{first["stamp"]}"' in client.get("/").text
     again = client.get("/state", params={"stamp": first["stamp"]}).json()
     assert again == {**first, "list": None}
-    write_decision(site / "reports", builder.report("renewed"))
+    write_decision(site / "reports", "renewed")
     now = client.get("/state", params={"stamp": first["stamp"]}).json()
     assert now["stamp"] != first["stamp"]
     assert "renewed" in now["list"]
@@ -121,7 +120,7 @@ def test_hostile_names_stay_words(site: Path, client: TestClient) -> None:
     evil = 'a"><script>window.executed = true<'
     folder = site / "out" / evil
     folder.mkdir()
-    write_decision(folder, builder.report("<script>window.executed = true</script>\u202e"))
+    write_decision(folder, "<script>window.executed = true</script>\u202e")
     make_pool(folder / "p ü#?&;%.qrels")
     text = client.get("/").text
     assert "<script>window" not in text

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -57,15 +56,15 @@ def test_evidence_that_expired_is_told(site: Path) -> None:
 
 
 def test_evidence_without_an_end_does_not_expire(site: Path) -> None:
-    found = builder.report()
-    lasting = replace(found, provenance=replace(found.provenance, expires_at=None))
-    write_decision(site / "reports", lasting)
+    value = json.loads((site / "reports" / "decision.json").read_text())
+    value["datasets"][0]["provenance"]["expires_at"] = None
+    changed(site, value)
     (decided,) = listed(site, AFTER)["reports"].decided
     assert (decided.expires_at, decided.expired) == ("", False)
 
 
 def test_all_data_sets_of_a_report_are_listed(site: Path) -> None:
-    write_decision(site / "reports", builder.report("one"), builder.report("two"))
+    write_decision(site / "reports", "one", "two")
     assert [one.dataset for one in listed(site)["reports"].decided] == ["one", "two"]
 
 
@@ -98,7 +97,7 @@ def test_an_end_that_is_no_time_is_told(site: Path, expires: str) -> None:
 
 def test_a_decision_that_is_written_anew_is_read_anew(site: Path) -> None:
     before = listed(site)["reports"]
-    write_decision(site / "reports", builder.report("other"))
+    write_decision(site / "reports", "other")
     after = listed(site)["reports"]
     assert [one.dataset for one in after.decided] == ["other"]
     assert after.signature != before.signature

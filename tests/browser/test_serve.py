@@ -1,0 +1,203 @@
+"""The server's own pages in a browser: list, follow, judge by keyboard, and a run that appears."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from threading import Thread
+
+import pytest
+from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
+
+from harness.corpus import pool
+from harness.serve.application import application
+from harness.serve.shelf import folders
+from harness.shadow.listening import bound, server
+from tests.browser.watched import Watched
+from tests.serve.conftest import make_pool, write_decision
+
+SOON_MS = 20_000
+"""The front page looks every two seconds; a busy machine may take longer."""
+NOTICE = "#harness-newer"
+
+
+@pytest.fixture
+def site(tmp_path: Path) -> Path:
+    write_decision(tmp_path / "reports", "mail")
+    (tmp_path / "out").mkdir()
+    made = make_pool(tmp_path / "out" / "pool.qrels")
+    evil = "<img src=x onerror='window.executed = true'></script><script>window.executed = true"
+    pairs = (made.pairs[0], made.pairs[1].model_copy(update={"query": evil, "snippet": evil}))
+    pool.write_texts(tmp_path / "out" / "pool.qrels", pool.Pool((*pairs, *made.pairs[2:]), ()))
+    return tmp_path
+
+
+@pytest.fixture
+def address(site: Path) -> Iterator[str]:
+    """Serve on a thread; give what a person would open."""
+    with bound("127.0.0.1", 0) as (listening, url):
+        app = application(folders([site / "reports", site / "out"]), url)
+        running = server(app)
+        thread = Thread(target=running.run, kwargs={"sockets": [listening]})
+        thread.start()
+        yield app.address
+        running.should_exit = True
+        thread.join()
+
+
+@pytest.fixture
+def tab(chromium: Browser, address: str) -> Iterator[Watched]:
+    """Open the address in a tab with a network."""
+    base = address.partition("?")[0]
+    size: ViewportSize = {"width": 1280, "height": 900}
+    with chromium.new_context(base_url=base, viewport=size) as context:
+        watched = Watched.watch(context.new_page())
+        watched.page.goto(address)
+        watched.page.wait_for_url("**/")
+        yield watched
+
+
+def followed(tab: Watched, name: str) -> Page:
+    """Follow a link of the front page into the tab that it opens."""
+    with tab.page.context.expect_page() as opened:
+        tab.page.get_by_role("link", name=name).first.click()
+    opened.value.wait_for_load_state()
+    return opened.value
+
+
+def page_of(body: str) -> Callable[[Route], None]:
+    """Answer as a server of somebody else."""
+    return lambda route: route.fulfill(body=body, content_type="text/html")
+
+
+def calm(tab: Watched) -> bool:
+    """Whether nothing was logged and no hostile text ran."""
+    return tab.logged == [] and bool(tab.page.evaluate("window.executed === undefined"))
+
+
+def test_the_servers_pages_can_be_read(tab: Watched) -> None:
+    paths = ("/", "/judge/out/pool.qrels?at=1&done=0", "/judge/out/pool.qrels?at=9", "/no")
+    for path in paths:
+        tab.page.goto(path)
+        for scheme in ("light", "dark"):
+            tab.page.emulate_media(color_scheme="dark" if scheme == "dark" else "light")
+            assert tab.grave() == [], (path, scheme)
+        for width in (1280, 390):
+            tab.page.set_viewport_size({"width": width, "height": 800})
+            assert tab.overflow() == 0, (path, width)
+    tab.logged[:] = [line for line in tab.logged if "404" not in line]
+    assert calm(tab)
+
+
+def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
+    tab: Watched, site: Path
+) -> None:
+    page = tab.page
+    expect(page.locator("#watch")).to_have_text("Watching for new runs.", timeout=SOON_MS)
+    report = followed(tab, "reports")
+    assert report.url.endswith("/files/reports/index.html")
+    assert report.title() == "report"
+    link = page.get_by_role("link", name="decision.json")
+    link.focus()
+    write_decision(site / "reports", "renewed")
+    expect(page.locator("#watch")).to_have_text("A newer run is there: reports.", timeout=SOON_MS)
+    expect(page.locator("main")).to_contain_text("renewed")
+    expect(page.locator(".newer")).to_have_text("newer")
+    expect(link).to_be_focused()
+    assert page.title() == "(1) Search reports"
+    expect(report.locator(NOTICE)).to_contain_text("A newer run is there.", timeout=SOON_MS)
+    report.get_by_role("button", name="Reload").click()
+    report.wait_for_load_state()
+    for _ in range(2):
+        with page.expect_response("**/state*"):
+            pass
+    expect(report.locator(NOTICE)).to_have_count(0)
+    assert tab.grave() == []
+    assert calm(tab)
+
+
+def test_a_run_that_appears_and_one_that_goes(tab: Watched, site: Path) -> None:
+    page = tab.page
+    report = followed(tab, "reports")
+    write_decision(site / "out" / "mine", "mine")
+    newer = page.locator(".entry", has_text="out/mine")
+    expect(newer.locator(".newer")).to_be_visible(timeout=SOON_MS)
+    expect(report.locator(NOTICE)).to_have_count(0)
+    for file in (site / "reports").iterdir():
+        file.unlink()
+    expect(report.locator(NOTICE)).to_contain_text("This page is gone", timeout=SOON_MS)
+    expect(page.locator(".entry")).to_have_count(1)
+
+
+def test_pairs_are_judged_by_keyboard(tab: Watched, site: Path) -> None:
+    page, path = tab.page, site / "out" / "pool.qrels"
+    page.get_by_role("link", name="out/pool.qrels").click()
+    expect(page.locator(".asked")).to_have_text("question 0")
+    page.keyboard.press("7")
+    page.keyboard.press("Control+1")
+    page.keyboard.press("2")
+    expect(page.locator(".asked")).to_contain_text("<img src=x")
+    assert pool.read(path).grades == (2, None, None, None)
+    page.keyboard.press("0")
+    expect(page.locator(".asked")).to_have_text("question 2")
+    assert pool.read(path).grades == (2, 0, None, None)
+    page.keyboard.press("u")
+    expect(page.locator(".asked")).to_contain_text("<img src=x")
+    page.keyboard.press("s")
+    expect(page.locator(".asked")).to_have_text("question 2")
+    assert pool.read(path).grades == (2, None, None, None)
+    page.keyboard.press("q")
+    expect(page.locator(".pools")).to_contain_text("1 of 4 judged")
+    assert calm(tab)
+
+
+def test_a_key_that_is_held_down_counts_once(tab: Watched, site: Path) -> None:
+    tab.page.goto("/judge/out/pool.qrels")
+    tab.page.keyboard.down("1")
+    expect(tab.page.locator(".asked")).to_contain_text("<img src=x")
+    for _ in range(5):
+        tab.page.keyboard.down("1")
+    tab.page.keyboard.up("1")
+    expect(tab.page.locator(".asked")).to_contain_text("<img src=x")
+    assert pool.read(site / "out" / "pool.qrels").grades == (1, None, None, None)
+
+
+def test_buttons_judge_without_a_script_too(chromium: Browser, address: str, site: Path) -> None:
+    with chromium.new_context(java_script_enabled=False) as context:
+        page = context.new_page()
+        page.goto(address)
+        page.get_by_role("link", name="out/pool.qrels").click()
+        page.get_by_role("button", name="3 most relevant").click()
+        expect(page.locator(".bar")).to_contain_text("1 of 4 pairs judged")
+        page.get_by_role("button", name="undo").click()
+        expect(page.locator(".asked")).to_have_text("question 0")
+        assert pool.read(site / "out" / "pool.qrels").grades == (None,) * 4
+        page.goto(f"{address.partition('?')[0]}files/reports/index.html")
+        assert page.title() == "report"
+
+
+def test_a_page_of_another_server_of_this_machine_cannot_judge(
+    tab: Watched, address: str, site: Path
+) -> None:
+    """Another port is the same site, so the cookie comes along; the origin is another one."""
+    judge = f"{address.partition('?')[0]}judge/out/pool.qrels"
+    form = f'<form method="post" action="{judge}"><button name="key" value="1">go</button></form>'
+    tab.page.context.route("http://127.0.0.1:1/", page_of(form))
+    tab.page.goto("http://127.0.0.1:1/")
+    with tab.page.expect_response(judge) as answered:
+        tab.page.get_by_role("button").click()
+    assert answered.value.status == 403
+    assert "Only the forms of this server" in tab.page.content()
+    assert pool.read(site / "out" / "pool.qrels").grades == (None,) * 4
+
+
+def test_the_address_may_be_opened_from_a_page_of_another_site(
+    chromium: Browser, address: str
+) -> None:
+    with chromium.new_context() as context:
+        page = context.new_page()
+        context.route("http://example.org/", page_of(f'<a href="{address}">go</a>'))
+        page.goto("http://example.org/")
+        page.get_by_role("link").click()
+        expect(page.locator("h1")).to_have_text("Search reports")
+        assert "token" not in page.url
