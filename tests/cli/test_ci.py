@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import xml.etree.ElementTree as ET
 from collections.abc import Mapping
 from pathlib import Path
 from typing import NamedTuple
@@ -18,6 +19,7 @@ from harness.cli import application, init
 from harness.corpus.score_table import read_scores, write_scores
 from harness.report.ci import Checked, notes, to_markdown
 from harness.stages.ci import check
+from tests.report.test_junit_form import faults
 from tests.source import ROOT
 
 LOST = "q-rename-board"
@@ -33,12 +35,13 @@ class Done(NamedTuple):
 
 
 class Story(NamedTuple):
-    """A project that passed, and what became of its next commit."""
+    """A project that passed on main, and what became of a branch of two commits."""
 
     folder: Path
     files: str
     green: Done
     red: Done
+    mended: Done
 
 
 def script(folder: Path, **more: str) -> Done:
@@ -49,36 +52,40 @@ def script(folder: Path, **more: str) -> Done:
     return Done(done.returncode, done.stdout + done.stderr, folder / "out")
 
 
-def commit(folder: Path, why: str) -> None:
+def git(folder: Path, *words: str) -> str:
     env: Mapping[str, str] = {**os.environ, **NOBODY, "GIT_COMMITTER_EMAIL": "a@b"}
-    for words in (["init", "-q"], ["add", "."], ["commit", "-qm", why]):
-        subprocess.run(["git", *words], cwd=folder, env=env, check=True, capture_output=True)
-
-
-def tracked(folder: Path) -> str:
     done = subprocess.run(
-        ["git", "ls-files"], cwd=folder, check=True, capture_output=True, text=True
+        ["git", *words], cwd=folder, env=env, check=True, capture_output=True, text=True
     )
     return done.stdout
 
 
+def kept(done: Done, to: Path) -> Done:
+    """Keep what a script left, as a build server does."""
+    return done._replace(out=shutil.copytree(done.out, to))
+
+
 @pytest.fixture(scope="module")
 def story(tmp_path_factory: pytest.TempPathFactory) -> Story:
-    """Begin a project, let it pass, forget a word's case in the next commit, and run again."""
+    """Let a project pass on main, forget a word's case on a branch, and take that back."""
     root = tmp_path_factory.mktemp("story")
     folder = root / "search"
     made = CliRunner().invoke(application(), ["init", str(folder), "--github", "a/b@v1"])
     assert made.exit_code == 0, made.output
-    commit(folder, "begin")
-    ran = script(folder)
-    green = ran._replace(out=shutil.copytree(ran.out, root / "green"))
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-qm", "begin")
+    green = kept(script(folder), root / "green")
+    git(folder, "checkout", "-qb", "faster")
     engine = folder / "engine" / "own.py"
     engine.write_text(engine.read_text().replace("text.lower()", "text"))
-    commit(folder, "faster")
-    on_github = {"GITHUB_ACTIONS": "true", "GITHUB_STEP_SUMMARY": str(root / "summary.md")}
-    return Story(
-        folder, tracked(folder), green, script(folder, BASELINE=str(green.out), **on_github)
-    )
+    git(folder, "commit", "-qam", "faster")
+    of_main = {"BASELINE": str(green.out), "GITHUB_ACTIONS": "true"}
+    red = script(folder, **of_main, GITHUB_STEP_SUMMARY=str(root / "summary.md"))
+    red = kept(red, root / "red")
+    git(folder, "revert", "--no-edit", "HEAD")
+    mended = kept(script(folder, **of_main), root / "mended")
+    return Story(folder, git(folder, "ls-files"), green, red, mended)
 
 
 def test_a_new_project_passes_its_own_script(story: Story) -> None:
@@ -105,6 +112,36 @@ def test_a_planted_regression_turns_it_red(story: Story) -> None:
     assert "Other than in the baseline: the engine own." in comment
     assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
     assert (story.folder.parent / "summary.md").read_text() == comment
+
+
+def test_taken_back_it_is_green_again(story: Story) -> None:
+    assert git(story.folder, "diff", "main") == ""
+    assert story.mended.code == 0, story.mended.said
+    comment = (story.mended.out / "ci.md").read_text()
+    assert "| own | fts5 → own | PROMOTE | PROMOTE | 4 of 4 gates pass |" in comment
+    assert "Other than in the baseline: nothing." in comment
+    assert "Queries that lost" not in comment
+    assert "::" not in story.mended.said
+    assert json.loads((story.mended.out / "gl-code-quality-report.json").read_text()) == []
+
+
+def test_each_comment_is_found_again_by_its_first_line(story: Story) -> None:
+    runs = story.green, story.red, story.mended
+    assert len({(run.out / "ci.md").read_text().splitlines()[0] for run in runs}) == 1
+
+
+def test_gates_are_cases_that_servers_read(story: Story) -> None:
+    failures = []
+    for run in (story.green, story.red, story.mended):
+        root = ET.fromstring((run.out / "junit.xml").read_text())  # noqa: S314  just written
+        assert list(faults(root)) == []
+        assert len([*root.iter("testcase")]) == 4
+        failures.append([
+            case.get("name") for case in root.iter("testcase") if case.findall("failure")
+        ])
+    green, red, mended = failures
+    assert green == mended == []
+    assert red == ["The first ten are no worse", "The first good hit comes as early"]
 
 
 def test_lines_of_lost_queries_are_noted(story: Story) -> None:
