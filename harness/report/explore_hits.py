@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.run import Run, Status
+from harness.report.explore_link import named
 from harness.report.inputs import Latency, ReportInput
 from harness.report.latency_tables import is_verified
 from harness.report.moved import DEPTH, SNIPPET, TITLE, instead_of
@@ -104,7 +105,7 @@ def hits(report: ReportInput) -> Hits:
             for at, arm in enumerate(arms)
             if latency and arm in latency.race.elapsed_ns and not is_verified(latency, arm)
         ],
-        machine=one_line(latency.race.machine) if latency else "",
+        machine=named(latency.race.machine) if latency else "",
     )
 
 

@@ -18,6 +18,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
 from harness.measures.decompose import decompose
 from harness.report.cards import paired
+from harness.report.explore_link import named
 from harness.report.inputs import ReportInput
 from harness.report.moved import DIGITS, QUERY
 from harness.report.page_view import ALIKE
@@ -137,12 +138,12 @@ def values(report: ReportInput) -> Values:
     order = measures_of(report.means, report.measure) if report.means else ()
     measures = list(dict.fromkeys((report.measure, *order)))
     return Values(
-        dataset=report.provenance.dataset,
+        dataset=named(report.provenance.dataset),
         place=report.place,
         measures=measures,
-        arms=arms,
-        slices=slices,
-        ids=[one_line(query.query_id) for query in queries],
+        arms=list(map(named, arms)),
+        slices=list(map(named, slices)),
+        ids=[named(query.query_id) for query in queries],
         texts=[one_line(query.text, QUERY) for query in queries],
         params=[_params(query) for query in queries],
         parts=[sorted(slices.index(name) for name in set(query.slices)) for query in queries],
@@ -165,8 +166,8 @@ def values(report: ReportInput) -> Values:
             if found.control.arm in report.arms and found.candidate.arm in report.arms
         ],
         numbers=list(once.numbers),
-        reasons=list(once.reasons),
-        classes=list(once.classes),
+        reasons=list(map(named, once.reasons)),
+        classes=list(map(named, once.classes)),
     )
 
 
@@ -191,7 +192,7 @@ def _compared(
         once.put(order, ids, parts.order.round(DIGITS).tolist())
     arms = list(report.arms)
     return Compared(
-        name=name,
+        name=named(name),
         control=arms.index(found.control.arm),
         candidate=arms.index(found.candidate.arm),
         classes=once.classified(found.agreement),

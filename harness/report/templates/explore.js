@@ -564,8 +564,11 @@
 
   // ---- putting it on the page
 
+  const offered = new Map(); // what each list offers: it is made anew only where that changed
   const options = (select, list, chosen) => {
-    select.replaceChildren(...list.map(([value, words]) => make("option", { value }, words)));
+    const said = JSON.stringify(list);
+    if (offered.get(select) !== said) select.replaceChildren(...list.map(([value, words]) => make("option", { value }, words)));
+    offered.set(select, said);
     select.value = chosen;
   };
   const choices = () => {
