@@ -35,7 +35,9 @@ ENVIRONMENT: Mapping[str, str] = {
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
     "LUCENE_JARS": "tests only: a folder with Lucene, to be asked as an oracle",
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine is asked",
+    "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
+    "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
 }
 FILES_HEAD = """\
 `NAME` is a data set, `ARM` an arm. What is below `build/` is the same from day to day and tracked
@@ -57,6 +59,7 @@ PIPELINE: Mapping[str, str] = {
 FILES: Mapping[str, Mapping[str, str]] = {
     "The report, in `reports/` or in `--out` of `harness run`": {
         "index.html": "The page: one file, no network.",
+        "explore.html": "Every query of any two arms, in one file too.",
         "report.md": "The same for a terminal or a merge request.",
         "decision.json": "The decision with its evidence, for machines; its schema is "
         "[decision.schema.json](../harness/report/decision.schema.json).",

@@ -18,7 +18,7 @@ from tests.docs.pages import ROOT
 from tests.docs.test_commands import parse
 
 SOURCES = ("harness", "engines", "tests", "benchmarks")
-READS = re.compile(r"(?:environ\.get\(|environ\[|getenv\()\s*f?[\"']?(\w+)")
+READS = re.compile(r"(?:environ\.get\(|environ\[|getenv\(|env\.setdefault\()[\"']?(\w+)")
 EXAMPLES = [
     line for _, command in reference.commands() for line in reference.examples(command.help)
 ]
@@ -50,13 +50,13 @@ def test_every_command_and_option_is_there() -> None:
 
 
 def test_every_variable_that_is_read_is_named() -> None:
-    """Those that tests give to programs of others are not ours."""
+    """Those that are only handed on to programs of others are not ours."""
     known = {*reference_words.ENVIRONMENT, *reference.variables()}
     read: dict[str, str] = {}
     files = [path for name in SOURCES for path in (ROOT / name).rglob("*.py")]
     for path in (*files, ROOT / "run.py"):
         text = path.read_text(encoding="utf-8")
-        if not re.search("environ|getenv", text):
+        if not re.search("environ|getenv|env.setdefault", text):
             continue
         tree = ast.parse(text)
         constants = {
@@ -69,7 +69,7 @@ def test_every_variable_that_is_read_is_named() -> None:
             if isinstance(node, (ast.Call, ast.Subscript)):
                 for name in READS.findall(ast.unparse(node)):
                     read[constants.get(name, name)] = path.name
-    ours = {name for name in read if name.isupper()} - {"SHELL", "PATH", "X"}
+    ours = {name for name in read if name.isupper()} - {"SHELL", "PATH", "UV_DEFAULT_INDEX", "X"}
     assert ours <= known, {name: read[name] for name in ours - known}
     assert {"GITHUB_ACTIONS", "MAIL_FILTER_CASES"} <= ours
 
