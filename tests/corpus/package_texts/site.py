@@ -50,13 +50,26 @@ def walk(animal):
 def feed_again(animal):
     """Feed again what was fed before.
 
-    Some say: bring food to one hungry animal.
+    Some say: throw seeds to one hungry animal.
+    """
+
+class Pool:
+    """Water that ducks and herons share.
+
+    {long("water", 2)}
     """
 
 def drain():
     """Let all of the water out.
 
     It is the word of two objects.
+    """
+'''
+SHORT = f'''
+def short(line):
+    """Half of what stands here is the line that could be asked, and without it little is left.
+
+    {long("short things", 2)}
     """
 '''
 LICENCE = long("rights", 9)
@@ -68,7 +81,7 @@ def make(root: Path) -> Path:
     write(root, "zoo", "1.0", READ_ME, "A small park for quiet afternoons.", pure=True, files={
         "zoo/__init__.py": PAGE,
         "zoo/more.py": OTHER,
-        "zoo/short.py": '"""Nothing to say."""',
+        "zoo/short.py": SHORT,
         "zoo/tests/test_zoo.py": f'"""{long("tests", 9)}"""',
         "zoo/guide.md": f"# A guide\r\n\r\nWalk on the left.\r\n{long('guides', 9)}",
         "zoo/data.csv": long("numbers", 9),

@@ -54,6 +54,20 @@ def test_what_stands_in_an_earlier_document_is_not_read_again(installed: Path) -
     assert "zoo/more.py" not in {document.doc_id for document in again.documents}
 
 
+def test_what_two_objects_say_alike_is_read_once(made: PackageTexts) -> None:
+    everything = "\n".join(document.text for document in made.documents)
+    assert everything.count(site.long("water", 2)) == 1
+    assert "Pool" not in everything
+
+
+def test_a_document_is_as_long_without_its_line_as_the_card_asks(
+    made: PackageTexts, installed: Path
+) -> None:
+    assert len((installed / "zoo" / "short.py").read_text()) > SETTINGS.characters
+    assert all(len(document.text) >= SETTINGS.characters for document in made.documents)
+    assert "zoo/short.py" not in {document.doc_id for document in made.documents}
+
+
 def test_a_page_shows_each_object_without_the_line_that_is_asked(made: PackageTexts) -> None:
     page = text_of(made, "aviary/__init__.py")
     assert page.startswith("A guide to the zoo.")
@@ -70,6 +84,7 @@ def test_what_is_asked_stands_in_no_document(made: PackageTexts) -> None:
         "object:zoo/more.py",
         "package:zoo/description",
     }
+    assert asked["object:aviary/__init__.py"] == "Water that ducks and herons share"
     assert asked["object:zoo/more.py"] == "Lead an animal around the pond"
     assert asked["package:zoo/description"] == "A small park for quiet afternoons"
     for text in asked.values():
@@ -139,6 +154,19 @@ def test_a_line_of_two_objects_is_not_asked() -> None:
     one = parts.Part("a", "", "Let all of the water out.", "text", "object")
     other = one._replace(bare="b", line="let all of the `water` out")
     assert not questions.fit([reading.Text("a", "zoo", "reference", (one, other))])
+
+
+def test_the_line_of_a_document_is_drawn_and_not_the_first() -> None:
+    ends = ("the sea", "a hill")
+    found = [
+        reading.Text(f"{n}", "zoo", "reference", tuple(
+            parts.Part("x", "", f"A walk number {n} to {end}", "text", "object") for end in ends
+        ))
+        for n in range(12)
+    ]  # fmt: skip
+    drawn = [part.line for _, _, part in questions.asked(found, questions.fit(found), 99)]
+    assert len(drawn) == 12
+    assert {line[-6:].strip() for line in drawn} == {"he sea", "a hill"}
 
 
 def test_words_in_a_row_are_found_wherever_they_stand() -> None:
