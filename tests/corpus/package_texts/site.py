@@ -50,7 +50,8 @@ def walk(animal):
 def feed_again(animal):
     """Feed again what was fed before.
 
-    Some say: throw seeds to one hungry animal.
+    Some say: throw seeds to one hungry animal,
+    and: water that ducks and herons share.
     """
 
 class Pool:
@@ -69,7 +70,7 @@ SHORT = f'''
 def short(line):
     """Half of what stands here is the line that could be asked, and without it little is left.
 
-    {long("short things", 2)}
+    {long("short things", 2)} And that is all of it, more or less, for now.
     """
 '''
 LICENCE = long("rights", 9)
