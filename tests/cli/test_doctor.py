@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import importlib.metadata
 import shutil
+import tomllib
+from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from engines.vector.carried import ModelFile
+from harness.cli.doctor import BROWSERS, EXTRAS
+from harness.core.errors import ModelNotReady
 from harness.replay import fitness
 from harness.replay.fitness import Noise
+from tests.browser.conftest import NAMES
 from tests.cli.conftest import Harness
+from tests.source import ROOT
 from tests.toy import Toy
 
 
@@ -53,3 +61,48 @@ def test_a_folder_is_a_data_set(project: Toy, harness: Harness) -> None:
     said = harness("doctor")
     assert "dataset   beir: a folder, for harness run --dataset beir" in said.out
     assert said.code == 0
+
+
+def test_extras_are_those_of_the_project() -> None:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
+    named = {name: (package,) for name, (package, _) in EXTRAS.items()}
+    assert named == {name: tuple(of) for name, of in project["optional-dependencies"].items()}
+    assert BROWSERS == NAMES
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_what_is_optional_is_told_and_is_no_problem(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
+) -> None:
+    known = importlib.metadata.version
+    packages = {package for package, _ in EXTRAS.values()}
+
+    def version(name: str) -> str:
+        if name in packages and not there:
+            raise PackageNotFoundError(name)
+        return "9.8" if name in packages else known(name)
+
+    monkeypatch.setattr(importlib.metadata, "version", version)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
+    said = harness("doctor")
+    assert said.code == 0
+    told = (
+        ("extra     fast: numba 9.8", "browser   /bin/chromium")
+        if there
+        else ("extra     fast: numba is not there, so measures", "browser   none on the path")
+    )
+    for line in (*told, "well      nothing that is needed is missing", "memory    "):
+        assert line in said.out
+
+
+def test_a_model_that_is_missing_is_a_problem(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def gone(_: ModelFile) -> None:
+        raise ModelNotReady("the model is [gone]; bring it back")
+
+    monkeypatch.setattr(ModelFile, "path", gone)
+    said = harness("doctor")
+    assert said.code == 2
+    assert "problem   the model is [gone]; bring it back" in said.out
+    assert "well" not in said.out
