@@ -46,11 +46,13 @@ def decompose(
 
     Each step, from the control to the candidate's first stage and on to what it shows, has two
     parts: documents that entered or left, and the order of those that stayed. All parts of
-    a query sum to its difference. The candidate's index is opened, and no clock runs.
+    a query sum to its difference. The candidate's index is opened, and no clock runs. The next
+    `harness report` shows the steps of each query in explore.html.
 
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
     from harness.core.errors import HarnessError
+    from harness.stages.apart import keep
     from harness.stages.decompose import Wanted, write
     from harness.stages.decompose import decompose as stage
 
@@ -61,6 +63,7 @@ def decompose(
     layout = left_by_run(left) if left else project.layout(dataset)
     wanted = Wanted(control, candidate, measure, project.params.replay.k)
     found = stage(layout, wanted, project.policy().rules, project.cache)
+    keep(layout, found)
     if to:
         write(found, to)
     _show(found, top)

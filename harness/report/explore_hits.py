@@ -13,6 +13,7 @@ import numpy as np
 
 from harness.core.run import Run, Status
 from harness.report.explore_link import named
+from harness.report.explore_stages import Stages, stages
 from harness.report.inputs import Latency, ReportInput
 from harness.report.latency_tables import is_verified
 from harness.report.moved import DEPTH, SNIPPET, TITLE, instead_of
@@ -72,6 +73,7 @@ class Hits:
     unverified: list[int]
     """Arms whose times are not told: in the race they answered otherwise than in their run."""
     machine: str
+    apart: list[Stages]
 
 
 def hits(report: ReportInput) -> Hits:
@@ -106,6 +108,7 @@ def hits(report: ReportInput) -> Hits:
             if latency and arm in latency.race.elapsed_ns and not is_verified(latency, arm)
         ],
         machine=named(latency.race.machine) if latency else "",
+        apart=stages(report),
     )
 
 

@@ -19,6 +19,7 @@ from harness.core.records import Document, Query
 from harness.core.scores import Estimate
 
 if TYPE_CHECKING:
+    from harness.report.explore_stages import Apart
     from harness.report.load_inputs import LoadReport
     from harness.report.trust import Trust
 
@@ -133,6 +134,8 @@ class ReportInput:
     """What is known of the judge; None where there is no policy."""
     place: str = ""
     """Options that name these data on a command line; empty where nobody said."""
+    apart: tuple[Apart, ...] = ()
+    """Differences taken apart by stages (``harness decompose``), whether they still hold or not."""
     load: LoadReport | None = None
     """The last load of these arms as they are; None where none was run."""
     links: Links = Links()

@@ -8,6 +8,7 @@ from pathlib import Path
 from urllib.parse import quote
 
 from harness.report.inputs import Links, ReportInput
+from harness.stages.apart import kept
 from harness.stages.layout import Layout
 from harness.stages.load_files import page_of
 from harness.stages.load_last import last_load
@@ -16,14 +17,15 @@ TRENDS = "trends.html"
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:
-    """Put the last load of these arms and the addresses of pages that are there to a report.
+    """Put to a report what was left: a load, differences taken apart, the addresses of pages.
 
     Raises:
-        BadFile: the history of loads cannot be read.
+        BadFile: the history of loads, or what ``harness decompose`` left, cannot be read.
     """
     arms = report.provenance.manifests.items()
     return replace(
         report,
+        apart=kept(layout),
         load=last_load(layout, {arm: found.fingerprint for arm, found in arms}),
         links=Links(load=_seen_from(out, page_of(layout)), history=_seen_from(out, out / TRENDS)),
     )

@@ -46,7 +46,7 @@ def scored(values: Mapping[int, float], failed: tuple[int, ...] = ()) -> Mapping
     """Give 0.5 to every query but ``values``, twice as much of RR@10 as of nDCG@10."""
     known = [at for at in range(QUERIES) if at not in {NEGATIVE, *failed}]
     found = np.array([values.get(at, 0.5) for at in known])
-    undefined = {"negative_query": (f"q{NEGATIVE:03d}",)}
+    undefined: dict[str, tuple[str, ...]] = {"negative_query": (f"q{NEGATIVE:03d}",)}
     undefined |= {"failed": tuple(f"q{at:03d}" for at in failed)} if failed else {}
     ids = tuple(f"q{at:03d}" for at in known)
     return {

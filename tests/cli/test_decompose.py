@@ -16,6 +16,7 @@ from harness.corpus.trec import write_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import Parts
 from harness.report.stages_table import blamed, losers, means, to_json
+from harness.stages.apart import kept
 from harness.stages.decompose import Wanted, decompose
 from tests.cli.conftest import Harness
 from tests.toy import NAME, Toy
@@ -45,6 +46,8 @@ def test_every_query_is_in_the_file_and_its_parts_sum_to_its_difference(
         assert float(row["difference"]) == pytest.approx(total, abs=1e-9)
     assert any(float(row["fused_shown"]) or float(row["fused_order"]) for row in found)
     assert any(row["semantic_alone"] != row["candidate"] for row in found)
+    (for_the_explorer,) = kept(project.layout)
+    assert list(for_the_explorer.steps) == [row["query_id"] for row in found]
 
 
 def test_the_screen_names_the_largest_losses_and_their_step(project: Toy, harness: Harness) -> None:

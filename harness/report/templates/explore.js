@@ -85,7 +85,7 @@
     if (!tables.has(at)) {
       const data = await unpack(`values-${at}`);
       data.folded = data.texts.map((text, row) => `${text}\n${data.ids[row]}\n${data.params[row]}`.toLowerCase());
-      data.found = new Map(data.ids.map((id, row) => [id, row]));
+      data.found = new Map(data.ids.map((id, row) => [id, row]).reverse());
       tables.set(at, data);
     }
     return tables.get(at);
@@ -95,6 +95,7 @@
       rankings.set(at, unpack(`hits-${at}`).then((data) => {
         data.judgedAt = starts(data.lengths);
         for (const shown of data.shown) shown.at = starts(shown.lengths);
+        for (const apart of data.apart) apart.row = new Map(apart.queries.map((query, at) => [query, at]));
         for (const times of data.times) times.row = new Map(times.queries.map((query, row) => [query, row]));
         return data;
       }));
@@ -397,7 +398,8 @@
     const first = mark ? Math.max(0, text.search(mark)) : 0;
     let start = Math.max(0, Math.min(first - Math.floor(limit / 4), text.length - limit));
     if (start) start = text.lastIndexOf(" ", start) + 1;
-    return (start ? "…" : "") + text.slice(start, start + limit).trim() + (start + limit < text.length ? "…" : "");
+    const letters = [...text.slice(start, start + limit + 1)].slice(0, limit).join(""); // no half of a pair
+    return (start ? "…" : "") + letters.trim() + (start + limit < text.length ? "…" : "");
   };
 
   const gradesOf = (all, row) => {
@@ -516,13 +518,22 @@
   };
 
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);
-  const apart = (row) => {
+  const stages = (all, row) => all.apart.filter((each) => each.control === state.a && each.candidate === state.b && each.row.has(row)).flatMap((of) => {
+    const at = of.row.get(row);
+    const rows = of.stages.map((stage, n) => make("tr", {}, make("th", { scope: "row" }, foreign(stage)),
+      ...[of.shown[n][at], of.order[n][at], of.shown[n][at] + of.order[n][at]].map((value) => make("td", {}, signed(value)))));
+    return [make("p", { class: "meta" }, `The way of the candidate, stage by stage, in ${of.measure}; all parts sum to the difference.`),
+      grid(["to the stage", "by what is shown", "by its order", "both"], rows, "Stages of the candidate")];
+  });
+  const apart = (all, row) => {
     const compared = comparison();
     const parts = compared && compared.shown[row] >= 0 && compared.order[row] >= 0
       ? [make("p", { class: "why" }, `Of the difference in ${data.measures[0]}, ${signed(valueOf(compared.shown[row]))} is by what is shown and ${signed(valueOf(compared.order[row]))} by its order.`)] : [];
     const place = data.place || `--dataset ${quoted(data.dataset)}`;
+    const known = stages(all, row);
+    if (known.length) return [...parts, ...known];
     const command = `python3 run.py harness decompose ${place} --control ${quoted(data.arms[state.a])} --candidate ${quoted(data.arms[state.b])}`;
-    return [...parts, make("p", { class: "meta" }, "Which stage of the candidate did it:"), make("pre", { tabindex: "0" }, make("code", {}, command))];
+    return [...parts, make("p", { class: "meta" }, "Which stage of the candidate did it is told here after this command, and a new report:"), make("pre", { tabindex: "0" }, make("code", {}, command))];
   };
 
   const steer = (row) => {
@@ -556,7 +567,7 @@
     wait.replaceWith(
       make("div", { class: "pair" }, ranking(all, row, a, b, false, mark), ranking(all, row, b, a, true, mark)),
       ...missing(all, row),
-      make("h3", {}, "Why"), ...apart(row),
+      make("h3", {}, "Why"), ...apart(all, row),
       make("h3", {}, "Measures"), measures(row),
       make("h3", {}, "Time"), ...times(all, row));
     place.removeAttribute("aria-busy");
