@@ -18,6 +18,7 @@ from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate, Paired
 from harness.report.cards import movement
 from harness.report.gate_bars import bar
+from harness.report.plain import one_line
 from harness.report.rounding import in_unit, interval, signed
 from harness.report.svg import (
     ARMS,
@@ -37,6 +38,8 @@ from harness.report.tables import best_first
 
 WIDTH = 7.6
 """Inches of a full-width figure."""
+GATE = 38
+"""Longest name of a gate, in characters."""
 PANELS = 4
 """Panels beside each other."""
 BINS = np.linspace(0.0, 1.0, 11)
@@ -49,7 +52,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
     height = 0.34 * len(findings) + 0.72
 
     def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.31, 0.36 / height, 0.42, 1 - 0.66 / height))
+        axes = figure.add_axes((0.39, 0.36 / height, 0.37, 1 - 0.66 / height))
         axes.axvline(0, color=INK, linewidth=1)
         axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
         for at, found in enumerate(findings):
@@ -59,7 +62,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
             said = found.verdict.value
             axes.text(1.56, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
         axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
-        axes.set_yticks(range(len(findings)), [label(found.gate) for found in findings])
+        axes.set_yticks(range(len(findings)), [one_line(found.gate, GATE) for found in findings])
         axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
         for spine in axes.spines.values():
             spine.set_visible(False)

@@ -20,10 +20,12 @@ from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
 
 WIDTH = 7.6
-ROW, FRAME = 0.235, 0.78
+ROW, FRAME = 0.235, 0.92
 """Inches a row, and above and below all of them."""
-LEFT, MIDDLE = 0.235, 0.40
+LEFT, MIDDLE = 0.235, 0.375
 """Shares of the width: names, and the plot."""
+VALUE, INTERVAL, COUNT = 1.03, 1.26, 2.01
+"""Where the columns of numbers begin, and where the last one ends, in widths of the plot."""
 ROOM = 0.06
 """Share of the plot that is left free on both sides."""
 WIDE = math.log(300)
@@ -70,7 +72,7 @@ def _forest(name: str, about: str, groups: Sequence[Group], *, ratio: bool) -> s
         axes.set_ylim(lines - 0.4, -0.6)
         at, ticks, names = 0, [], []
         for group in shown:
-            axes.text(-0.52, at, label(group.title), transform=axes.get_yaxis_transform(),
+            axes.text(-0.56, at, label(group.title), transform=axes.get_yaxis_transform(),
                       va="center", color=INK, fontweight="bold", fontsize=8.5)  # fmt: skip
             for row, found in group.rows.items():
                 at += 1
@@ -101,9 +103,10 @@ def _row(axes: Axes, at: int, found: Estimate, group: Group, *, first: bool, rat
     )  # fmt: skip
     said = number(found.value) if ratio else signed(found.value)
     beside = axes.get_yaxis_transform()
-    axes.text(1.03, at, said, transform=beside, va="center", fontsize=8.5, color=INK)
-    axes.text(1.20, at, interval(found), transform=beside, va="center", fontsize=8.5, color=MUTED)
-    axes.text(1.88, at, f"{found.n:,}", transform=beside, va="center", ha="right", fontsize=8.5,
+    axes.text(VALUE, at, said, transform=beside, va="center", fontsize=8.5, color=INK)
+    words = interval(found)
+    axes.text(INTERVAL, at, words, transform=beside, va="center", fontsize=8.5, color=MUTED)
+    axes.text(COUNT, at, f"{found.n:,}", transform=beside, va="center", ha="right", fontsize=8.5,
               color=MUTED)  # fmt: skip
 
 
@@ -121,9 +124,8 @@ def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
     said = "faster  ←   time of candidate / control   →  slower"
     axes.set_xlabel(said if ratio else f"worse  ←   candidate {MINUS} control   →  better")
     top = axes.get_yaxis_transform()
-    for x, word in ((1.20, "interval"), (1.88, "n")):
-        axes.text(x, -0.55, word, transform=top, va="bottom", ha="right" if word == "n" else "left",
-                  fontsize=8.5, color=MUTED)  # fmt: skip
+    for x, word, side in ((INTERVAL, "interval", "left"), (COUNT, "n", "right")):
+        axes.text(x, 0, word, transform=top, va="center", ha=side, fontsize=8.5, color=MUTED)
     found = [e for group in groups for e in group.rows.values()]
     ends = [end for e in found for end in (e.low, e.value, e.high) if math.isfinite(end)]
     if ratio:

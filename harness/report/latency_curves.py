@@ -48,7 +48,7 @@ def latency_curves(name: str, latency: Latency) -> str | None:
                 axes.plot(curve(twin), share, color=colour, linewidth=1.2, linestyle=DASHES)
             _percentiles(axes, at, race.elapsed_ns[arm], latency.percentiles.get(arm, {}))
             key(axes, at, arm)
-        note(axes, 0, "bars: intervals of percentiles")
+        note(axes, 0, "bars: intervals")
         note(axes, 1, "dashed: A/A twin")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))

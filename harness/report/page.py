@@ -22,6 +22,8 @@ from harness.report.page_view import view
 from harness.report.plain import printable
 
 TEMPLATES = Path(__file__).with_name("templates")
+LONGEST = 2_000
+"""Characters of the longest text on a page; the files for machines hold it whole."""
 
 
 def script_source(script: str) -> str:
@@ -59,5 +61,7 @@ def to_page(reports: Sequence[ReportInput]) -> str:
 
 
 def _finalize(value: object) -> object:
-    """Make every text that is not markup of ours printable before it is escaped."""
-    return printable(value) if type(value) is str else value
+    """Make every text that is not markup of ours short and printable before it is escaped."""
+    if type(value) is not str:
+        return value
+    return printable(value if len(value) <= LONGEST else f"{value[:LONGEST]}…")

@@ -38,6 +38,8 @@ NAMES = MappingProxyType({
 })
 KEY_TOP, KEY_LINE, KEY_MARK, KEY_NAME = 0.96, 0.08, 1.055, 1.09
 """Where names of arms stand beside a plot, in its own height and width."""
+ABOUT = 2_000
+"""Longest words that are read aloud, in characters."""
 LABEL = 26
 """Longest label drawn, in characters."""
 STYLE: Any = {  # rcParams; matplotlib types their names as one long Literal
@@ -112,7 +114,7 @@ def _for_page(text: str, name: str, about: str) -> str:
         body = body.replace(colour, f"var(--{variable}, {colour})")
     body = re.sub(r"\n\s*", "\n", body)
     view = box.group(1) if box else ""
-    spoken = html.escape(one_line(about), quote=True)
+    spoken = html.escape(one_line(about, ABOUT), quote=True)
     return f'<svg class="figure" viewBox="{view}" role="img" aria-label="{spoken}">{body.strip()}'
 
 

@@ -13,15 +13,17 @@ from matplotlib.ticker import LogLocator, NullLocator
 from harness.report.history import Entry, Interval, comparable
 from harness.report.svg import ARMS, LINE, MARKS, MUTED, draw, label, quiet
 
-WIDTH, HEIGHT = 9.2, 3.4
+WIDTH, HEIGHT = 7.6, 3.2
 TICKS = 8
 """Most dates written below."""
+SPREAD = 0.4
+"""Share of the way to the next decision over which the lines lie beside each other."""
 Points = Mapping[int, Interval]
 """Interval by number of the decision; a decision that has none is left out."""
 
 
 def measures(name: str, entries: Sequence[Entry]) -> str:
-    """Draw the mean of the first measure of each arm, its interval as a band."""
+    """Draw the mean of the first measure of each arm with its interval."""
     measure = entries[-1].measure
     arms = dict.fromkeys(arm for entry in entries for arm in entry.means)
     lines = {
@@ -63,10 +65,11 @@ def _paint(
     entries: Sequence[Entry], lines: Mapping[str, Points], what: str, figure: Figure, *, ratio: bool
 ) -> None:
     axes = figure.subplots()
-    figure.subplots_adjust(left=0.075, right=0.8, top=0.95, bottom=0.14)
+    figure.subplots_adjust(left=0.09, right=0.77, top=0.95, bottom=0.14)
     quiet(axes, grid="y")
     for at, (named, points) in enumerate(lines.items()):
-        _line(axes, entries, points, label(named), at)
+        aside = SPREAD * (at + 0.5 - len(lines) / 2) / len(lines)
+        _line(axes, entries, points, named=label(named), number=at, aside=aside)
     if ratio:
         axes.set_yscale("log")
         axes.axhline(1, color=MUTED, linewidth=1, linestyle=(0, (4, 3)))
@@ -84,21 +87,23 @@ def _paint(
     axes.legend(loc="center left", bbox_to_anchor=(1.01, 0.5))
 
 
-def _line(axes: Axes, entries: Sequence[Entry], points: Points, named: str, number: int) -> None:
-    """Draw line ``number``, broken where the data became others or a decision has no value."""
+def _line(
+    axes: Axes, entries: Sequence[Entry], points: Points, *, named: str, number: int, aside: float
+) -> None:
+    """Draw one line, broken where the data became others or a decision has no value.
+
+    It lies ``aside`` of its dates, so that intervals do not hide each other.
+    """
     colour, mark = ARMS[number % len(ARMS)], MARKS[number % len(MARKS)]
     for first, run in enumerate(_runs(entries, points)):
         low = [one.value if one.low is None else one.low for one in map(points.__getitem__, run)]
         high = [one.value if one.high is None else one.high for one in map(points.__getitem__, run)]
         values = [points[at].value for at in run]
+        beside = [at + aside for at in run]
         shown = "_" if first else named
-        axes.plot(
-            run, values, color=colour, linewidth=1.6, marker=mark, markersize=4.5, label=shown
-        )
-        if len(run) > 1:
-            axes.fill_between(run, low, high, color=colour, alpha=0.18, linewidth=0)
-        else:
-            axes.vlines(run, low, high, color=colour, linewidth=1.2)
+        axes.plot(beside, values, mark, linestyle="-", color=colour, linewidth=1.6, markersize=4.5,
+                  label=shown)  # fmt: skip
+        axes.vlines(beside, low, high, color=colour, linewidth=1.2, alpha=0.7)
 
 
 def _runs(entries: Sequence[Entry], points: Points) -> list[list[int]]:
