@@ -13,42 +13,49 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import Any
 
-from benchmarks.documents_choices import Choice, Row, compared, table
-from benchmarks.lexical_weights import Collection, measured
-from engines.stacks.text import documents
+from benchmarks.documents_choices import MEASURE, Choice, Row, compared, table
+from benchmarks.lexical_weights import DEPTH, Collection
+from engines.lexical.typed import normalise
+from engines.stacks.documents.bm25 import Bm25
+from engines.stacks.documents.chunking import Cutting
+from engines.stacks.documents.library import Library
+from engines.stacks.documents.ranking import RANKED
+from engines.stacks.documents.sources import of_document
+from harness.core.engine import Hit
+from harness.core.run import Row as Answered
+from harness.core.run import Run, Status
+from harness.measures.quality import score
 
-WORDS: dict[str, Any] = {
-    "tier": "free",
-    "recall": "bm25",
-    "embedder": "",
-    "sparse": "",
-    "max_tokens": 256,
-    "fusion": "specification",
-    "blend": "specification",
-}
-SPECIFIED = (2000, 200, "break")
-WHOLE = (10**9, 0, "break")
+SPECIFIED = Cutting(2000, 200)
 OTHERS = {
-    "200 shared, not 0": (2000, 0, "break"),
-    "ends at breaks, not anywhere": (2000, 200, "anywhere"),
-    "2,000 characters, not 500": (500, 50, "break"),
-    "2,000 characters, not 1,000": (1000, 100, "break"),
-    "2,000 characters, not 4,000": (4000, 400, "break"),
-    "chunks, not whole documents": WHOLE,
+    "200 shared and ends at breaks, not neither": Cutting(2000, 0),
+    "ends at breaks, not anywhere": Cutting(2000, 200, "anywhere"),
+    "2,000 characters, not 500": Cutting(500, 50),
+    "2,000 characters, not 1,000": Cutting(1000, 100),
+    "2,000 characters, not 4,000": Cutting(4000, 400),
+    "chunks, not whole documents": Cutting(10**9, 0),
 }
 
 
-def by_query(collection: Collection, cut: tuple[int, int, str]) -> dict[str, float]:
+def by_query(collection: Collection, cutting: Cutting) -> dict[str, float]:
     """Cut, index, ask, and give nDCG@10 of each query."""
-    characters, overlap, ends = cut
-    settings = WORDS | {
-        "chunk_characters": characters,
-        "chunk_overlap": overlap,
-        "chunk_ends": ends,
-    }
-    return dict(measured(documents.engine(settings, Path()), collection).by_query)
+    library = Library.of(map(of_document, collection.documents()), cutting)
+    words = Bm25.of(chunk.text for chunk in library.chunks)
+    rows = [
+        Answered(query.query_id, Status.ANSWERED, found(library, words, query.text))
+        for query in collection.queries
+    ]
+    asked = [query.query_id for query in collection.queries]
+    return dict(score(Run.of("words", rows), collection.qrels, [MEASURE], asked)[MEASURE].by_query)
+
+
+def found(library: Library, words: Bm25, text: str) -> tuple[Hit, ...]:
+    """Rank documents by their best chunk."""
+    rows = words.search(normalise(text), RANKED).tolist()
+    documents = dict.fromkeys(library.chunks[row].provenance.document_id for row in rows)
+    ranked = enumerate(list(documents)[:DEPTH], start=1)
+    return tuple(Hit(doc_id, 1 / place, 1 / place) for place, doc_id in ranked)
 
 
 def rows(collection: Collection) -> list[Row]:
