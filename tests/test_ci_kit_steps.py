@@ -189,6 +189,7 @@ def test_the_target_branchs_run_is_the_baseline(tmp_path: Path) -> None:
     done = on_gitlab(tmp_path, **branch, ARCHIVE=str(archive))
     assert done.code == 0
     assert f"before: {tmp_path}/.before/mine/out" in done.said
+    assert "No run of the target branch" not in done.said
     assert "projects/3/jobs/artifacts/a%2Fb/download?job=search" in done.calls
 
 

@@ -28,6 +28,7 @@ def test_importing_it_brings_in_nothing_else() -> None:
     found = loaded("import harness, harness.api\nhasattr(harness, 'nothing')")
     assert not found & HEAVY
     assert {name for name in found if name.startswith("harness")} == {"harness", "harness.api"}
+    assert "harness.api" not in loaded("import harness\nhasattr(harness, '__wrapped__')")
 
 
 def test_whoever_reads_a_run_does_not_wait_for_figures() -> None:

@@ -118,6 +118,14 @@ def load_columns() -> tuple[str, ...]:
     return (*about, "jaccard", "rbo", "control_ns", "candidate_ns")
 
 
+def test_an_arm_that_was_not_asked_has_no_time(tmp_path: Path) -> None:
+    nobody = seen(status=Status.NOT_ASKED, elapsed_ns=0, hits=0)
+    one = attempt(1, outcome=Class.SKIPPED, jaccard=None, candidate=nobody)
+    row = load(written(tmp_path, [one], [])).frame().iloc[0]
+    assert row["control_ns"] == 1_000_000
+    assert row["candidate_ns"] is pd.NA
+
+
 def test_an_empty_log_is_a_log(tmp_path: Path) -> None:
     log = load(written(tmp_path, [], []))
     assert log.tally.attempted == 0
