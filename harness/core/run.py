@@ -124,6 +124,22 @@ class Run:
         """Document ids shown for one query, best first, at most ``k``."""
         return tuple(hit.doc_id for hit in self.hits(query_id, k))
 
+    def rankings(
+        self, query_ids: Iterable[str], k: int | None = None
+    ) -> dict[str, tuple[str, ...]]:
+        """Document ids shown for many queries, best first, at most ``k`` each, by query id.
+
+        Raises:
+            KeyError: a query is not in the run.
+        """
+        rows, ends, docs = self.positions, self.offsets.tolist(), self.docs.tolist()
+        found = {}
+        for query_id in query_ids:
+            low, high = ends[(row := rows[query_id])], ends[row + 1]
+            high = high if k is None else min(high, low + k)
+            found[query_id] = tuple(self.vocabulary[doc] for doc in docs[low:high])
+        return found
+
     def hits(self, query_id: str, k: int | None = None) -> tuple[Hit, ...]:
         """Hits of one query, best first, at most ``k``."""
         row = self.positions[query_id]

@@ -58,8 +58,7 @@ def decompose(
         EvidenceError: no query is given, or one twice.
     """
     k = parse(measure).params.get("cutoff")
-    old = {query_id: control.ranking(query_id, k) for query_id in query_ids}
-    new = {query_id: candidate.ranking(query_id, k) for query_id in query_ids}
+    old, new = control.rankings(query_ids, k), candidate.rankings(query_ids, k)
     asked = Qrels({query_id: qrels.grades[query_id] for query_id in query_ids})
 
     def value(rankings: Rankings) -> NDArray[np.float64]:

@@ -51,6 +51,15 @@ def test_views_of_one_query() -> None:
         run.ranking("q9")
 
 
+@given(rows())
+def test_rankings_of_many_are_those_of_each(given_rows: Sequence[Row]) -> None:
+    run = Run.of("arm", given_rows)
+    for k in (None, 0, 1, 3):
+        assert run.rankings(run.query_ids, k) == {q: run.ranking(q, k) for q in run.query_ids}
+    with pytest.raises(KeyError):
+        run.rankings(["nobody asked this"])
+
+
 def test_a_second_showing_is_taken_out_and_counted() -> None:
     hits = [Hit("a", 1.0, 1.0), Hit("b", 0.9, 0.9), Hit("a", 0.8, 0.8), Hit("a", 0.7, 0.7)]
     run = Run.of("arm", [Row("q", Status.ANSWERED, hits, "me", duplicates=3)])

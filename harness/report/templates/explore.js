@@ -734,6 +734,10 @@
     }
   };
 
+  const ready = (what) => {
+    document.documentElement.dataset.ready = what;
+    performance.mark(what);
+  };
   const start = async () => {
     if (!("DecompressionStream" in window)) {
       trouble("This browser cannot unpack the data of this page: it lacks DecompressionStream. Use one of 2023 or newer.");
@@ -747,10 +751,10 @@
     for (const id of ["choose", "overview"]) $(id).hidden = false;
     listen();
     show(state.q >= 0);
-    document.documentElement.dataset.ready = "table";
+    ready("table");
     await new Promise((done) => setTimeout(done));
     await details(state.d);
-    document.documentElement.dataset.ready = "all";
+    ready("all");
   };
   start().catch(failed);
 })();
