@@ -136,7 +136,7 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
     except OSError:
         return
     for one in listed:
-        if one.name.startswith(".") or one.is_symlink():
+        if one.name.startswith("."):
             continue
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:

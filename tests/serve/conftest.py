@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
@@ -15,7 +14,6 @@ from harness.core.files import write_json, write_text
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.report.decision_json import to_json
-from harness.report.write import write_reports
 from harness.serve.application import application
 from harness.serve.guard import Guard
 from harness.serve.shelf import folders
@@ -59,18 +57,12 @@ def write_decision(folder: Path, *datasets: str) -> None:
     write_json(folder / "decision.json", decision(*datasets))
 
 
-@pytest.fixture(scope="session")
-def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Write a report with a decision once; a test may read it and must not write to it."""
-    made = tmp_path_factory.mktemp("served") / "reports"
-    write_reports([builder.report()], made)
-    return made
-
-
 @pytest.fixture
-def site(reports: Path, tmp_path: Path) -> Path:
+def site(tmp_path: Path) -> Path:
     """Write ``reports`` with a decision, and ``out`` with a page alone and a pool."""
-    shutil.copytree(reports, tmp_path / "reports")
+    write_decision(tmp_path / "reports", "mail")
+    for name in ("report.md", "junit.xml"):
+        write_text(tmp_path / "reports" / name, f"<{name} of a report>")
     (tmp_path / "out" / "mine").mkdir(parents=True)
     (tmp_path / "out" / "mine" / "load.html").write_text("<!doctype html><title>load</title>")
     make_pool(tmp_path / "out" / "pool.qrels")

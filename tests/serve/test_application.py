@@ -9,8 +9,10 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
+from harness.report.page import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
+from tests.report import builder
 from tests.serve.conftest import URL, make_pool, write_decision
 
 LINK = re.compile(r'href="(/[^"]*)"')
@@ -43,7 +45,10 @@ def test_a_file_comes_byte_for_byte(site: Path, client: TestClient, name: str, k
 
 def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
     """What the header adds forbids, and allows nothing that the page's own policy does not."""
+    page = to_page([builder.compared_only()])
+    (site / "reports" / "index.html").write_text(page, encoding="utf-8")
     answer = client.get("/files/reports/index.html")
+    assert answer.text == page
     assert 'http-equiv="Content-Security-Policy" content="default-src' in answer.text
     policy = answer.headers["content-security-policy"]
     assert "script-src" not in policy
@@ -52,7 +57,6 @@ def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
         assert f"{part} 'none'" in policy
     data = client.get("/files/reports/decision.json").headers["content-security-policy"]
     assert data.startswith("default-src 'none'")
-    assert (site / "reports" / "index.html").exists()
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/files", "/judge", "/judge/out", "/state/x"])

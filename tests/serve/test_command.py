@@ -46,7 +46,7 @@ def started(*words: str | Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
 
 def asked_raw(port: int, target: str) -> bytes:
     """Ask for a target as it is, which no client would send."""
-    with socket.create_connection(("127.0.0.1", port), timeout=20) as opened:
+    with socket.create_connection(("127.0.0.1", port), timeout=60) as opened:
         head = f"GET {target} HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nConnection: close\r\n\r\n"
         opened.sendall(head.encode())
         parts = iter(lambda: opened.recv(65536), b"")
@@ -57,7 +57,7 @@ def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
     with started(site / "reports", site / "out", "--port", "0") as (process, address):
         url = httpx.URL(address)
         assert url.host == "127.0.0.1"
-        with httpx.Client(base_url=url.copy_with(query=None), timeout=20) as client:
+        with httpx.Client(base_url=url.copy_with(query=None), timeout=60) as client:
             assert client.get("/").status_code == 403
             assert client.get(address).status_code == 200
             assert "Search reports" in client.get("/").text
@@ -66,7 +66,7 @@ def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
             for target in ("/files/../../etc/passwd", "/files/reports/../../x", "*", "//evil/"):
                 assert asked_raw(url.port or 0, target).split()[1] in {b"403", b"400"}
             process.send_signal(signal.SIGINT)
-            _, rest = process.communicate(timeout=20)
+            _, rest = process.communicate(timeout=60)
         assert process.returncode == 0
         assert rest == "stopped\n"
 
