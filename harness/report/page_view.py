@@ -17,7 +17,7 @@ from harness.report.latency_curves import latency_curves
 from harness.report.load_brief import LoadView, load_view
 from harness.report.merged import merged
 from harness.report.moved import QUERY, Moved, movers
-from harness.report.plain import one_line
+from harness.report.plain import one_line, printable
 from harness.report.rounding import for_json
 from harness.report.tables import Table
 from harness.report.unjudged import unjudged
@@ -143,9 +143,9 @@ def _queries(report: ReportInput, evidence: Evidence) -> tuple[Mapping[str, Any]
     for query_id, control, candidate in values:
         query = report.queries[query_id]
         row = {
-            "id": query_id,
+            "id": printable(query_id),
             "text": one_line(query.text, QUERY),
-            "slices": list(query.slices),
+            "slices": [one_line(name, QUERY) for name in query.slices],
             "control": for_json(control),
             "candidate": for_json(candidate),
             "difference": for_json(candidate - control),

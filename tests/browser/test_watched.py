@@ -40,6 +40,7 @@ def test_what_cannot_be_read_is_found(watched: Watched, tmp_path: Path) -> None:
     body = '<p style="color:#eee;background:#fff">faint</p><input>'
     found = opened(watched, tmp_path, body).grave()
     assert [one.split(":")[0] for one in found] == ["color-contrast", "label"]
+    assert [one.split(":")[0] for one in watched.grave("label")] == ["label"]
 
 
 def test_what_is_too_wide_is_measured(watched: Watched, tmp_path: Path) -> None:

@@ -47,9 +47,13 @@ class Watched:
         self.page.goto(file.resolve().as_uri() + fragment)
         return self.page
 
-    def grave(self) -> list[str]:
-        """Name what axe-core calls serious or critical, with the first place of each."""
-        found = Axe().run(self.page).response["violations"]
+    def grave(self, *rules: str) -> list[str]:
+        """Name what axe-core calls serious or critical, with the first place of each.
+
+        ``rules`` are those to look at, as axe-core calls them; without any, all.
+        """
+        options = {"resultTypes": ["violations"], **({"runOnly": rules} if rules else {})}
+        found = Axe().run(self.page, options=options).response["violations"]
         return [
             f"{one['id']}: {one['help']} ({one['nodes'][0]['html'][:200]})"
             for one in found

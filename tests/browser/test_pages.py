@@ -1,0 +1,226 @@
+"""The pages as people open them: what they load, what axe finds, and what a keyboard reaches."""
+
+from __future__ import annotations
+
+import io
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page
+from pypdf import PdfReader
+
+from harness.core.gate import StepDecision, Verdict
+from harness.report import load_page, page, page_view, trends
+from harness.report.inputs import Links
+from harness.report.rounding import MINUS
+from tests.browser.watched import Watched
+from tests.report import builder, test_shadow_page
+from tests.report.test_history import entry
+from tests.report.test_load_page import load_report
+
+WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
+FEW = 2
+"""Queries with both rankings in each direction: axe reads every word of a page."""
+FOCUSABLE = """() => [...document.querySelectorAll(
+  'a[href], summary, input, select, textarea, button, [tabindex="0"]')]
+  .filter(one => one.checkVisibility({contentVisibilityAuto: true, visibilityProperty: true}))"""
+
+
+def several() -> str:
+    """Two data sets: three steps of a policy, with a load and earlier decisions; and no policy."""
+    decided = replace(
+        builder.report("mail"), load=load_report(), links=Links("load.html", "trends.html")
+    )
+    return page.to_page([decided, builder.compared_only("bare")])
+
+
+def open_on_all_sides() -> str:
+    """Every gate inconclusive, so that more stand in the way than a card has room for."""
+
+    def spoilt(decision: StepDecision) -> StepDecision:
+        said = [
+            replace(found, verdict=Verdict.INCONCLUSIVE, settle=f"Judge {at} more.")
+            for at, found in enumerate(decision.findings)
+        ]
+        return replace(decision, findings=tuple(said))
+
+    return page.to_page([builder.rejudged(builder.report("mail"), spoilt)])
+
+
+PAGES: Mapping[str, Callable[[], str]] = {
+    "several": several,
+    "open": open_on_all_sides,
+    "compared": lambda: page.to_page([builder.compared_only("bare")]),
+    "trends": lambda: trends.to_page({
+        "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
+    }),
+    "load": lambda: load_page.to_page(load_report()),
+    "shadow": lambda: test_shadow_page.page(test_shadow_page.found()),
+}  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    """Write every page once."""
+    folder = tmp_path_factory.mktemp("pages")
+    found = {name: folder / f"{name}.html" for name in PAGES}
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
+        for name, make in PAGES.items():
+            found[name].write_text(make(), encoding="utf-8")
+    return found
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_asks_for_nothing_and_can_be_read(
+    watched: Watched, files: dict[str, Path], name: str
+) -> None:
+    shown = watched.open(files[name])
+    assert watched.grave() == []
+    shown.emulate_media(color_scheme="dark")
+    assert watched.grave("color-contrast") == []
+    assert watched.quiet()
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_a_page_is_never_wider_than_its_window(
+    watched: Watched, files: dict[str, Path], name: str
+) -> None:
+    shown = watched.open(files[name])
+    for size in (WIDE, NARROW):
+        shown.set_viewport_size(size)  # type: ignore[arg-type]
+        assert watched.overflow() == 0, size
+
+
+@pytest.mark.parametrize("name", ["several", "trends", "load", "shadow"])
+def test_tab_alone_reaches_everything_in_the_order_of_reading(
+    watched: Watched, files: dict[str, Path], name: str
+) -> None:
+    shown = watched.open(files[name])
+    shown.evaluate(f"window.stops = ({FOCUSABLE})()")
+    count: int = shown.evaluate("stops.length")
+    assert count >= {"several": 60, "trends": 10, "load": 6, "shadow": 12}[name]
+    reached = []
+    for _ in range(count):
+        shown.keyboard.press("Tab")
+        reached.append(shown.evaluate("stops.indexOf(document.activeElement)"))
+    assert reached == list(range(count))
+
+
+def test_the_first_tab_skips_to_the_answer(watched: Watched, files: dict[str, Path]) -> None:
+    for name, target in (("several", "#answer"), ("trends", "#trends"), ("load", "#load")):
+        shown = watched.open(files[name])
+        shown.keyboard.press("Tab")
+        assert shown.locator(".skip").bounding_box()["x"] >= 0  # type: ignore[index]
+        shown.keyboard.press("Enter")
+        assert shown.evaluate("location.hash") == target
+
+
+def test_a_figure_that_is_too_wide_scrolls_by_keyboard(
+    watched: Watched, files: dict[str, Path]
+) -> None:
+    shown = watched.open(files["several"])
+    shown.set_viewport_size(NARROW)  # type: ignore[arg-type]
+    figure = shown.locator("#d0-quality figure .scroll").first
+    figure.focus()
+    for _ in range(5):
+        shown.keyboard.press("ArrowRight")
+    shown.wait_for_function("document.activeElement.scrollLeft > 20")
+
+
+def test_a_gate_on_the_first_screen_leads_to_its_row(
+    watched: Watched, files: dict[str, Path]
+) -> None:
+    shown = watched.open(files["several"])
+    link = shown.locator(".strip .inconclusive a").first
+    gate = link.locator(".name").inner_text()
+    link.click()
+    row = shown.locator("tr:target")
+    assert row.locator("th").inner_text().startswith(gate)
+    assert "What would settle it" in row.inner_text()
+    top: float = row.evaluate("row => row.getBoundingClientRect().top")
+    assert 0 <= top < WIDE["height"]
+
+
+def test_what_would_settle_the_rest_is_one_key_away(
+    watched: Watched, files: dict[str, Path]
+) -> None:
+    shown = watched.open(files["open"])
+    more = shown.locator(".card .more").first
+    assert "Judge 2 more." not in shown.locator(".card").nth(1).inner_text()
+    card = shown.locator(".card").nth(1)
+    card.locator("summary").focus()
+    shown.keyboard.press("Enter")
+    assert "Judge 2 more." in card.inner_text()
+    assert more.count() == 1
+
+
+def visible(shown: Page) -> tuple[int, int, str]:
+    """Count queries with both rankings and rows of the table, and read what is said of them."""
+    part = shown.locator('[data-explorer="d0-2"]')
+    moved = part.locator("details.moved")
+    seen = sum(moved.nth(at).is_visible() for at in range(moved.count()))
+    return seen, part.locator(".every tbody tr").count(), part.locator("output").inner_text()
+
+
+def test_queries_that_moved_can_be_filtered(watched: Watched, files: dict[str, Path]) -> None:
+    shown = watched.open(files["several"])
+    part = shown.locator('[data-explorer="d0-2"]')
+    part.locator(".every summary").click()
+    whole = visible(shown)
+    assert whole[1] > whole[0] == 2 * FEW
+    assert whole[2] == f"{whole[1]} of {whole[1]} queries"
+
+    part.get_by_label("Direction").select_option("worse")
+    worse = visible(shown)
+    assert worse[0] == part.locator("details.moved.worse").count() > 0
+    differences = part.locator(".every tbody td:nth-child(4)").all_inner_texts()
+    assert all(text.startswith(MINUS) for text in differences)
+
+    part.get_by_label("Direction").select_option("better")
+    better = visible(shown)
+    first, *_ = part.locator(".every tbody td:nth-child(4)").all_inner_texts()
+    assert first == max(part.locator(".every tbody td:nth-child(4)").all_inner_texts())
+    assert worse[1] + better[1] <= whole[1]
+
+    part.get_by_label("Direction").select_option("")
+    part.get_by_label("Slice").select_option("phrase")
+    texts = part.locator(".every tbody th small").all_inner_texts()
+    assert texts
+    assert all("phrase" in text for text in texts)
+
+    part.get_by_label("Slice").select_option("")
+    part.get_by_label("Text").fill("<SCRIPT>")
+    assert visible(shown)[2] == f"1 of {whole[1]} queries"
+    part.get_by_label("Text").fill("no query has this")
+    assert visible(shown) == (0, 0, f"0 of {whole[1]} queries")
+    other = shown.locator('[data-explorer="d0-0"] output').inner_text()
+    assert not other.startswith("0 of")
+    assert watched.quiet()
+
+
+def test_both_rankings_open_by_keyboard(watched: Watched, files: dict[str, Path]) -> None:
+    shown = watched.open(files["several"])
+    moved = shown.locator('[data-explorer="d0-2"] details.moved').first
+    assert not moved.locator(".ranking").first.is_visible()
+    moved.locator("summary").focus()
+    shown.keyboard.press("Enter")
+    assert moved.locator(".ranking").count() == 2
+    assert moved.locator(".ranking").first.is_visible()
+    assert re.search(r"grade \d|unjudged", moved.inner_text())
+
+
+def test_on_paper_the_answer_is_whole(watched: Watched, files: dict[str, Path]) -> None:
+    shown = watched.open(files["open"])
+    read = PdfReader(io.BytesIO(shown.pdf(format="A4")))
+    first = " ".join(read.pages[0].extract_text().split())
+    assert "HOLD" in first
+    text = " ".join(" ".join(each.extract_text() for each in read.pages).split())
+    assert text.count("Judge 2 more.") >= 2, "what a card folds away is printed in it too"
+    assert "Filter queries" not in text
+    assert len(read.pages) < 40
+    shown.emulate_media(media="print")
+    assert not shown.locator("nav").first.is_visible()
