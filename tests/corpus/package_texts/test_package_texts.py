@@ -7,12 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import DatasetError
-from harness.corpus import package_texts
+from harness.corpus import card, package_texts, trec
 from harness.corpus.card import Texts
 from harness.corpus.package_texts import PackageTexts, parts, questions, reading
 from harness.corpus.python_docs.questions import words
 from tests.corpus.package_texts import site
 
+ROOT = Path(__file__).resolve().parents[3]
 SETTINGS = Texts(packages={"zoo": "1.0", "aviary": "2.0"}, characters=300, queries=10)
 
 
@@ -122,6 +123,23 @@ def test_packages_are_named_with_what_to_do(installed: Path) -> None:
         package_texts.read(
             SETTINGS.model_copy(update={"packages": {"aviary": "2.0"}, "characters": 10**6})
         )
+
+
+def test_the_card_and_the_judgements_are_of_what_is_installed() -> None:
+    """What the texts are is checked by ``harness prepare``, which takes 20 seconds."""
+    about = card.read(ROOT / "datasets" / "package-texts")
+    assert about.texts is not None
+    assert package_texts.versions(about.texts) == about.texts.packages
+    judged = trec.qrels(ROOT / "qrels" / "package-texts" / "test.qrels")
+    assert card.of_qrels(judged) == about.sha256.qrels
+    files = {
+        f"{path}"
+        for name in about.texts.packages
+        for path in reading.distribution(name).files or ()
+    }
+    asked = {row.doc_id for row in judged.rows()}
+    assert len(asked) == about.queries
+    assert {doc_id for doc_id in asked - files if not doc_id.endswith("/description")} == set()
 
 
 @pytest.mark.parametrize(
