@@ -26,6 +26,7 @@ from harness.report.plain import one_line
 from harness.report.rounding import for_json
 from harness.report.tables import NOT_MEASURED, measures_of
 
+JACCARD = "Jaccard@"
 Column = list[int]
 """By query: a place in ``Values.numbers``, or -1 less a place in ``Values.reasons``."""
 Ends = tuple[float | None, float | None, float | None, int]
@@ -39,6 +40,8 @@ class Compared:
     name: str
     control: int
     candidate: int
+    depth: int
+    """Hits that the classes look at: the deepest that was compared; 0 where nothing says so."""
     classes: Column
     """By query, a place in ``Values.classes``; -1 where it was not classified."""
     noise: Column
@@ -195,6 +198,7 @@ def _compared(
         name=named(name),
         control=arms.index(found.control.arm),
         candidate=arms.index(found.candidate.arm),
+        depth=_deepest(found.agreement),
         classes=once.classified(found.agreement),
         noise=once.classified(found.noise),
         alike=once.column(found.agreement.scores.get(ALIKE)),
@@ -203,6 +207,12 @@ def _compared(
         differences=[ends(report.differences.get(name, {}).get(m)) for m in measures],
         slices=[ends(report.slice_differences.get(name, {}).get(part)) for part in slices],
     )
+
+
+def _deepest(found: Agreement) -> int:
+    """Give the deepest k of the ``Jaccard@k`` of an agreement (``harness.agreement.agree``)."""
+    cut = [name.removeprefix(JACCARD) for name in found.scores if name.startswith(JACCARD)]
+    return max(map(int, cut), default=0)
 
 
 def _params(query: Query) -> str:

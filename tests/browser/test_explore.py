@@ -67,6 +67,7 @@ def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:
     row = page.locator("#rows tr").first.inner_text().split()
     assert row[0] == f"{MINUS}0.8000"
     assert row[-4:] == ["0.9000", "0.1000", "overlap", "1.000"]
+    assert page.locator("#head .at-class").inner_text() == "Class@10"
 
 
 def test_an_interval_is_shown_where_one_came_with_the_data_and_nowhere_else(page: Page) -> None:

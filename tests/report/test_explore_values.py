@@ -73,6 +73,16 @@ def test_comparisons_carry_classes_noise_and_intervals(found: Values) -> None:
     assert by_slice["phrase"] == ends(report.slice_differences["tantivy"]["phrase"])
 
 
+def test_classes_say_how_deep_they_look() -> None:
+    report = builder.report()
+    of = report.evidence["tantivy"]
+    deeper = of.agreement.scores | {"Jaccard@50": of.agreement.scores["Jaccard@10"]}
+    none = replace(of, agreement=replace(of.agreement, scores={}))
+    deep = replace(of, agreement=replace(of.agreement, scores=deeper))
+    found = values(replace(report, evidence={"one": of, "deep": deep, "none": none})).compared
+    assert [each.depth for each in found] == [10, 50, 0]
+
+
 def test_the_parts_of_a_difference_are_those_of_decompose(found: Values) -> None:
     report = builder.report()
     evidence = report.evidence["tantivy"]

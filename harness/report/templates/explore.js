@@ -302,9 +302,10 @@
     label(width - 8, "end", signed(most));
     label(8, "start", `at most ${count(tallest)} in a bar`, 10);
     const [worse, better] = [moved.filter((value) => value < 0).length, moved.filter((value) => value > 0).length];
+    const still = differences.length - moved.length;
     const text = `Differences of the ${queries(moved.length)} that moved: ${count(worse)} lose, ${count(better)} gain. `
       + `The line is the mean of what is filtered, ${signed(mean)}${known ? "; the bar across it is its interval" : ""}. `
-      + `${count(differences.length - moved.length)} did not move and are not drawn.`;
+      + (still ? `${count(still)} did not move and are not drawn.` : "");
     figure.replaceChildren(svg, make("figcaption", { id: "histogram-said" }, text));
   };
 
@@ -344,7 +345,8 @@
     const made = Object.entries(COLUMNS).map(([key, words]) => {
       const sorted = key === name ? (down ? "descending" : "ascending") : null;
       const sign = sorted ? make("span", { "aria-hidden": "true" }, down ? " ↓" : " ↑") : "";
-      const button = make("button", { type: "button", "data-sort": key }, words, sign);
+      const depth = key === "class" && comparison()?.depth ? `@${comparison().depth}` : "";
+      const button = make("button", { type: "button", "data-sort": key }, words, depth, sign);
       return make("th", { scope: "col", class: `at-${key}`, "aria-sort": sorted }, button);
     });
     const focused = document.activeElement?.dataset?.sort;
@@ -552,7 +554,7 @@
     const relevant = data.relevant[row] < 0 ? "not judged" : `${count(data.relevant[row])} relevant`;
     const said = [...about(row), ` · ${relevant}`];
     if (data.params[row]) said.push(" · asked with ", foreign(data.params[row]));
-    if (compared) said.push(` · ${wordOf(compared.classes, row).replaceAll("_", " ") || "not classified"}`, ` · Jaccard@10 ${valueWord(compared.alike[row])}`);
+    if (compared) said.push(` · ${wordOf(compared.classes, row).replaceAll("_", " ") || "not classified"}${compared.depth ? ` in the first ${compared.depth}` : ""}`, ` · Jaccard@10 ${valueWord(compared.alike[row])}`);
     if (compared && wordOf(compared.noise, row)) said.push(` · control asked twice (A/A): ${wordOf(compared.noise, row).replaceAll("_", " ")}`);
     const [left, right] = pair.codes.map((codes) => valueWord(codes[row]));
     const by = make("p", { class: `why ${OUTCOMES[pair.outcome[row]]}` }, `${data.measures[m]} ${left} → ${right} `, make("span", { class: "moved-by" }, differenceOf(row)), " ");
