@@ -136,6 +136,11 @@ def test_what_is_kept_is_enough_to_compare_with() -> None:
     uploads = [s for s in action()["runs"]["steps"] if "upload-artifact" in s.get("uses", "")]
     github = uploads[0]["with"]["path"].split()
     (job,) = template()[1].values()
+    kept = [
+        {path.partition("/out/")[2] for path in paths if "/out/" in path}
+        for paths in (github, job["artifacts"]["paths"])
+    ]
+    assert kept[0] == kept[1]
     for paths in (github, job["artifacts"]["paths"]):
         endings = {path.rpartition(".")[2] for path in paths}
         for name in (DECISION, VALUES, COMMENT, QUALITY, "junit.xml", "index.html"):

@@ -17,6 +17,7 @@ ALWAYS = {
     "README.md": "README.md",
     "params.yaml": "params.yaml",
     "policy/pairwise.toml": "policy/pairwise.toml",
+    "policy/regress.toml": "policy/regress.toml",
     "engine/own.py": "engine/own.py",
     "engine/own.toml": "engine/own.toml",
     SCRIPT: SCRIPT,

@@ -21,6 +21,7 @@ from harness.report.ci import Checked, notes, to_markdown
 from harness.stages.ci import check
 from tests.report.test_junit_form import faults
 from tests.source import ROOT
+from tests.test_ci_kit import action
 
 LOST = "q-rename-board"
 NOBODY = {"GIT_AUTHOR_NAME": "a", "GIT_AUTHOR_EMAIL": "a@b", "GIT_COMMITTER_NAME": "a"}
@@ -128,6 +129,42 @@ def test_taken_back_it_is_green_again(story: Story) -> None:
 def test_each_comment_is_found_again_by_its_first_line(story: Story) -> None:
     runs = story.green, story.red, story.mended
     assert len({(run.out / "ci.md").read_text().splitlines()[0] for run in runs}) == 1
+
+
+def artifact(ran: Done, to: Path) -> Path:
+    """Keep of a run what the action keeps, and no more."""
+    (upload,) = [s for s in action()["runs"]["steps"] if "upload-artifact" in s.get("uses", "")]
+    for pattern in upload["with"]["path"].splitlines():
+        for path in ran.out.glob(pattern.partition("/out/")[2]):
+            file = to / path.relative_to(ran.out)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy(path, file)
+    return to
+
+
+def test_what_the_action_keeps_is_a_baseline(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = artifact(story.green, tmp_path / "before")
+    monkeypatch.chdir(story.folder)
+    for ran, code in ((story.mended, 0), (story.red, 1)):
+        words = ["regress", "--baseline", str(before), "--out", str(ran.out)]
+        said = CliRunner().invoke(application(), words)
+        assert said.exit_code == code, said.output
+    assert "WORSE" in said.output
+    with_before = check(story.red.out, before, None)
+    assert with_before == check(story.red.out, story.green.out, None)
+
+
+def test_the_last_line_of_the_script_holds_it_against_its_past(
+    story: Story, tmp_path: Path
+) -> None:
+    folder = shutil.copytree(story.folder, tmp_path / "search")
+    path = folder / "ci.sh"
+    path.write_text(path.read_text().replace("# [ -z", "[ -z"))
+    done = script(folder, BASELINE=str(story.green.out))
+    assert done.code == 0, done.said
+    assert f"each arm against itself in {story.green.out}" in done.said.replace("\n", "")
 
 
 def test_gates_are_cases_that_servers_read(story: Story) -> None:

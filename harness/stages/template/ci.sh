@@ -7,3 +7,5 @@ rm -f out/ci.md out/gl-code-quality-report.json out/decision.json out/junit.xml 
 read -ra harness <<<"$${HARNESS:-harness}"
 "$${harness[@]}" run --dataset data --arms $control,engine/own.toml --control $control --out out
 "$${harness[@]}" ci --out out --queries data/queries.jsonl $${BASELINE:+--baseline "$$BASELINE"}
+# To hold every arm against itself on the base branch as well, add this line without its #:
+# [ -z "$${BASELINE:-}" ] || "$${harness[@]}" regress --baseline "$$BASELINE" --out out
