@@ -122,12 +122,12 @@ def test_a_comment_is_written_once_and_then_kept_up_to_date(
 ) -> None:
     comment = tmp_path / "ci.md"
     comment.write_text("<!-- search-harness mine/out -->\n## Search\n")
-    env = {"COMMENT": str(comment), "GITHUB_REPOSITORY": "a/b", "NUMBER": "5", "OLD": old}
+    env = {"COMMENT": str(comment), "GITHUB_REPOSITORY": "a/b", "NUMBER": "five", "OLD": old}
     done = ran(tmp_path, step("gh api"), **env)
     looked, wrote = done.calls.splitlines()
     assert done.code == 0
-    assert looked.startswith("api repos/a/b/issues/5/comments --paginate")
-    place = "comments/17" if old else "5/comments"
+    assert looked.startswith("api repos/a/b/issues/five/comments --paginate")
+    place = "comments/17" if old else "five/comments"
     assert wrote == (
         f"api --method {sent} repos/a/b/issues/{place} --field body=@{comment} --silent"
     )
@@ -135,7 +135,7 @@ def test_a_comment_is_written_once_and_then_kept_up_to_date(
 
 def test_a_comment_that_cannot_be_written_fails_nothing(tmp_path: Path) -> None:
     (tmp_path / "ci.md").write_text("<!-- x -->\n")
-    env = {"COMMENT": "ci.md", "GITHUB_REPOSITORY": "a/b", "NUMBER": "5", "GH_FAILS": "1"}
+    env = {"COMMENT": "ci.md", "GITHUB_REPOSITORY": "a/b", "NUMBER": "five", "GH_FAILS": "1"}
     done = ran(tmp_path, step("gh api"), **env)
     assert done.code == 0
     assert "::warning::The comment could not be written" in done.said
