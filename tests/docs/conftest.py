@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import ROOT
+from tests.docs.world import World, make
 
 SHAPES = ("ring", "cube", "cone", "disc", "tube", "leaf", "star", "wire")
 COLOURS = ("red", "green", "blue", "grey", "black")
@@ -56,6 +57,12 @@ def run(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     command += ["--arms", f"fts5,{OWN}", "--control", "fts5", "--out", str(out)]
     subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
     return out
+
+
+@pytest.fixture(scope="session")
+def world(tmp_path_factory: pytest.TempPathFactory) -> World:
+    """Make the small project once; a page gets a copy."""
+    return make(tmp_path_factory.mktemp("world") / "project")
 
 
 def _write(path: Path, rows: Iterator[dict[str, str]]) -> None:

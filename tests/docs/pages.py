@@ -14,6 +14,10 @@ HEADING = re.compile(r"^#+ (.+)$", re.MULTILINE)
 INLINE = re.compile(r"`([^`\n]+)`")
 KEY = re.compile(r"^\| `([^`]+)` \|", re.MULTILINE)
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+VARIABLES = r'(?:[A-Z_]+=(?:"[^"]*"|\S+) +)*'
+TYPED = re.compile(rf"(?=.*run\.py){VARIABLES}(?:python3 run\.py|\S+\.sh)(?=\s|$)")
+ASSIGNED = re.compile(r"[A-Z_]+=")
+CONTINUED = re.compile(r" *\\\n\s*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,9 +35,12 @@ class Page:
         return self.path.read_text(encoding="utf-8")
 
     def commands(self) -> Iterator[str]:
-        """Yield every command line: those on lines of their own, and those in backticks."""
-        for line in self.text.splitlines():
-            if line.startswith(("    ", "\t")) and line.strip().startswith(COMMAND):
+        """Yield every command line: those on lines of their own, and those in backticks.
+
+        A variable may stand before it, and a line that ends in a backslash goes on in the next.
+        """
+        for line in CONTINUED.sub(" ", self.text).splitlines():
+            if TYPED.match(line.strip()):
                 yield line.strip()
         for quoted in INLINE.findall(FENCE.sub("", self.text)):
             if quoted.startswith(COMMAND):

@@ -8,6 +8,7 @@ import pkgutil
 import re
 import shlex
 import sys
+from itertools import dropwhile
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import pytest
 import typer
 
 import harness.cli
-from tests.docs.pages import COMMAND, FENCE, ROOT, Page, pages
+from tests.docs.pages import ASSIGNED, COMMAND, FENCE, ROOT, Page, pages
 
 LINES = [(page.name, line) for page in pages() for line in page.commands()]
 LINKS = [(page, target) for page in pages() for target in page.links()]
@@ -54,8 +55,9 @@ def parse(words: list[str]) -> None:
 
 
 def check(line: str) -> None:
-    words = shlex.split(line, comments=True)[len(COMMAND.split()) :]
-    if not words:
+    words = shlex.split(line, comments=True)
+    words = list(dropwhile(ASSIGNED.match, words))
+    if words[0].endswith(".sh") or not (words := words[len(COMMAND.split()) :]):
         return
     first, *rest = words
     first, *rest = [*short().get(first, [first]), *rest]

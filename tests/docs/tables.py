@@ -1,0 +1,191 @@
+"""What the pages leave to the reader, and what of them a test cannot type as it stands.
+
+Keys are what follows ``python3 run.py``, or the beginning of it; a row that fits no line is red.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+FILLED = {
+    "CORPUS": "collections/mine/corpus.jsonl",
+    "FOLDER": "collections/mine",
+    "LICENCE": "CC0-1.0",
+    "LOG": "out/shadow",
+    "MBOX": "collections/mine/mbox",
+    "NAME": "theirs",
+    "OWNER": "acme",
+    "PATH": "collections",
+    "PEERS": ".venv",
+    "QUERIES": "collections/mine/queries.jsonl",
+    "QRELS": "collections/mine/qrels.trec",
+    "REPO@REF": "search-harness@v1",
+    "SOURCE": "somewhere",
+    "TOPICS": "collections/mine/topics.tsv",
+}
+"""What stands for a word in capitals."""
+
+VERDICTS = frozenset({0, 1, 3})
+CODES = {
+    "harness ci": VERDICTS,
+    "harness decide": VERDICTS,
+    "harness gate": VERDICTS,
+    "harness load": VERDICTS,
+    "harness regress": VERDICTS,
+    "harness shadow replay": frozenset({0, 1}),
+}
+"""Codes by which a command may end; of all others 0."""
+
+KEYS = {"harness judge": "1s0uq"}
+"""What a person types while it runs."""
+
+SMALLER = {
+    "harness load": {"--seconds": "0.2", "--rounds": "1"},
+    "python benchmarks/documents.py": {"--chunks": "40", "--queries": "3", "--documents": "5"},
+    "python benchmarks/embedding_batches.py": {"--every": "12"},
+    "python benchmarks/load.py": {"--seconds": "0.2"},
+    "python benchmarks/simulations.py": {"--trials": "20"},
+}
+"""Options that are made small."""
+
+MOST_ARMS = 4
+"""More are not run side by side: the first of them, and the control."""
+
+ONLY_HELP = {
+    "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
+    "python benchmarks/field.py": "it runs every arm on six collections",
+    "python benchmarks/mail_index.py": "five rounds at least, each an index of its own",
+    "python benchmarks/mail_search.py": "five rounds at least, of every engine",
+    "python benchmarks/measures.py": "its peers have an environment of their own",
+    "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
+    "python benchmarks/shadow.py": "it starts processes, and waits between questions",
+    "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
+    "python benchmarks/shadow_traffic.py": "it reads eight collections of people's texts",
+    "python benchmarks/stats.py": "it draws for scipy, which takes its time",
+}
+"""Only asked for their options, and why."""
+
+
+class Elsewhere(NamedTuple):
+    """Why a line is not typed here, and the test that does the same."""
+
+    why: str
+    test: str
+
+
+SUITE = Elsewhere("it is this suite, or a part of it", "tests")
+BESIDE = Elsewhere(
+    "a server and who asks it", "tests/docs/test_guides.py::test_a_run_judges_a_server"
+)
+REMOTE = "examples/remote_mcp/over-stdio.toml"
+SERVER = "it serves until it is stopped: "
+ELSEWHERE = {
+    "": Elsewhere("it prints what there is", "tests/test_run.py"),
+    "demo": Elsewhere("minutes", "tests/cli/test_demo.py::test_the_decision_is_printed"),
+    "dvc metrics show": Elsewhere(
+        "it reads a pipeline of DVC's",
+        "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+    ),
+    "dvc plots show": Elsewhere(
+        "it reads a pipeline of DVC's",
+        "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+    ),
+    "harness mail-server": Elsewhere(
+        SERVER + "its answers are those in process",
+        "tests/cli/test_mail_server.py::test_over_http_the_run_files_are_the_same_bytes",
+    ),
+    f"harness run --dataset agent-mail --arms mail-fts5,{REMOTE}": Elsewhere(
+        "hundreds of questions through pipes",
+        "tests/cli/test_mail_server.py::test_over_stdio_the_run_files_are_the_same_bytes",
+    ),
+    "harness serve": Elsewhere(
+        SERVER + "on a port of its own, until Ctrl-C",
+        "tests/serve/test_command.py::test_it_serves_and_ends_at_a_ctrl_c",
+    ),
+    "harness shadow http": Elsewhere(
+        SERVER + "two servers and clients over sockets",
+        "tests/cli/test_shadow_http.py::test_a_client_sees_the_control_and_the_log_sees_both",
+    ),
+    "harness shadow mcp": Elsewhere(
+        SERVER + "two servers and a client",
+        "tests/cli/test_shadow_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
+    ),
+    "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
+    "mypy": SUITE,
+    "pytest": SUITE,
+    "ruff": SUITE,
+    "test": SUITE,
+    "my-search/ci.sh": Elsewhere(
+        "a script of its own", "tests/cli/test_ci.py::test_a_new_project_passes_its_own_script"
+    ),
+    "./ci.sh": Elsewhere("the same, with a baseline", "tests/cli/test_ci.py::story"),
+    "python -m tests.docs.reference": Elsewhere(
+        "it writes into docs", "tests/docs/test_reference_made.py"
+    ),
+    "python examples/http_engine/server.py": BESIDE,
+    "python benchmarks/mixed_gains.py": Elsewhere(
+        "twenty processes, and no option", "tests/measures"
+    ),
+}
+
+RUN = "python3 run.py harness run --dataset"
+SHADOW = (
+    "python3 run.py harness shadow run --dataset python-docs --control fts5 --candidate tantivy"
+    " --out out/shadow"
+)
+MINE = f"{RUN} python-docs --arms fts5,tantivy --control fts5 --out out/mine"
+IMPORTED = "python3 run.py harness import beir collections/mine --name mine"
+MAIL = f"{RUN} agent-mail --policy policy/mail.toml --out out/agent-mail"
+HARNESS = "python3 run.py harness"
+OF_MAIL = "--dataset agent-mail"
+ARMS_OF_MAIL = ("mail-fts5", "mail-tantivy")
+INDEXED_MAIL = tuple(f"{HARNESS} index {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL)
+SHADOW_OF_MAIL = (
+    f"{HARNESS} shadow run {OF_MAIL} --control mail-fts5 --candidate mail-tantivy --out"
+)
+PIPELINE_OF_MAIL = (
+    "cp mail.yaml params.yaml",
+    *INDEXED_MAIL,
+    *(f"{HARNESS} replay {OF_MAIL} --arm {arm}" for arm in ARMS_OF_MAIL),
+    *(f"{HARNESS} {stage} {OF_MAIL}" for stage in ("score", "compare", "gate --exit-zero")),
+)
+BEFORE = {
+    "docs/api.md": ("cp build/python-docs/data/qrels.trec .", "cp -r build/python-docs/runs runs"),
+    "docs/ci.md": (
+        IMPORTED,
+        f"{RUN} mine --arms fts5,tantivy --control fts5 --out out/mine",
+    ),
+    "docs/judging.md": (IMPORTED,),
+    "docs/how-to/judging.md": (IMPORTED,),
+    "docs/how-to/migration.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
+    "docs/migrate.md": (MAIL, *PIPELINE_OF_MAIL, f"{SHADOW_OF_MAIL} shadow"),
+    "docs/params.md": (SHADOW,),
+    "docs/regress.md": (
+        MINE,
+        "cp -r out/mine out/before",
+        "mkdir ../release-1 && cp -r build ../release-1/build",
+    ),
+    "docs/shadow-reading.md": (SHADOW,),
+}
+"""What has to be there before a page's first command: what earlier pages, or the demo, make."""
+
+WRITES = {
+    "harness ci": ("{--out}/ci.md", "{--out}/gl-code-quality-report.json"),
+    "harness export": (
+        "{--to}/table.csv", "{--to}/table.md", "{--to}/table.tex", "{--to}/per_query.csv",
+        "{--to}/runs/tantivy.trec", "{--to}/qrels.trec",
+    ),
+    "harness history add": ("history/{--dataset}.jsonl",),
+    "harness history page": ("reports/trends.html",),
+    "harness import": ("datasets/{--name}/card.toml", "qrels/{--name}/test.qrels"),
+    "harness init": ("my-search/ci.sh",),
+    "harness load": ("perf/{--dataset}/load.html", "perf/{--dataset}/load.jsonl"),
+    "harness migrate begin": ("migration/ledger.json", "migration/switch.env"),
+    "harness pool": ("{--out}", "{--out}.jsonl"),
+    "harness prepare": ("build/{--dataset}/data/corpus.jsonl",),
+    "harness run": ("{--out}/index.html", "{--out}/report.md", "{--out}/scores.json"),
+    "harness selftest": ("build/{--dataset}/selftest.json",),
+    "harness shadow report": ("{--out}/index.html", "{--out}/shadow.json"),
+    "harness shadow run": ("{--out}",),
+}  # fmt: skip
+"""Files that a page says are written; options stand in braces."""
