@@ -138,7 +138,7 @@ class ReportInput:
     """Differences taken apart by stages (``harness decompose``), whether they still hold or not."""
     load: LoadReport | None = None
     """The last load of these arms as they are; None where none was run."""
-    links: Links = Links()
+    links: Links = field(default_factory=Links)
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 from matplotlib.ticker import FixedLocator, FuncFormatter, LogLocator, NullLocator
 
 from harness.report.figures import WIDTH
 from harness.report.load_inputs import LoadReport, Point
 from harness.report.rounding import NS_PER_MS
-from harness.report.svg import ARMS, MARKS, MUTED, draw, key, note, quiet
+from harness.report.svg import ARMS, MARKS, MUTED, PAPER, draw, key, note, quiet
 
 NINES = (0.0, 0.9, 0.99, 0.999, 0.9999)
 CURVE = 160
@@ -34,12 +35,13 @@ def load_curve(name: str, report: LoadReport) -> str | None:
             of = [point for point in shown if point.arm == arm]
             colour = ARMS[at % len(ARMS)]
             mark = MARKS[at % len(MARKS)]
-            for percent, style in ((99.0, "-"), (50.0, DASHED)):
-                _against_rate(axes, of, percent, colour, f"{mark}{style}")
+            for percent, style, face in ((99.0, "-", colour), (50.0, DASHED, PAPER)):
+                line = _against_rate(axes, of, percent, colour, f"{mark}{style}")
+                line.set_markerfacecolor(face)
             key(axes, at, arm)
         if report.budget_ns is not None:
             axes.axhline(report.budget_ns / NS_PER_MS, color=MUTED, linewidth=1, linestyle=DOTTED)
-        note(axes, 0, "solid: p99, dashed: p50")
+        note(axes, 0, "full: p99, hollow: p50")
         note(axes, 1, "bars: lowest to highest round")
         _milliseconds(axes)
         axes.set(xlabel="arrivals a second", xlim=(0, None))
@@ -48,15 +50,15 @@ def load_curve(name: str, report: LoadReport) -> str | None:
     return draw(name, about, (WIDTH, 3.4), paint)
 
 
-def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> None:
+def _against_rate(axes: Axes, of: list[Point], percent: float, colour: str, style: str) -> Line2D:
     """Draw one percentile; ``style`` is a mark and a line, as matplotlib writes them."""
     rates = [point.rate or 0.0 for point in of]
     whole = [_ms(point.overall.percentile(percent)) for point in of]
-    axes.plot(rates, whole, style, markersize=4.5, color=colour, linewidth=1.6)
     for rate, point in zip(rates, of, strict=True):
         rounds = [_ms(record.trial.overall.percentile(percent)) for record in point.records]
         if len(rounds) > 1:
             axes.plot([rate, rate], [min(rounds), max(rounds)], color=colour, linewidth=1)
+    return axes.plot(rates, whole, style, markersize=4.5, color=colour, linewidth=1.6)[0]
 
 
 def percentile_curves(name: str, report: LoadReport) -> str | None:

@@ -2,6 +2,7 @@
 // Filters the queries of each comparison. All text enters the page by textContent.
 (() => {
   const LIMIT = 200;
+  const many = (number) => number.toLocaleString("en");
   const shown = (value, signed) =>
     value === null
       ? "not defined"
@@ -56,7 +57,7 @@
       const ordered = way === "better" ? [...fits].reverse() : fits;
       body.replaceChildren(...ordered.slice(0, LIMIT).map(row));
       const cut = fits.length > LIMIT ? `, the first ${LIMIT} in the table` : "";
-      filter.querySelector("output").textContent = `${fits.length} of ${queries.length} queries${cut}`;
+      filter.querySelector("output").textContent = `${many(fits.length)} of ${many(queries.length)} queries${cut}`;
     };
 
     filter.addEventListener("input", update);
