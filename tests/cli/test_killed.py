@@ -11,7 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import harness
+import harness as harness_code
+from tests.cli.conftest import Harness
 from tests.toy import Toy
 
 SLOW = '''
@@ -68,11 +69,14 @@ def engine(settings, cache):
 '''
 
 
-def command(project: Toy, out: Path, arm: Path) -> subprocess.CompletedProcess[str]:
-    words = ["run", "--dataset", "toy", "--arms", str(arm)]
-    env = {**os.environ, "PYTHONPATH": str(Path(harness.__path__[0]).parent)}
+def words(arm: Path, out: Path) -> tuple[str | Path, ...]:
+    return "run", "--dataset", "toy", "--arms", arm, "--out", out
+
+
+def in_a_process(project: Toy, arm: Path, out: Path) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(harness_code.__path__[0]).parent)}
     return subprocess.run(
-        [sys.executable, "-m", "harness", *words, "--out", str(out)],
+        [sys.executable, "-m", "harness", *map(str, words(arm, out))],
         cwd=project.root,
         env=env,
         capture_output=True,
@@ -83,21 +87,21 @@ def command(project: Toy, out: Path, arm: Path) -> subprocess.CompletedProcess[s
 
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("doing", ["indexing", "replaying"])
-def test_a_killed_run_goes_on(project: Toy, tmp_path: Path, doing: str) -> None:
+def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, doing: str) -> None:
     arm = tmp_path / "slow.toml"
     arm.write_text('summary = "fts5, killed"\nstack = "slow.py"\n')
     arm.with_suffix(".py").write_text(SLOW)
     (tmp_path / "dies").write_text(doing)
     out = tmp_path / "out"
-    killed = command(project, out, arm)
+    killed = in_a_process(project, arm, out)
     assert killed.returncode == -signal.SIGKILL
     assert not list(out.glob("*.*"))
     assert not list(out.rglob("slow.parquet"))
     assert (out / "work" / "cache" / "index" / "slow").exists() == (doing == "replaying")
     (tmp_path / "dies").unlink()
-    done = command(project, out, arm)
+    done = harness(*words(arm, out))
     assert list(out.rglob("slow.parquet"))
-    assert done.returncode == 0, done.stderr
+    assert done.code == 0, done.err
     means = json.loads((out / "scores.json").read_text())
     straight = json.loads(project.layout.scores.read_text())
     assert means["slow"] == straight["fts5"]
