@@ -52,6 +52,7 @@ PIPELINE: Mapping[str, str] = {
     "build/NAME/data/qrels.trec": "Judgements, as TREC writes them.",
     "build/NAME/data/queries.jsonl": "Queries, with their slices.",
     "build/NAME/load.json": "What was loaded, without the times.",
+    "perf/NAME/apart/CONTROL~CANDIDATE.json": "What `harness decompose` left for the explorer.",
     "perf/NAME/load.html": "The last load, for people.",
     "perf/NAME/load.jsonl": "Every trial under load, a line each; it only grows.",
     "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness traffic` took in.",
