@@ -13,11 +13,14 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
+from harness.report.explore_stages import Apart, Step
 from harness.report.inputs import Latency, ReportInput
 from tests.report import builder
 
 ARMS = ("old", "new", "other")
 QUERIES = 250
+ODD = {246: 0.00002, 247: 123.456, 248: 12345.678, 249: 0.03125}
+"""Values that are written in their own ways."""
 LOST, FAILED, NEGATIVE = 7, 11, 13
 """A query that loses all, one that the new arm fails, one that has no value."""
 
@@ -72,7 +75,7 @@ def report(dataset: str = "small") -> ReportInput:
     values: Mapping[str, Mapping[int, float]] = {
         "old": {LOST: 0.9},
         "new": {LOST: 0.1, **{at: 0.5 + at / 20 for at in range(1, 6)}},
-        "other": {at: at / 1000 for at in range(QUERIES)},
+        "other": {at: at / 1000 for at in range(QUERIES)} | ODD,
     }
     sides = {
         arm: Side(
@@ -120,7 +123,16 @@ def report(dataset: str = "small") -> ReportInput:
         qrels=qrels,
         documents=lambda ids: {k: v for k, v in documents().items() if k in ids},
         place="--out out/small",
+        apart=(apart(),),
     )  # fmt: skip
+
+
+def apart() -> Apart:
+    """Take the loss apart: words lose 0.3 by order, vectors 0.5 by what is shown."""
+    lost = f"q{LOST:03d}"
+    steps = Step(0.0, -0.3), Step(-0.5, 0.0)
+    stages = ("words", "vectors")
+    return Apart("old", "new", "nDCG@10", stages, {lost: (0.9, 0.1)}, {lost: steps})
 
 
 def timed() -> Latency:

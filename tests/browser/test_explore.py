@@ -10,7 +10,7 @@ from playwright.sync_api import Browser, Page, expect
 
 from harness.report.explore import to_explorer
 from harness.report.explore_link import explore_link
-from harness.report.rounding import MINUS
+from harness.report.rounding import MINUS, number
 from tests.browser import explored
 from tests.browser.watched import Watched
 from tests.report import builder
@@ -75,6 +75,9 @@ def test_an_interval_is_shown_where_one_came_with_the_data_and_nowhere_else(page
     assert f"{MINUS}0.0010 [{MINUS}0.0123, 0.0045], 248 queries" in facts.inner_text()
     page.select_option("#slice", "odd")
     assert f"{MINUS}0.0020 [{MINUS}0.0300, 0.0100], 124 queries" in facts.inner_text()
+    page.select_option("#measure", "1")
+    assert "no interval was computed for this pair of arms" in facts.inner_text()
+    page.select_option("#measure", "0")
     page.select_option("#outcome", "better")
     assert "+0.1500 over 3 queries; no interval" in facts.inner_text()
     page.click("#clear")
@@ -159,8 +162,10 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     measures = panel.get_by_role("region", name="Every measure of this query").inner_text()
     assert f"RR@10\t1.800\t0.2000\t{MINUS}1.600" in measures
     assert "is by what is shown and" in panel.inner_text()
-    command = "harness decompose --out out/small --control old --candidate new"
-    assert command in panel.locator("pre").inner_text()
+    stages = panel.get_by_role("region", name="Stages of the candidate").inner_text()
+    assert f"words\t0\t{MINUS}0.3000\t{MINUS}0.3000" in stages
+    assert f"vectors\t{MINUS}0.5000\t0\t{MINUS}0.5000" in stages
+    assert panel.locator("pre").count() == 0
     times = panel.get_by_role("region", name="Times of this query").inner_text()
     assert "old\t2.00\t1.00\t3.00\t2.50" in times
     assert "new\t4.00\t4.00\t7.00\tnone" in times
@@ -183,7 +188,7 @@ def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:
     assert "not classified" in page.locator("#rows tr").first.inner_text()
     page.click("#swap")
     assert page.locator("#control").evaluate("e => e.selectedOptions[0].text") == "other"
-    assert count(page) == "250 of 250 queries: 249 better, 1 no value"
+    assert count(page) == "250 of 250 queries: 2 worse, 247 better, 1 no value"
     page.select_option("#comparison", label="step: old → new")
     assert first(page)[0] == LOST
 
@@ -195,6 +200,17 @@ def test_arms_change_while_a_query_is_open(page: Page) -> None:
     expect(page.locator(".ranking").nth(1)).to_contain_text("other")
     assert "Both show the same" in page.locator("#panel .why").first.inner_text()
     expect(page.locator("#candidate")).to_be_focused()
+    command = "harness decompose --out out/small --control old --candidate other"
+    assert command in page.locator("#panel pre").inner_text()
+
+
+def test_numbers_are_written_as_on_every_other_page(page: Page) -> None:
+    page.select_option("#candidate", label="other")
+    page.fill("#text", "q24")
+    written = page.locator("#rows td.at-candidate").all_inner_texts()
+    wanted = {at: explored.ODD.get(at, at / 1000) for at in range(240, 250)}
+    assert sorted(written) == sorted(map(number, wanted.values()))
+    assert f"2.0e{MINUS}05" in written
 
 
 def test_another_data_set(page: Page) -> None:

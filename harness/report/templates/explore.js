@@ -37,15 +37,19 @@
 
   const count = (value) => value.toLocaleString("en-US");
   const queries = (value) => `${count(value)} ${value === 1 ? "query" : "queries"}`;
+  const rounded = (digits) => new Intl.NumberFormat("en-US", {
+    minimumFractionDigits: digits, maximumFractionDigits: digits, roundingMode: "halfEven",
+  });
+  const [one, three, four] = [1, 3, 4].map(rounded);
   const number = (value) => {
     if (value === null || !Number.isFinite(value)) return "not defined";
     const size = Math.abs(value);
     if (size === 0) return "0";
     const text =
-      size < 0.00005 ? value.toExponential(1)
-      : size < 1 ? value.toFixed(4)
-      : size < 100 ? value.toFixed(3)
-      : value.toLocaleString("en-US", { minimumFractionDigits: 1, maximumFractionDigits: 1 });
+      size < 0.00005 ? value.toExponential(1).replace(/e-(\d)$/, "e-0$1")
+      : size < 1 ? four.format(value)
+      : size < 100 ? three.format(value)
+      : one.format(value);
     return text.replace("-", "−");
   };
   const signed = (value) => (value > 0 ? `+${number(value)}` : number(value));
