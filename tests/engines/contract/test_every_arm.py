@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import math
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +23,16 @@ from harness.core.records import Document
 from tests.engines.conftest import Standing
 from tests.engines.corpus import DOCUMENTS, OBVIOUS
 
+
+def many(count: int) -> list[str]:
+    return [f"word{at}" for at in range(count)]
+
+
+def stack_of(arm: str) -> str:
+    return str(tomllib.loads(arms.path_of(arm).read_text(encoding="utf-8"))["stack"])
+
+
 KNOWN = {document.doc_id for document in DOCUMENTS}
-MANY = [f"word{at}" for at in range(10_000)]
 HOSTILE = {
     "nothing": "",
     "white space": " \t\n\u00a0\u2003",
@@ -58,29 +68,26 @@ HOSTILE = {
     "both signs": "+-water -+sea",
     "a wildcard": "wat*",
     "a number": "-1e309 0x7f NaN inf",
-    "10,000 words": " ".join(MANY),
-    "a phrase of 10,000 words": '"' + " ".join(MANY) + '"',
-    "10,000 words joined": "-".join(MANY),
-    "10,000 words that must be": "+" + " +".join(MANY),
-    "10,000 words that must not be": "-" + " -".join(MANY),
-    "a word of a megabyte": "x" * 1_000_000,
-    "quotes of a megabyte": '"' * 1_000_000,
-    "plusses of a megabyte": "+" * 1_000_000,
-    "a megabyte of text": "the water rises twice a day " * 36_000,
 }
+LONG: dict[str, Callable[[int], str]] = {
+    "words": lambda count: " ".join(many(count)),
+    "a phrase": lambda count: '"' + " ".join(many(count)) + '"',
+    "words joined": lambda count: "-".join(many(count)),
+    "words that must be": lambda count: "+" + " +".join(many(count)),
+    "words that must not be": lambda count: "-" + " -".join(many(count)),
+    "one word": lambda count: "x" * (100 * count),
+    "quotes": lambda count: '"' * (100 * count),
+    "plusses": lambda count: "+" * (100 * count),
+    "text": lambda count: "the water rises twice a day " * (4 * count),
+}
+"""Texts as long as ``count`` words, or about a hundred characters for each."""
+LONGEST, LONG_ENOUGH = 10_000, 1_000
+FIRSTS = {stack_of(name): name for name in reversed(arms.names())}
+"""The first arm of each stack: it is asked the longest texts, its sisters a tenth of them."""
 
 
 MOST_READ = 500
 """Texts whose reading is kept."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def read_once() -> Iterator[None]:
-    """Let a model read a text once, and not once an arm: what it says of it is always the same."""
-    with pytest.MonkeyPatch.context() as patched:
-        for kind, name in ((OnnxEmbedder, "_states"), (Splade, "encode")):
-            patched.setattr(kind, name, remembered(getattr(kind, name)))
-        yield
 
 
 def remembered(read: Callable[[Any, Any], Any]) -> Callable[[Any, str | Sequence[str]], Any]:
@@ -96,6 +103,23 @@ def remembered(read: Callable[[Any, Any], Any]) -> Callable[[Any, str | Sequence
         return known[key]
 
     return once
+
+
+ONCE = (
+    (OnnxEmbedder, "load", staticmethod(cache(OnnxEmbedder.load))),
+    (OnnxEmbedder, "_states", remembered(OnnxEmbedder._states)),  # noqa: SLF001  where it reads
+    (Splade, "encode", remembered(Splade.encode)),
+)
+"""Kept here, for tests come by arm, and those of other modules between them."""
+
+
+@pytest.fixture(scope="module", autouse=True)
+def read_once() -> Iterator[None]:
+    """Let a model be loaded and read a text once, not once an arm: it always says the same."""
+    with pytest.MonkeyPatch.context() as patched:
+        for kind, name, once in ONCE:
+            patched.setattr(kind, name, once)
+        yield
 
 
 def check(answer: Answer, k: int) -> None:
@@ -114,6 +138,14 @@ def check(answer: Answer, k: int) -> None:
 @pytest.mark.parametrize("text", HOSTILE.values(), ids=HOSTILE.keys())
 def test_no_text_is_an_error(standing: Standing, text: str) -> None:
     answer = standing.searcher.search(text, 5)
+    check(answer, 5)
+    assert answer.served_by == standing.built.fingerprint
+
+
+@pytest.mark.parametrize("text", LONG.values(), ids=LONG.keys())
+def test_no_length_is_an_error(standing: Standing, text: Callable[[int], str]) -> None:
+    longest = standing.arm.name in FIRSTS.values()
+    answer = standing.searcher.search(text(LONGEST if longest else LONG_ENOUGH), 5)
     check(answer, 5)
     assert answer.served_by == standing.built.fingerprint
 
