@@ -567,7 +567,7 @@
     place.setAttribute("aria-busy", "true");
     if (focus) title.focus();
     const all = await details(d);
-    if (state.q !== row || state.d !== d || state.a !== a || state.b !== b || state.m !== m) return;
+    if (!wait.isConnected) return; // something else was opened meanwhile
     const mark = marker(wordsOf(data.texts[row], all));
     by.append(happened(all, row));
     wait.replaceWith(
