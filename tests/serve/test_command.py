@@ -98,6 +98,7 @@ def test_a_port_that_is_taken_is_told(
 def test_no_other_machine_is_served(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
+    monkeypatch.setattr("harness.shadow.listening.server", lambda _: Server(None))
     line = said(monkeypatch, capsys, str(site / "reports"), "--host", host, "--port", "0")
     assert "to this machine alone" in line
 
