@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import importlib
 import pkgutil
+from functools import cache
+from typing import Any
 
 import pytest
 import typer
@@ -15,8 +17,8 @@ from harness.cli import application
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "export", "load",
-    "traffic", "pool", "judge", "serve", "doctor", "init", "ci", "mail-server", "migrate begin",
-    "migrate observe", "migrate status", "migrate advance", "migrate rollback",
+    "traffic", "pool", "judge", "serve", "ask", "doctor", "init", "ci", "mail-server",
+    "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
     "migrate drill", "migrate mend", "regress", "history add", "history page",
     "import beir", "import trec", "import jsonl",
     "shadow run", "shadow http", "shadow mcp",
@@ -30,6 +32,11 @@ def shown(*words: str) -> str:
     return result.output
 
 
+@cache
+def tree() -> Any:  # noqa: ANN401  Typer keeps its own copy of click
+    return typer.main.get_command(application())
+
+
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_command_explains_itself(command: str) -> None:
     help_text = shown(*command.split(), "--help")
@@ -40,16 +47,15 @@ def test_a_command_explains_itself(command: str) -> None:
 
 
 def test_no_other_command_is_there() -> None:
-    group = typer.main.get_command(application())
-    names = set(group.commands)  # type: ignore[attr-defined]
+    names = set(tree().commands)
     assert names == {command.split()[0] for command in COMMANDS}
 
 
 @pytest.mark.parametrize("command", [*COMMANDS, "import", "migrate", "history"])
 def test_every_option_says_what_it_is_for(command: str) -> None:
-    found = typer.main.get_command(application())
+    found = tree()
     for word in command.split():
-        found = found.commands[word]  # type: ignore[attr-defined]
+        found = found.commands[word]
     assert found.help or command in {"import", "migrate", "history"}
     for parameter in found.params:
         if parameter.name not in {"help", "install_completion", "show_completion"}:
@@ -71,9 +77,8 @@ def test_the_example_of_run_is_one_that_can_be_typed() -> None:
 
 def test_registering_happens_once() -> None:
     assert application() is application()
-    group = typer.main.get_command(application())
     assert len(application().registered_commands) == sum(" " not in command for command in COMMANDS)
-    assert len(group.commands) == len({command.split()[0] for command in COMMANDS})  # type: ignore[attr-defined]
+    assert len(tree().commands) == len({command.split()[0] for command in COMMANDS})
 
 
 def test_importing_a_command_does_nothing_heavy() -> None:
