@@ -68,9 +68,9 @@ def run(
     """Index, replay, score, compare and report in one go, without DVC.
 
     Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
-    OUT/report.md, every value by query in OUT/per_query.parquet, the runs as Parquet and TREC files
-    in OUT/runs, and, where a control is named, OUT/decision.json and OUT/junit.xml. A killed run
-    goes on where it was.
+    OUT/explore.html (any two arms, query by query), OUT/report.md, every value by query in
+    OUT/per_query.parquet, the runs as Parquet and TREC files in OUT/runs, and, where a control is
+    named, OUT/decision.json and OUT/junit.xml. A killed run goes on where it was.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 

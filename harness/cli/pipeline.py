@@ -148,7 +148,10 @@ def gate(
 
 
 def report() -> None:
-    """Write reports/index.html (one file, no network), report.md, decision.json, junit.xml."""
+    """Write reports/index.html and explore.html (no network), report.md, decision.json, junit.xml.
+
+    index.html is the decision, explore.html any two arms, query by query.
+    """
     from harness.stages.report import report as stage
 
     project = Project.here()

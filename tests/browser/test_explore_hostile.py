@@ -6,6 +6,7 @@ import gzip
 import os
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -47,6 +48,7 @@ def named(at: int, plain: str) -> str:
     return f"{HOSTILE[at % len(HOSTILE)]}{plain}"
 
 
+@cache
 def hostile() -> ReportInput:
     """Rename everything in the small report."""
     found = explored.report(named(1, "data"))
