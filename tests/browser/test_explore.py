@@ -251,7 +251,10 @@ def test_the_keyboard_is_enough(page: Page) -> None:
     press = page.keyboard.press
     press("/")
     expect(page.locator("#text")).to_be_focused()
-    page.keyboard.type("thing1")
+    page.keyboard.type("jk/?")
+    expect(page.locator("#text")).to_have_value("jk/?")
+    expect(page.locator("#help")).to_be_hidden()
+    page.fill("#text", "thing1")
     press("ArrowDown")
     press("j")
     press("ArrowDown")
