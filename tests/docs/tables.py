@@ -42,7 +42,7 @@ KEYS = {"harness judge": "1s0uq"}
 SMALLER = {
     "harness load": {"--seconds": "0.2", "--rounds": "1"},
     "python benchmarks/documents.py": {"--chunks": "40", "--queries": "3", "--documents": "5"},
-    "python benchmarks/embedding_batches.py": {"--every": "12"},
+    "python benchmarks/embedding_batches.py": {"--every": "40"},
     "python benchmarks/load.py": {"--seconds": "0.2"},
     "python benchmarks/simulations.py": {"--trials": "20"},
 }
@@ -58,6 +58,7 @@ ONLY_HELP = {
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/measures.py": "its peers have an environment of their own",
     "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
+    "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
     "python benchmarks/shadow_traffic.py": "it reads eight collections of people's texts",
@@ -89,6 +90,9 @@ ELSEWHERE = {
     "dvc plots show": Elsewhere(
         "it reads a pipeline of DVC's",
         "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+    ),
+    "harness load --dataset python-docs --arm fts5 --arm tantivy --rate 50": Elsewhere(
+        "the first of that page, with a rate", "tests/cli/test_load.py"
     ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
@@ -183,7 +187,9 @@ WRITES = {
     "harness migrate begin": ("migration/ledger.json", "migration/switch.env"),
     "harness pool": ("{--out}", "{--out}.jsonl"),
     "harness prepare": ("build/{--dataset}/data/corpus.jsonl",),
-    "harness run": ("{--out}/index.html", "{--out}/report.md", "{--out}/scores.json"),
+    "harness run": (
+        "{--out}/index.html", "{--out}/explore.html", "{--out}/report.md", "{--out}/scores.json",
+    ),
     "harness selftest": ("build/{--dataset}/selftest.json",),
     "harness shadow report": ("{--out}/index.html", "{--out}/shadow.json"),
     "harness shadow run": ("{--out}",),
