@@ -159,6 +159,7 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     panel = page.locator("#panel")
     missing = panel.get_by_role("region", name="Relevant documents that neither arm shows")
     assert "not among its 12 hits\tnot among its 11 hits" in missing.inner_text()
+    assert missing.locator("tbody th small").all_inner_texts() == ["d19"]
     measures = panel.get_by_role("region", name="Every measure of this query").inner_text()
     assert f"RR@10\t1.800\t0.2000\t{MINUS}1.600" in measures
     assert "is by what is shown and" in panel.inner_text()
