@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -29,15 +30,22 @@ rule = "identity"
 """
 
 
-@pytest.fixture
-def chain(project: Toy) -> Toy:
+@pytest.fixture(scope="module")
+def taken(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Take the step by the decision that promoted it, and let another one follow."""
-    project.untimed()
-    assert project.decide().outcome is Outcome.PROMOTE
-    (project.root / "policy" / "kept.json").write_bytes(project.layout.decision.read_bytes())
-    name(project)
-    project.judge_again()
-    return project
+    made = measured.copied(tmp_path_factory.mktemp("taken") / "project")
+    made.untimed()
+    assert made.decide().outcome is Outcome.PROMOTE
+    (made.root / "policy" / "kept.json").write_bytes(made.layout.decision.read_bytes())
+    name(made)
+    made.judge_again()
+    return made
+
+
+@pytest.fixture
+def chain(taken: Toy, tmp_path: Path) -> Toy:
+    """Copy it, for a test to spoil."""
+    return taken.copied(tmp_path / "project")
 
 
 def name(project: Toy, sha256: str | None = None) -> str:
