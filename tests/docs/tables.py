@@ -48,7 +48,7 @@ SMALLER = {
 }
 """Options that are made small."""
 
-MOST_ARMS = 4
+MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
 
 ONLY_HELP = {
