@@ -50,7 +50,8 @@ def _steps(report: ReportInput) -> Iterator[str]:
         rows = []
         for row in gate_rows(report, decision):
             settle = f"To settle it: {row.settle}" if row.settle else ""
-            why = " ".join(filter(None, (row.reason, settle, row.trust)))
+            parts = (row.reason, settle, row.trust)
+            why = " ".join(f"{part.removesuffix('.')}." for part in parts if part)
             verdict = row.verdict.value.upper()
             measured = (row.value, row.interval, row.n, row.p_value)
             rows.append((row.gate, verdict, row.bound, *measured, why))

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 
 import pytest
 
+from harness.core.gate import StepDecision
 from harness.report.markdown import to_markdown
 from harness.report.plain import markdown
 from tests.report import builder
@@ -22,6 +24,15 @@ def test_every_reason_and_settlement_is_there(text: str) -> None:
         for finding in decision.findings:
             assert markdown(finding.reason) in text
             assert markdown(finding.settle) in text
+
+
+def test_sentences_of_a_gate_stand_apart() -> None:
+    def terse(decision: StepDecision) -> StepDecision:
+        said = [replace(one, reason="too noisy", settle="wait") for one in decision.findings]
+        return replace(decision, findings=tuple(said))
+
+    text = to_markdown([builder.rejudged(builder.report(), terse)])
+    assert "too noisy. To settle it: wait." in text
 
 
 def test_tables_keep_their_columns(text: str) -> None:
