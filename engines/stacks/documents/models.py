@@ -27,7 +27,7 @@ from engines.vector import store
 from engines.vector.bulk import embed_all
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
-from engines.vector.scan import COSINE_DIGITS
+from engines.vector.scan import COSINE_DIGITS, Half
 from engines.vector.store import VectorStore
 from harness.core.errors import IndexNotReady, ModelNotReady
 
@@ -175,7 +175,7 @@ def _write_late(embedder: OnnxEmbedder, texts: Sequence[str], folder: Path, cach
     tokens = TokenStore.open(whole, embedder.identity, embedder.dimension)
     projection = Projection.fit(tokens.vectors)
 
-    def fill(slab: token_store.Half, offsets: token_store.Ids) -> None:
+    def fill(slab: Half, offsets: token_store.Ids) -> None:
         for low, high in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
             slab[low:high] = projection(tokens.vectors[low:high])
 
