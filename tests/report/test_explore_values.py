@@ -76,7 +76,7 @@ def test_comparisons_carry_classes_noise_and_intervals(found: Values) -> None:
 def test_classes_say_how_deep_they_look() -> None:
     report = builder.report()
     of = report.evidence["tantivy"]
-    deeper = of.agreement.scores | {"Jaccard@50": of.agreement.scores["Jaccard@10"]}
+    deeper = {**of.agreement.scores, "Jaccard@50": of.agreement.scores["Jaccard@10"]}
     none = replace(of, agreement=replace(of.agreement, scores={}))
     deep = replace(of, agreement=replace(of.agreement, scores=deeper))
     found = values(replace(report, evidence={"one": of, "deep": deep, "none": none})).compared
