@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
-from rich.table import Table
 
 from harness.cli.app import out
 from harness.cli.places import left_by_run, one_of
@@ -22,6 +21,8 @@ if TYPE_CHECKING:
 TITLE = 100
 """Characters of a document that a line shows."""
 FAILED = 1
+PIPED, NARROWEST = 160, 60
+"""Columns of a line where there is no terminal, and those that a document has at least."""
 
 
 def register(app: typer.Typer) -> None:
@@ -95,25 +96,35 @@ def _show(asked: Asked, query: Query, *, explain: bool) -> None:
     said = side.error or side.note
     about = f"{_status(asked)} in {milliseconds(side.elapsed_ns)} ms by {who}"
     out.print(about + (f"; {escape(one_line(said))}" if said else ""))
-    stages = tuple(asked.hits[0].ranks) if asked.hits else ()
-    judged = bool(query.query_id)
-    table = Table("", "score", *(["grade"] if judged else []), *stages, box=None, pad_edge=False)
-    table.add_column("document", no_wrap=True, overflow="ellipsis")
+    for line in _lines(asked, judged=bool(query.query_id)):
+        out.print(line, markup=False)
+    if explain:
+        _explain(asked)
+
+
+def _lines(asked: Asked, *, judged: bool) -> list[str]:
+    """Give a line a hit; documents are cut where a terminal ends, and other columns never."""
+    if not asked.hits:
+        return ["  nothing is shown"]
+    rows = [["", "score", *(["grade"] if judged else []), *asked.hits[0].ranks]]
     for at, shown in enumerate(asked.hits, start=1):
         grade = "not judged" if shown.grade is None else str(shown.grade)
         ranks = ["-" if rank is None else str(rank) for rank in shown.ranks.values()]
-        score = f"{shown.hit.score:.4f}"
-        table.add_row(str(at), score, *([grade] if judged else []), *ranks, _line(shown))
-    out.print(table if asked.hits else "  nothing is shown")
-    if explain:
-        _explain(asked)
+        rows.append([str(at), f"{shown.hit.score:.4f}", *([grade] if judged else []), *ranks])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    room = max(NARROWEST, (out.width if out.is_terminal else PIPED) - sum(widths) - 2 * len(widths))
+    documents = ["document", *(_document(shown, room) for shown in asked.hits)]
+    return [
+        "  ".join((*(cell.ljust(width) for cell, width in zip(row, widths, strict=True)), document))
+        for row, document in zip(rows, documents, strict=True)
+    ]
 
 
 def _status(asked: Asked) -> str:
     return asked.side.status.name.lower().replace("_", " ")
 
 
-def _line(shown: Shown) -> str:
+def _document(shown: Shown, room: int) -> str:
     from harness.report.plain import one_line
 
     doc_id, found = shown.hit.doc_id, shown.document
@@ -121,7 +132,7 @@ def _line(shown: Shown) -> str:
         said = "(not in the corpus)"
     else:
         said = found.text if found.title in {"", doc_id} else found.title
-    return f"[bold]{escape(one_line(doc_id))}[/bold]  {escape(one_line(said, TITLE))}"
+    return one_line(f"{doc_id}: {said}", room)
 
 
 def _explain(asked: Asked) -> None:
