@@ -19,6 +19,8 @@ from harness.stages.judge import BACK, SKIP
 
 REMEMBERED = 50
 """How many pairs can be taken back."""
+DIGITS = 9
+"""A longer text is no number: it names no grade and no place, and may be too long to be read."""
 FORM_BYTES = 65_536
 FIELDS = {"key", "pair", "was", "done"}
 
@@ -91,9 +93,9 @@ def sit(key: str, path: Path, asked: Mapping[str, str]) -> Sitting:
     """
     found = pools.read(path)
     places = range(len(found.pairs))
-    said = asked.get("at", "")
+    said = _number(asked.get("at", ""))
     first = min(found.open, default=len(places))
-    at = min(int(said), len(places)) if said.isdecimal() else first
+    at = first if said is None else min(said, len(places))
     return Sitting(key, path, found, at, _trail(asked.get("done", ""), places))
 
 
@@ -114,9 +116,10 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
         return here.after()
     if pressed == BACK:
         return replace(here, pool=pools.regrade(path, pair, was, None))
-    if not pressed.isdecimal() or int(pressed) not in pair.scale:
+    grade = _number(pressed)
+    if grade is None or grade not in pair.scale:
         raise BadForm(f"{pressed!r} is no key")
-    return replace(here, pool=pools.regrade(path, pair, was, int(pressed))).after()
+    return replace(here, pool=pools.regrade(path, pair, was, grade)).after()
 
 
 def again(key: str, path: Path, body: bytes, why: Overtaken) -> Sitting:
@@ -161,12 +164,17 @@ def _place(pool: Pool, word: str) -> int:
 
 
 def _grade(text: str) -> int | None:
-    if text and not text.isdecimal():
+    found = _number(text)
+    if text and found is None:
         raise BadForm(f"{text!r} is no grade")
-    return int(text) if text else None
+    return found
 
 
 def _trail(text: str, places: range) -> tuple[int, ...]:
     """Read places with dots between; what is none is left out."""
-    found = (int(one) for one in text.split(".")[-REMEMBERED:] if one.isdecimal())
-    return tuple(at for at in found if at in places)
+    found = map(_number, text.split(".")[-REMEMBERED:])
+    return tuple(at for at in found if at is not None and at in places)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if len(text) <= DIGITS and text.isdecimal() else None

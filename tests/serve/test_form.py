@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from urllib.parse import parse_qs, urlencode, urlsplit
 
@@ -18,6 +19,8 @@ from tests.serve.conftest import SCALE, URL, make_pool
 
 AT = "/judge/out/pool.qrels"
 ORIGIN = {"origin": URL, "content-type": "application/x-www-form-urlencoded"}
+LONG = "9" * (sys.int_info.default_max_str_digits + 1)
+"""More digits than Python reads as a number."""
 INPUT = re.compile(r'<input type="hidden" name="(\w+)" value="([^"]*)">')
 
 
@@ -222,8 +225,9 @@ def body(path: Path, **changed: str) -> bytes:
 @pytest.mark.parametrize(
     "changed",
     [{"key": "4"}, {"key": "-1"}, {"key": "x"}, {"key": ""}, {"key": "²"}, {"key": "11"},
-     {"pair": "0" * 64}, {"pair": ""}, {"was": "x"}, {"was": "-"}, {"pair": "-"}, {"more": "1"}],
-    ids=str,
+     {"pair": "0" * 64}, {"pair": ""}, {"was": "x"}, {"was": "-"}, {"pair": "-"}, {"more": "1"},
+     {"key": LONG}, {"was": LONG}],
+    ids=lambda changed: str(changed)[:30],
 )  # fmt: skip
 def test_what_the_form_does_not_send_is_refused(
     client: TestClient, path: Path, changed: dict[str, str]
@@ -247,7 +251,12 @@ def test_a_form_has_an_end(client: TestClient, path: Path) -> None:
     assert grades(path) == (None,) * 4
 
 
-@pytest.mark.parametrize("query", ["at=x&done=y", "at=-1", "at=²", "done=99.-1.1e9.", "at=9" * 99])
+@pytest.mark.parametrize(
+    "query",
+    ["at=x&done=y", "at=-1", "at=²", "done=99.-1.1e9.", "at=9" * 99, f"at={LONG}",
+     f"done={LONG}.0"],
+    ids=lambda query: query[:30],
+)  # fmt: skip
 def test_an_address_that_says_nonsense_begins_somewhere(client: TestClient, query: str) -> None:
     assert client.get(f"{AT}?{query}").status_code == 200
 
