@@ -6,7 +6,7 @@ twice a snippet, from which the page cuts the snippet around the words of the qu
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,8 @@ class Shown:
     """Why there is no hit, in words, by query."""
     ranks: list[int]
     """Rank of each judgement of ``Hits.judged`` in the whole ranking; 0 where it is not there."""
+    deeper: list[int]
+    """The same of what other arms show and this one does not, in the order of ``distinct``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,8 @@ class Hits:
     grades: list[int]
     shown: list[Shown]
     """By arm."""
+    distinct: list[int]
+    """Documents of each query that some arm shows: those of the first arm, what the next adds..."""
     times: list[Times]
     unverified: list[int]
     """Arms whose times are not told: in the race they answered otherwise than in their run."""
@@ -80,8 +84,10 @@ def hits(report: ReportInput) -> Hits:
     """Put rankings, judgements and documents into columns; documents are asked for once."""
     query_ids = tuple(report.queries)
     firsts = [_first(side.run, query_ids) for side in report.arms.values()]
-    judged = [_judged(report, query_id, at, firsts) for at, query_id in enumerate(query_ids)]
-    needed = frozenset(doc_id for first in firsts for row in first for doc_id in row)
+    each = range(len(query_ids))
+    seen = [tuple(dict.fromkeys(doc for first in firsts for doc in first[at])) for at in each]
+    judged = [_judged(report, *one) for one in zip(query_ids, seen, strict=True)]
+    needed = frozenset(doc_id for row in seen for doc_id in row)
     needed |= frozenset(doc_id for row in judged for doc_id in row)
     ids = sorted(needed)
     code = {doc_id: at for at, doc_id in enumerate(ids)}
@@ -98,9 +104,10 @@ def hits(report: ReportInput) -> Hits:
         judged=[code[doc_id] for row in judged for doc_id in row],
         grades=[grade for row in judged for grade in row.values()],
         shown=[
-            _shown(side.run, query_ids, first, code, judged)
+            _shown(side.run, query_ids, first, code, judged, seen)
             for side, first in zip(report.arms.values(), firsts, strict=True)
         ],
+        distinct=list(map(len, seen)),
         times=_times(latency, arms, query_ids) if latency else [],
         unverified=[
             at
@@ -119,12 +126,9 @@ def _first(run: Run, query_ids: Sequence[str]) -> list[tuple[str, ...]]:
     return [found.get(query_id, ()) for query_id in query_ids]
 
 
-def _judged(
-    report: ReportInput, query_id: str, at: int, firsts: Sequence[Sequence[Sequence[str]]]
-) -> dict[str, int]:
+def _judged(report: ReportInput, query_id: str, seen: Collection[str]) -> dict[str, int]:
     """Grades of what some arm shows and of what is relevant, the best first."""
     grades = report.qrels.grades.get(query_id, {})
-    seen = {doc_id for first in firsts for doc_id in first[at]}
     listed = {doc: grade for doc, grade in grades.items() if grade > 0 or doc in seen}
     return dict(sorted(listed.items(), key=lambda one: (-one[1], one[0])))
 
@@ -135,30 +139,31 @@ def _shown(
     first: Sequence[Sequence[str]],
     code: Mapping[str, int],
     judged: Sequence[Mapping[str, int]],
+    seen: Sequence[Sequence[str]],
 ) -> Shown:
     at = run.positions
     lengths = run.lengths.tolist()
     instead: dict[int, str] = {}
     ranks: list[int] = []
-    places = {doc_id: place for place, doc_id in enumerate(run.vocabulary)}
+    deeper: list[int] = []
+    ends, docs = run.offsets.tolist(), run.docs.tolist()
     for number, query_id in enumerate(query_ids):
         row = at.get(query_id)
         if row is None:
             instead[number] = instead_of(Status.NOT_ASKED, "")
-            ranks += [0] * len(judged[number])
-            continue
-        if not first[number]:
+        elif not first[number]:
             instead[number] = instead_of(Status(run.status[row]), run.errors[row])
-        ranking = run.docs[run.offsets[row] : run.offsets[row + 1]]
-        for doc_id in judged[number]:
-            where = np.flatnonzero(ranking == places.get(doc_id, -1))
-            ranks.append(int(where[0]) + 1 if len(where) else 0)
+        ranking = () if row is None else docs[ends[row] : ends[row + 1]]
+        rank = {run.vocabulary[doc]: place for place, doc in enumerate(ranking, start=1)}
+        ranks += [rank.get(doc_id, 0) for doc_id in judged[number]]
+        deeper += [rank.get(doc, 0) for doc in seen[number] if not 0 < rank.get(doc, 0) <= DEPTH]
     return Shown(
         lengths=[len(row) for row in first],
         docs=[code[doc_id] for row in first for doc_id in row],
         found=[lengths[at[query_id]] if query_id in at else 0 for query_id in query_ids],
         instead=instead,
         ranks=ranks,
+        deeper=deeper,
     )
 
 

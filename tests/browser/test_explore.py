@@ -141,17 +141,19 @@ def test_a_query_shows_both_rankings_and_what_became_of_the_relevant(page: Page)
     control, candidate = panel.locator(".ranking").all()
     assert control.locator("li").count() == candidate.locator("li").count() == 10
     third = control.locator("li").nth(3).inner_text().split("\n")
-    assert third[:4] == ["4", "relevant, grade 2", "gone", "d03"]
+    assert third[:4] == ["4", "relevant, grade 2", "down 7", "d03"]
+    assert control.locator("li .move").all_inner_texts()[:4] == ["down 2", "gone", "gone", "down 7"]
     assert control.locator("mark").all_inner_texts() == ["needle"]
     assert "not relevant, grade 0" in control.locator("li").nth(1).inner_text()
     assert "not judged" in control.locator("li").nth(2).inner_text()
     assert "down 2" in candidate.locator("li").nth(2).inner_text()
-    assert "new" in candidate.locator("li").nth(7).inner_text()
+    moves = candidate.locator("li .move").all_inner_texts()
+    assert moves[7:] == ["up 3", "up 3", "new"]
     assert "11 hits in all" in candidate.inner_text()
     said = panel.locator(".why").first.inner_text()
     assert "1 relevant document left the first ten (rank 4 → 11)" in said
     assert "1 relevant document moved down (rank 1 → 3)" in said
-    assert "Of 3 that are new, 3 were never judged." in said
+    assert "Of 3 that are new in the first ten, 3 were never judged." in said
 
 
 def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(page: Page) -> None:
@@ -178,6 +180,8 @@ def test_a_failure_is_told_and_is_no_number(page: Page) -> None:
     page.locator("#rows a").first.click()
     assert "new: failed: no such <table>." in page.locator("#panel .why").first.inner_text()
     assert "failed: no such <table>" in page.locator(".ranking .instead").inner_text()
+    assert page.locator(".ranking li").count() == 10
+    assert page.locator(".ranking li .move").count() == 0
 
 
 def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:

@@ -13,6 +13,7 @@ from harness.core.records import Document
 from harness.core.run import Row, Run, Status
 from harness.report.explore_hits import EXCERPT, Hits, hits
 from harness.report.inputs import ReportInput
+from harness.report.moved import DEPTH
 from tests.report import builder
 
 
@@ -36,6 +37,23 @@ def test_the_first_ten_of_every_arm(report: ReportInput, found: Hits) -> None:
         for query_id, row in zip(report.queries, rows(shown.lengths, shown.docs), strict=True):
             assert tuple(found.ids[doc] for doc in row) == side.run.ranking(query_id, 10)
         assert shown.found == side.run.lengths.tolist()
+
+
+def test_the_whole_ranking_tells_where_a_hit_stands_in_every_arm(report: ReportInput) -> None:
+    queries = list(report.queries)
+    found = hits(report)
+    firsts = [rows(shown.lengths, shown.docs) for shown in found.shown]
+    for side, shown, own in zip(report.arms.values(), found.shown, firsts, strict=True):
+        lengths = [found.distinct[at] - len(own[at]) for at in range(len(queries))]
+        told = rows(lengths, shown.deeper)
+        assert sum(map(len, told)) == len(shown.deeper)
+        for at, query_id in enumerate(queries):
+            others = dict.fromkeys(doc for first in firsts for doc in first[at])
+            ranking = side.run.ranking(query_id)
+            names = [found.ids[doc] for doc in others if doc not in own[at]]
+            assert told[at] == [ranking.index(n) + 1 if n in ranking else 0 for n in names]
+    assert any(rank > DEPTH for shown in found.shown for rank in shown.deeper)
+    assert any(rank == 0 for shown in found.shown for rank in shown.deeper)
 
 
 def test_judgements_of_what_is_shown_and_of_what_is_relevant(
@@ -91,6 +109,7 @@ def test_late_and_never_asked_are_not_the_same(report: ReportInput) -> None:
         "was not asked",
     ]
     assert len(shown.found) == len(report.queries)
+    assert shown.deeper == []
 
 
 def test_times_are_medians_of_arms_that_were_verified(report: ReportInput, found: Hits) -> None:

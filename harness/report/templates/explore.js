@@ -98,7 +98,10 @@
     if (!rankings.has(at)) {
       rankings.set(at, unpack(`hits-${at}`).then((data) => {
         data.judgedAt = starts(data.lengths);
-        for (const shown of data.shown) shown.at = starts(shown.lengths);
+        for (const shown of data.shown) {
+          shown.at = starts(shown.lengths);
+          shown.deeperAt = starts(data.distinct.map((many, row) => many - shown.lengths[row]));
+        }
         for (const apart of data.apart) apart.row = new Map(apart.queries.map((query, at) => [query, at]));
         for (const times of data.times) times.row = new Map(times.queries.map((query, row) => [query, row]));
         return data;
@@ -415,9 +418,19 @@
   };
   const shownBy = (all, arm, row) => all.shown[arm].docs.slice(all.shown[arm].at[row], all.shown[arm].at[row + 1]);
 
+  // Ranks in the whole ranking of an arm, of all that some arm shows; 0 where it has none.
+  const ranksBy = (all, arm, row) => {
+    const ranks = new Map(shownBy(all, arm, row).map((doc, at) => [doc, at + 1]));
+    let at = all.shown[arm].deeperAt[row];
+    for (const other of all.shown.keys()) {
+      for (const doc of shownBy(all, other, row)) if (!ranks.has(doc)) ranks.set(doc, all.shown[arm].deeper[at++]);
+    }
+    return ranks;
+  };
+
   // As harness/report/moved.py says it.
   const move = (rank, other, candidate) => {
-    if (other === undefined) return candidate ? "new" : "gone";
+    if (!other) return candidate ? "new" : "gone";
     const by = candidate ? other - rank : rank - other;
     return by === 0 ? "same" : by > 0 ? `up ${by}` : `down ${-by}`;
   };
@@ -429,16 +442,17 @@
 
   const ranking = (all, row, arm, other, candidate, mark) => {
     const docs = shownBy(all, arm, row);
-    const ranks = new Map(shownBy(all, other, row).map((doc, at) => [doc, at + 1]));
+    const ranks = ranksBy(all, other, row);
+    const told = !data.status[other][row]; // of what was never answered nothing is gone, or new
     const grades = gradesOf(all, row);
     const items = docs.map((doc, at) => {
       const [said, look] = gradeWord(all, grades.get(doc));
-      const went = move(at + 1, ranks.get(doc), candidate);
+      const went = told ? move(at + 1, ranks.get(doc), candidate) : "";
       const text = all.texts[doc];
       return make("li", { "data-doc": doc },
         make("span", { class: "rank" }, String(at + 1)),
         make("span", { class: `grade ${look}` }, said),
-        make("span", { class: `move ${went.split(" ")[0]}` }, went),
+        told ? make("span", { class: `move ${went.split(" ")[0]}` }, went) : make("span"),
         make("span", { class: "id" }, foreign(all.ids[doc])),
         make("span", { class: "title" }, marked(all.titles[doc] || all.ids[doc], mark)),
         make("span", { class: "snippet" }, text === null ? "not in the corpus" : marked(snippet(text, mark, all.snippet), mark)));
@@ -476,7 +490,7 @@
     if (up.length) said.push(`${noun(up)} moved up (${ways(up)})`);
     if (!said.length) said.push(left.join() === right.join() ? "Both show the same" : "No relevant document moved in the first ten");
     const text = `${said.join("; ")}.`;
-    return unknown.length ? `${text} Of ${fresh.length} that are new, ${unknown.length} ${unknown.length === 1 ? "was" : "were"} never judged.` : text;
+    return unknown.length ? `${text} Of ${fresh.length} that are new in the first ten, ${unknown.length} ${unknown.length === 1 ? "was" : "were"} never judged.` : text;
   };
 
   const missing = (all, row) => {
