@@ -17,6 +17,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
+from urllib.parse import quote
 
 from harness.core.files import write_text
 
@@ -41,7 +42,7 @@ def sections(folder: Path) -> Iterator[Section]:
         text = path.read_text(encoding="utf-8", errors="replace")
         hidden = FENCE.sub(lambda found: "." * len(found[0]), text)
         heads = list(HEADING.finditer(hidden))
-        page = re.sub(r"\s+", "-", path.relative_to(folder).with_suffix("").as_posix())
+        page = quote(path.relative_to(folder).as_posix().removesuffix(".md"))
         ends = [*(head.start() for head in heads), len(text)]
         yield Section(page, page, "", text[: ends[0]].strip())
         for at, (head, end) in enumerate(zip(heads, ends[1:], strict=True)):

@@ -1,7 +1,7 @@
 """A search server as an arm: asked over HTTP, held to the version that it tells of itself.
 
 What is the server's own stands in ``asked`` and in the two places that read its JSON; change
-those for yours. docs/how-to/engine-over-http.md says what to look after.
+those for yours. docs/how-to/engine-elsewhere.md says what to look after.
 """  # noqa: INP001  an arm names this file by its path; it belongs to no package
 
 from __future__ import annotations
@@ -74,9 +74,9 @@ class HttpSearcher(NamedTuple):
             Hit(str(hit["id"]), 1 / rank, float(hit["score"]))
             for rank, hit in enumerate(found["hits"][:k], start=1)
         )
-        same = found["version"] == self.manifest.version
-        by = self.manifest.fingerprint if same else f"{NAME} {found['version']}"
-        return Answer(tuple(hits), by)
+        version = str(found["version"])
+        same = version == self.manifest.version
+        return Answer(tuple(hits), self.manifest.fingerprint if same else f"{NAME} {version}")
 
 
 def asked(client: httpx.Client, path: str, **params: str | int) -> Any:  # noqa: ANN401  whatever the server says

@@ -62,7 +62,7 @@ def check(to: Path) -> None:
     if place.exists() and not place.is_dir():
         raise HarnessError(f"{to}: is no folder. {CURE}")
     found = _files(place)
-    of_files = _listed(found.pop(LIST)) if LIST in found else {}
+    of_files = _listed(to / LIST, found.pop(LIST)) if LIST in found else {}
     for name, path in found.items():
         if name not in of_files:
             raise HarnessError(f"{to / name}: is not of an earlier export. {CURE}")
@@ -76,9 +76,13 @@ def _files(folder: Path) -> dict[str, Path]:
     return {path.relative_to(folder).as_posix(): path for path in sorted(found)}
 
 
-def _listed(path: Path) -> Mapping[str, str]:
-    """Read a list; a folder without one that can be read is no export, so nothing is listed."""
+def _listed(name: Path, path: Path) -> Mapping[str, str]:
+    """Read a list.
+
+    Raises:
+        HarnessError: it is somebody else's file of this name.
+    """
     try:
         return Listed.model_validate(json.loads(path.read_text(encoding="utf-8"))).sha256
-    except (OSError, ValueError, ValidationError):
-        return {}
+    except (OSError, ValueError, ValidationError) as exc:
+        raise HarnessError(f"{name}: is not of an earlier export. {CURE}") from exc

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 TITLE = 100
 """Characters of a document that a line shows."""
 FAILED = 1
+WHO = {True: " by the arm itself", False: " by [bold]not the arm itself[/bold]", None: ""}
 PIPED, NARROWEST = 160, 60
 """Columns of a line where there is no terminal, and those that a document has at least."""
 
@@ -92,9 +93,8 @@ def _show(asked: Asked, query: Query, *, explain: bool) -> None:
 
     side = asked.side
     out.print(f"\n[bold]{escape(asked.arm)}[/bold]: {escape(one_line(query.text, TITLE))}")
-    who = "the arm itself" if asked.by_itself else "[bold]not the arm itself[/bold]"
     said = side.error or side.note
-    about = f"{_status(asked)} in {milliseconds(side.elapsed_ns)} ms by {who}"
+    about = f"{_status(asked)} in {milliseconds(side.elapsed_ns)} ms{WHO[asked.by_itself]}"
     out.print(about + (f"; {escape(one_line(said))}" if said else ""))
     for line in _lines(asked, judged=bool(query.query_id)):
         out.print(line, markup=False)

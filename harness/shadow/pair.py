@@ -21,7 +21,7 @@ class Served(NamedTuple):
     """What the control raised; empty where it did not."""
     elapsed_ns: int
     generation: str
-    """Of the control's index, before it was asked."""
+    """Of the control's index: before it was asked, or, of a server, as its answer tells."""
 
 
 class Attempt(NamedTuple):

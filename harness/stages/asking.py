@@ -12,6 +12,7 @@ from engines.contract import arms
 from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, Staged
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.records import Document, Query
+from harness.core.run import Status
 from harness.corpus.prepared import Prepared
 from harness.shadow.generation import Generation, answers_for
 from harness.shadow.record import Side
@@ -65,8 +66,8 @@ class Asked:
     arm: str
     side: Side
     """Status, error, note and nanoseconds of one question; these are no measurement."""
-    by_itself: bool
-    """Whether the index that is open answered, and no fallback."""
+    by_itself: bool | None
+    """Whether the index that is open answered, and no fallback; None where nobody answered."""
     hits: tuple[Shown, ...]
     explained: Explained | None
 
@@ -103,7 +104,8 @@ def ask(layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Pat
     grades = data.qrels().grades.get(query.query_id, {})
     found = []
     for name, side, why in zip(names, sides, reasons, strict=True):
-        by_itself = answers_for(side.before, side.served_by)
+        answered = side.status is Status.ANSWERED
+        by_itself = answers_for(side.before, side.served_by) if answered else None
         hits = tuple(
             Shown(hit, documents.get(hit.doc_id), grades.get(hit.doc_id), *why.of(hit.doc_id))
             for hit in side.hits

@@ -86,10 +86,10 @@ def test_a_link_in_place_of_a_file_is_refused(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": 2, "sha256": {"a": "b"}}', "\udcff"])
-def test_a_list_that_cannot_be_read_lists_nothing(tmp_path: Path, text: str) -> None:
+def test_a_list_that_cannot_be_read_is_of_no_export(tmp_path: Path, text: str) -> None:
     export(tmp_path / "paper", "a")
     (tmp_path / "paper" / LIST).write_bytes(os.fsencode(text))
-    with pytest.raises(HarnessError, match="paper/a: is not of an earlier export"):
+    with pytest.raises(HarnessError, match=f"paper/{LIST}: is not of an earlier export"):
         export(tmp_path / "paper", "a")
 
 
@@ -109,3 +109,12 @@ def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match=r"paper/deeper: cannot be written \("):
         export(tmp_path / "paper" / "deeper", "a")
     assert (tmp_path / "paper").read_text() == "my own"
+
+
+def test_somebodys_own_file_of_that_name_stays(tmp_path: Path) -> None:
+    to = tmp_path / "paper"
+    to.mkdir()
+    (to / LIST).write_text('{"my": "precious"}')
+    with pytest.raises(HarnessError, match=f"{LIST}: is not of an earlier export"):
+        export(to, "a")
+    assert (to / LIST).read_text() == '{"my": "precious"}'

@@ -256,12 +256,13 @@ def test_a_folder_of_texts_becomes_a_collection(tmp_path: Path) -> None:
         "# One page\nabout cones\n\n```\n# no heading\n```\n## What is it?\nIt is blue.\n", "utf-8"
     )
     (folder / "in a" / "two.txt").write_text("Nothing but words.", "utf-8")
+    (folder / "in a" / "two.md").write_text("As many words.", "utf-8")
     script = str(ROOT / "examples" / "folder_corpus.py")
     with mock.patch.object(sys, "argv", [script, str(folder), str(to)]):
         runpy.run_path(script, run_name="__main__")
     made = Beir(to, "test")
     documents = {one.doc_id: one.text for one in made.documents()}
-    assert set(documents) == {"in-a/two", "one.0", "one.1"}
+    assert set(documents) == {"in%20a/two", "in%20a/two.txt", "one.0", "one.1"}
     assert "no heading" in documents["one.0"]
     assert [query.text for query in made.queries()] == ["One page", "What is it?"]
     for query in made.queries():

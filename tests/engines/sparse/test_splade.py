@@ -72,3 +72,11 @@ def test_a_model_is_one_of_the_table() -> None:
     assert len({model.name for model in MODELS}) == len(MODELS)
     with pytest.raises(UnknownName, match="splade-tiny"):
         sparse_model("splade-huge")
+
+
+def test_a_model_says_the_same_twice_and_when_it_is_loaded_anew(splade: Splade) -> None:
+    first, again = splade.encode(TEXTS[2]), splade.encode(TEXTS[2])
+    anew = Splade.load(TINY, 64).encode(TEXTS[2])
+    for other in (again, anew):
+        assert (first.terms == other.terms).all()
+        assert (first.weights == other.weights).all()

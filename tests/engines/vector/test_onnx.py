@@ -59,3 +59,10 @@ def test_how_much_is_read_is_part_of_the_identity(embedder: OnnxEmbedder) -> Non
     begun = "salt " * 30
     one, other = longer.embed([begun + "sea", begun + "opera house"])
     assert not np.array_equal(one, other)
+
+
+def test_a_model_says_the_same_twice_and_when_it_is_loaded_anew(embedder: OnnxEmbedder) -> None:
+    anew = OnnxEmbedder.load(model("all-MiniLM-L6-v2"), 32)
+    first = embedder.embed(TEXTS)
+    assert np.array_equal(embedder.embed(TEXTS), first)
+    assert np.array_equal(anew.embed(TEXTS), first)
