@@ -8,6 +8,7 @@ from pathlib import Path
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ours, more only wait
 
 import pytest
+from hypothesis import settings
 
 from tests import toy
 from tests.docs import outcomes
@@ -15,7 +16,9 @@ from tests.toy import Toy
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    """Record how each test comes out, for the table of promises."""
+    """Record how each test comes out, for the table of promises; no test is about time."""
+    settings.register_profile("untimed", deadline=None)
+    settings.load_profile("untimed")
     config.pluginmanager.register(outcomes.Outcomes(), outcomes.NAME)
 
 

@@ -20,9 +20,13 @@ SWITCHES = (
 )
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def chromium() -> Iterator[Browser]:
-    """Start the browser once; skip where there is none."""
+    """Start the browser once; skip where there is none.
+
+    While it is open an event loop runs, and no test could start one of its own; so it ends with
+    the tests of this folder.
+    """
     found = next((path for name in NAMES if (path := shutil.which(name))), None)
     if found is None:
         pytest.skip(f"no browser on the path (looked for {', '.join(NAMES)})")
