@@ -103,10 +103,7 @@ def hits(report: ReportInput) -> Hits:
         lengths=[len(row) for row in judged],
         judged=[code[doc_id] for row in judged for doc_id in row],
         grades=[grade for row in judged for grade in row.values()],
-        shown=[
-            _shown(side.run, query_ids, first, code, judged, seen)
-            for side, first in zip(report.arms.values(), firsts, strict=True)
-        ],
+        shown=[_shown(side.run, query_ids, code, judged, seen) for side in report.arms.values()],
         distinct=list(map(len, seen)),
         times=_times(latency, arms, query_ids) if latency else [],
         unverified=[
@@ -136,35 +133,30 @@ def _judged(report: ReportInput, query_id: str, seen: Collection[str]) -> dict[s
 def _shown(
     run: Run,
     query_ids: Sequence[str],
-    first: Sequence[Sequence[str]],
     code: Mapping[str, int],
     judged: Sequence[Mapping[str, int]],
     seen: Sequence[Sequence[str]],
 ) -> Shown:
     at = run.positions
-    lengths = run.lengths.tolist()
-    instead: dict[int, str] = {}
-    ranks: list[int] = []
-    deeper: list[int] = []
     ends, docs = run.offsets.tolist(), run.docs.tolist()
+    told = Shown(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
     for number, query_id in enumerate(query_ids):
         row = at.get(query_id)
         if row is None:
-            instead[number] = instead_of(Status.NOT_ASKED, "")
-        elif not first[number]:
-            instead[number] = instead_of(Status(run.status[row]), run.errors[row])
-        ranking = () if row is None else docs[ends[row] : ends[row + 1]]
-        rank = {run.vocabulary[doc]: place for place, doc in enumerate(ranking, start=1)}
-        ranks += [rank.get(doc_id, 0) for doc_id in judged[number]]
-        deeper += [rank.get(doc, 0) for doc in seen[number] if not 0 < rank.get(doc, 0) <= DEPTH]
-    return Shown(
-        lengths=[len(row) for row in first],
-        docs=[code[doc_id] for row in first for doc_id in row],
-        found=[lengths[at[query_id]] if query_id in at else 0 for query_id in query_ids],
-        instead=instead,
-        ranks=ranks,
-        deeper=deeper,
-    )
+            told.instead[number] = instead_of(Status.NOT_ASKED, "")
+            ranking = []
+        else:
+            ranking = [run.vocabulary[doc] for doc in docs[ends[row] : ends[row + 1]]]
+            if not ranking:
+                told.instead[number] = instead_of(Status(run.status[row]), run.errors[row])
+        first = ranking[:DEPTH]
+        rank = {doc_id: place for place, doc_id in enumerate(ranking, start=1)}
+        told.lengths.append(len(first))
+        told.docs.extend(code[doc_id] for doc_id in first)
+        told.found.append(len(ranking))
+        told.ranks.extend(rank.get(doc_id, 0) for doc_id in judged[number])
+        told.deeper.extend(rank.get(doc_id, 0) for doc_id in seen[number] if doc_id not in first)
+    return told
 
 
 def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> list[Times]:

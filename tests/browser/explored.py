@@ -21,8 +21,8 @@ ARMS = ("old", "new", "other")
 QUERIES = 250
 ODD = {246: 0.00002, 247: 123.456, 248: 12345.678, 249: 0.03125}
 """Values that are written in their own ways."""
-LOST, FAILED, NEGATIVE = 7, 11, 13
-"""A query that loses all, one that the new arm fails, one that has no value."""
+LOST, FAILED, NEGATIVE, UNASKED = 7, 11, 13, 17
+"""A query that loses all, one that the new arm fails, one without a value, one it was not asked."""
 
 
 def documents() -> Mapping[str, Document]:
@@ -39,6 +39,8 @@ def showing(arm: str, rows: Mapping[int, Sequence[str]]) -> Run:
     def row(at: int) -> Row:
         if arm == "new" and at == FAILED:
             return Row(f"q{at:03d}", Status.FAILED, error="no such <table>")
+        if arm == "new" and at == UNASKED:
+            return Row(f"q{at:03d}", Status.NOT_ASKED)
         docs = rows.get(at, usual)
         return Row(f"q{at:03d}", Status.ANSWERED, [Hit(doc, -i, -i) for i, doc in enumerate(docs)])
 
@@ -67,14 +69,14 @@ def agreeing(worse: Mapping[int, str]) -> Agreement:
 
 
 def report(dataset: str = "small") -> ReportInput:
-    """Three arms; old and new are compared, q007 loses, q001 to q005 gain."""
+    """Three arms; old and new are compared, q007 and q017 lose, q001 to q005 gain."""
     base = builder.report(dataset)
     swapped = ["d04", "d05", "d00", "d06", "d07", "d08", "d09", "d10", "d11", "d12", "d03"]
     runs = {"old": showing("old", {}), "new": showing("new", {LOST: swapped})}
     runs["other"] = showing("other", {})
     values: Mapping[str, Mapping[int, float]] = {
         "old": {LOST: 0.9},
-        "new": {LOST: 0.1, **{at: 0.5 + at / 20 for at in range(1, 6)}},
+        "new": {LOST: 0.1, UNASKED: 0.0, **{at: 0.5 + at / 20 for at in range(1, 6)}},
         "other": {at: at / 1000 for at in range(QUERIES)} | ODD,
     }
     sides = {
@@ -98,7 +100,7 @@ def report(dataset: str = "small") -> ReportInput:
     judged += [
         Judgement(f"q{LOST:03d}", "d03", 2),
         Judgement(f"q{LOST:03d}", "d01", 0),
-        Judgement(f"q{LOST:03d}", "d19", 1),
+        *(Judgement(f"q{at:03d}", "d19", 1) for at in (LOST, FAILED, UNASKED)),
     ]
     means = {m: Estimate(0.5, 0.4, 0.6, 249) for m in ("nDCG@10", "RR@10")}
     whole = Estimate(-0.001, -0.0123, 0.0045, QUERIES - 2)
@@ -111,7 +113,8 @@ def report(dataset: str = "small") -> ReportInput:
         evidence={
             "step": Evidence(
                 dataset, sides["old"], sides["new"],
-                agreeing({LOST: "overlap", FAILED: "error"}), agreeing({}), {}, {}, {}, None, qrels,
+                agreeing({LOST: "overlap", FAILED: "error", UNASKED: "skipped"}),
+                agreeing({}), {}, {}, {}, None, qrels,
             )
         },
         means=dict.fromkeys(ARMS, means),

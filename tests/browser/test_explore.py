@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from tests.browser import explored
 from tests.browser.watched import Watched
 from tests.report import builder
 
-LOST = "q007"
+LOST, UNASKED = "q007", "q017"
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +64,7 @@ def state(page: Page) -> str:
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:
     assert first(page)[0] == LOST
     assert page.locator("#rows tr").count() == 100
-    assert count(page) == "250 of 250 queries: 1 worse, 5 better, 242 same, 1 failed, 1 no value"
+    assert count(page) == "250 of 250 queries: 2 worse, 5 better, 241 same, 1 failed, 1 no value"
     row = page.locator("#rows tr").first.inner_text().split()
     assert row[0] == f"{MINUS}0.8000"
     assert row[-4:] == ["0.9000", "0.1000", "overlap", "1.000"]
@@ -76,13 +77,16 @@ def test_an_interval_is_shown_where_one_came_with_the_data_and_nowhere_else(page
     page.select_option("#slice", "odd")
     assert f"{MINUS}0.0020 [{MINUS}0.0300, 0.0100], 124 queries" in facts.inner_text()
     page.select_option("#measure", "1")
-    assert "no interval was computed for this pair of arms" in facts.inner_text()
+    assert "of a slice, an interval is told in nDCG@10 alone" in facts.inner_text()
+    page.select_option("#slice", "even")
     page.select_option("#measure", "0")
+    assert "no interval was computed of this slice" in facts.inner_text()
+    page.select_option("#slice", "odd")
     page.select_option("#outcome", "better")
     assert "+0.1500 over 3 queries; no interval" in facts.inner_text()
     page.click("#clear")
     page.select_option("#measure", "1")
-    assert "no interval was computed for this pair of arms" in facts.inner_text()
+    assert "no interval was computed in RR@10" in facts.inner_text()
     page.select_option("#measure", "0")
     page.select_option("#candidate", label="other")
     assert "no interval was computed for this pair of arms" in facts.inner_text()
@@ -99,7 +103,7 @@ def test_filters_narrow_what_is_listed_counted_and_drawn(page: Page) -> None:
     page.fill("#text", "no such query")
     assert page.locator("#rows").inner_text() == "No query fits. Clear a filter to see more."
     page.click("#clear")
-    for outcome, ids in {"failed": ["q011"], "none": ["q013"], "worse": [LOST]}.items():
+    for outcome, ids in {"failed": ["q011"], "none": ["q013"], "worse": [LOST, UNASKED]}.items():
         page.select_option("#outcome", outcome)
         assert first(page) == ids
     page.click("#clear")
@@ -116,7 +120,7 @@ def test_every_column_sorts_both_ways_and_what_has_no_value_is_last(page: Page) 
     page.click("#after")
     assert first(page)[-2:] == ["q011", "q013"]
     page.click("[data-sort=candidate]")
-    assert first(page)[0] == LOST
+    assert first(page)[:2] == [UNASKED, LOST]
     assert page.locator("#before").is_disabled()
     page.click("[data-sort=query]")
     assert first(page)[:2] == [LOST, "q000"]
@@ -149,7 +153,7 @@ def test_a_query_shows_both_rankings_and_what_became_of_the_relevant(page: Page)
     assert "down 2" in candidate.locator("li").nth(2).inner_text()
     moves = candidate.locator("li .move").all_inner_texts()
     assert moves[7:] == ["up 3", "up 3", "new"]
-    assert "11 hits in all" in candidate.inner_text()
+    assert "11 hits were kept" in candidate.inner_text()
     said = panel.locator(".why").first.inner_text()
     assert "1 relevant document left the first ten (rank 4 → 11)" in said
     assert "1 relevant document moved down (rank 1 → 3)" in said
@@ -160,7 +164,7 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     page.locator("#rows a").first.click()
     panel = page.locator("#panel")
     missing = panel.get_by_role("region", name="Relevant documents that neither arm shows")
-    assert "not among its 12 hits\tnot among its 11 hits" in missing.inner_text()
+    assert "not among the 12 hits kept\tnot among the 11 hits kept" in missing.inner_text()
     assert missing.locator("tbody th small").all_inner_texts() == ["d19"]
     measures = panel.get_by_role("region", name="Every measure of this query").inner_text()
     assert f"RR@10\t1.800\t0.2000\t{MINUS}1.600" in measures
@@ -182,6 +186,23 @@ def test_a_failure_is_told_and_is_no_number(page: Page) -> None:
     assert "failed: no such <table>" in page.locator(".ranking .instead").inner_text()
     assert page.locator(".ranking li").count() == 10
     assert page.locator(".ranking li .move").count() == 0
+    missing = page.get_by_role("region", name="Relevant documents that neither arm shows")
+    assert "not among the 12 hits kept\tfailed: no such <table>" in missing.inner_text()
+
+
+def test_what_was_not_asked_is_no_failure_and_counts_with_its_value(page: Page) -> None:
+    row = page.locator("#rows tr").nth(1)
+    assert row.inner_text().split()[0] == f"{MINUS}0.5000"
+    assert row.get_attribute("class") == "worse"
+    row.locator("a").click()
+    panel = page.locator("#panel")
+    expect(panel.locator(".ranking .instead")).to_have_text("was not asked")
+    said = panel.locator(".why").first.inner_text()
+    assert f"nDCG@10 0.5000 → 0 {MINUS}0.5000" in said
+    assert "new: was not asked. 1 relevant document left the first ten (rank 1 → none)." in said
+    assert panel.locator(".ranking li .move").count() == 0
+    missing = panel.get_by_role("region", name="Relevant documents that neither arm shows")
+    assert "not among the 12 hits kept\twas not asked" in missing.inner_text()
 
 
 def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:
@@ -216,6 +237,37 @@ def test_numbers_are_written_as_on_every_other_page(page: Page) -> None:
     wanted = {at: explored.ODD.get(at, at / 1000) for at in range(240, 250)}
     assert sorted(written) == sorted(map(number, wanted.values()))
     assert f"2.0e{MINUS}05" in written
+
+
+def test_a_race_of_which_no_arm_was_verified_was_still_run(tab: Watched, tmp_path: Path) -> None:
+    report = explored.report()
+    assert report.latency is not None
+    race = replace(report.latency.race, verified={"old": False, "new": False})
+    told = replace(report, latency=replace(report.latency, race=race))
+    path = tmp_path / "explore.html"
+    path.write_text(to_explorer([told]), encoding="utf-8")
+    panel = at(tab, path, f"#q={LOST}").locator("#panel")
+    none = "No race was run, so nothing is said about time."
+    assert none not in panel.inner_text()
+    assert "A race was run, on" in panel.inner_text()
+    times = panel.get_by_role("region", name="Times of this query").inner_text()
+    assert times.count("not told: in the race it answered otherwise than in its run") == 2
+    path.write_text(to_explorer([replace(report, latency=None)]), encoding="utf-8")
+    assert none in at(tab, path, f"#q={LOST}").locator("#panel").inner_text()
+
+
+def test_a_link_that_is_followed_while_typing_is_kept(page: Page) -> None:
+    follow = """() => {
+        const text = document.querySelector("#text");
+        text.value = "question 4";
+        text.dispatchEvent(new Event("input"));
+        document.querySelector("#rows a").click();
+    }"""
+    page.evaluate(follow)
+    expect(page.locator("#panel h2")).to_have_text("question 40 about thing0")
+    said = state(page)
+    assert "text=question%204" in said
+    assert said.endswith("&q=q040")
 
 
 def test_another_data_set(page: Page) -> None:

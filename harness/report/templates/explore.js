@@ -117,6 +117,7 @@
   let data = null; // of the data set that is chosen
   let pair = null; // values of the arms that are chosen
   let order = []; // rows that fit the filter, in order
+  let later = 0; // the wait before what is typed enters the address
   let opener = -1; // the row to which the focus returns
 
   const firstPair = (of) => {
@@ -141,6 +142,7 @@
   };
 
   const read = async () => {
+    clearTimeout(later); // what was typed before is no longer what the address holds
     const said = new URLSearchParams(location.hash.slice(1));
     const d = known(names, said.get("d"), 0);
     data = await table(d);
@@ -161,7 +163,6 @@
     };
   };
 
-  let later = 0;
   const keep = (push) => {
     clearTimeout(later);
     const to = address(state);
@@ -175,6 +176,9 @@
   const comparison = () => data.compared.find((each) => each.control === state.a && each.candidate === state.b);
   const valueOf = (code) => (code < 0 ? null : data.numbers[code]);
 
+  // Failed or timed out. A query that was not asked is neither: it has a value, or a reason for none.
+  const ended = (status) => status === 1 || status === 2;
+
   const paired = () => {
     const codes = [state.a, state.b].map((arm) => data.scores[arm][state.m]);
     const status = [data.status[state.a], data.status[state.b]];
@@ -182,13 +186,11 @@
     const outcome = new Uint8Array(data.ids.length);
     for (let row = 0; row < difference.length; row += 1) {
       const [left, right] = [codes[0][row], codes[1][row]];
-      if (status[0][row] || status[1][row]) outcome[row] = FAILED;
-      else if (left < 0 || right < 0) outcome[row] = NONE;
       if (left >= 0 && right >= 0) {
         const by = data.numbers[right] - data.numbers[left];
         difference[row] = by;
-        if (outcome[row] !== FAILED) outcome[row] = by < 0 ? WORSE : by > 0 ? BETTER : SAME;
-      }
+        outcome[row] = by < 0 ? WORSE : by > 0 ? BETTER : SAME;
+      } else outcome[row] = status.some((of) => ended(of[row])) ? FAILED : NONE;
     }
     return { codes, difference, outcome };
   };
@@ -250,8 +252,11 @@
     const found = [];
     if (known) found.push(...fact("Mean difference", `${signed(known[0])} `, sure(known)));
     else if (mean !== null) {
-      const why = whole || slice >= 0 ? "no interval was computed for this pair of arms"
-        : "no interval: one stands where nothing, or only a slice, is filtered";
+      const why = !whole && slice < 0 ? "no interval: one stands where nothing, or only a slice, is filtered"
+        : !compared ? "no interval was computed for this pair of arms"
+        : whole ? `no interval was computed in ${data.measures[state.m]}`
+        : state.m ? `of a slice, an interval is told in ${data.measures[0]} alone`
+        : "no interval was computed of this slice";
       found.push(...fact("Mean difference", `${signed(mean)} `, make("span", { class: "sure" }, `over ${queries(differences.length)}; ${why}`)));
     } else found.push(...fact("Mean difference", "no query here has a value in both arms"));
     for (const [role, arm] of [["Control", state.a], ["Candidate", state.b]]) {
@@ -458,7 +463,7 @@
         make("span", { class: "snippet" }, text === null ? "not in the corpus" : marked(snippet(text, mark, all.snippet), mark)));
     });
     const found = all.shown[arm].found[row];
-    const more = found > docs.length ? `; ${count(found)} hits in all` : "";
+    const more = found > docs.length ? `; ${count(found)} hits were kept` : "";
     const head = make("h3", {}, `${candidate ? "Candidate" : "Control"}: `, make("b", {}, foreign(data.arms[arm])),
       ` ${data.measures[state.m]} ${valueWord(data.scores[arm][state.m][row])}${more}`);
     const body = docs.length ? make("ol", {}, ...items) : make("p", { class: "instead" }, all.shown[arm].instead[row] ?? "found nothing");
@@ -467,10 +472,9 @@
 
   // What happened to the relevant documents, in a sentence: the first thing to look at.
   const happened = (all, row) => {
-    if (data.status[state.a][row] || data.status[state.b][row]) {
-      return [state.a, state.b].filter((arm) => data.status[arm][row])
-        .map((arm) => `${data.arms[arm]}: ${all.shown[arm].instead[row]}.`).join(" ");
-    }
+    const silent = [state.a, state.b].filter((arm) => data.status[arm][row]);
+    const why = silent.map((arm) => `${data.arms[arm]}: ${all.shown[arm].instead[row]}.`).join(" ");
+    if (silent.some((arm) => ended(data.status[arm][row]))) return why;
     const [left, right] = [shownBy(all, state.a, row), shownBy(all, state.b, row)];
     const grades = gradesOf(all, row);
     const good = (doc) => grades.has(doc) && all.grades[grades.get(doc)] > 0;
@@ -488,8 +492,9 @@
     if (came.length) said.push(`${noun(came)} came in (${ways(came)})`);
     if (down.length) said.push(`${noun(down)} moved down (${ways(down)})`);
     if (up.length) said.push(`${noun(up)} moved up (${ways(up)})`);
+    if (!said.length && why) return why;
     if (!said.length) said.push(left.join() === right.join() ? "Both show the same" : "No relevant document moved in the first ten");
-    const text = `${said.join("; ")}.`;
+    const text = `${why ? `${why} ` : ""}${said.join("; ")}.`;
     return unknown.length ? `${text} Of ${fresh.length} that are new in the first ten, ${unknown.length} ${unknown.length === 1 ? "was" : "were"} never judged.` : text;
   };
 
@@ -498,8 +503,9 @@
     const found = [...gradesOf(all, row)].filter(([doc, at]) => all.grades[at] > 0 && !shown.has(doc));
     if (!found.length) return [];
     const where = (arm, at) => {
-      const rank = all.shown[arm].ranks[at];
-      return rank ? `rank ${rank}` : `not among its ${count(all.shown[arm].found[row])} hits`;
+      const { instead, ranks, found } = all.shown[arm];
+      if (instead[row]) return instead[row];
+      return ranks[at] ? `rank ${ranks[at]}` : `not among the ${count(found[row])} hits kept`;
     };
     const rows = found.slice(0, LISTED).map(([doc, at]) => make("tr", {},
       make("th", { scope: "row" }, foreign(all.titles[doc] || all.ids[doc]), make("small", {}, foreign(all.ids[doc]))),
@@ -531,9 +537,11 @@
       const twin = of.again.length ? milliseconds(of.again[at]) : "none";
       return make("tr", {}, name, ...[milliseconds(of.median[at]), milliseconds(of.low[at]), milliseconds(of.high[at]), twin].map((text) => make("td", {}, text)));
     });
-    if (!all.times.length) return [make("p", { class: "instead" }, "No race was run, so nothing is said about time.")];
-    const told = `Milliseconds in the race: each asked ${all.times[0].repetitions} times, the arms interleaved, on ${all.machine}. `
-      + "One query says little: the ratio with its interval is on the decision's page.";
+    if (!all.times.length && !all.unverified.length && !all.machine) return [make("p", { class: "instead" }, "No race was run, so nothing is said about time.")];
+    const told = all.times.length
+      ? `Milliseconds in the race: each asked ${all.times[0].repetitions} times, the arms interleaved, on ${all.machine}. `
+        + "One query says little: the ratio with its interval is on the decision's page."
+      : `A race was run, on ${all.machine}, and the times of no arm are told.`;
     return [make("p", { class: "meta" }, told), grid(["arm", "median", "least", "most", "the same arm once more (A/A)"], rows, "Times of this query")];
   };
 
