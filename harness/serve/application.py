@@ -21,8 +21,6 @@ from harness.serve.guard import NOTHING, Guard
 from harness.serve.shelf import HTML, Folder, Sheet, look
 
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, TOO_LARGE, BROKEN = 303, 400, 404, 413, 500
-KEPT = "object-src 'none'; connect-src 'none'; base-uri 'none'; form-action 'none'"
-"""What a page of a report may not do here, beside what its own policy forbids."""
 
 
 def application(served: Sequence[Folder], url: str) -> Guard:
@@ -70,7 +68,7 @@ class Desk:
         content = sheet.content() if sheet else None
         if sheet is None or content is None:
             raise HTTPException(NOT_FOUND)
-        policy = f"{KEPT}; frame-ancestors 'none'" if sheet.media_type == HTML else NOTHING
+        policy = pages.of_a_report() if sheet.media_type == HTML else NOTHING
         return Response(
             content,
             media_type=sheet.media_type,

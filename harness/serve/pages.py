@@ -6,8 +6,6 @@ style are allowed by their digests alone.
 
 from __future__ import annotations
 
-import base64
-import hashlib
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -18,13 +16,15 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from harness.core.digest import of_bytes
-from harness.report.page import TEMPLATES, environment
+from harness.report.page import TEMPLATES, environment, script_source
 from harness.serve.entries import Entry, Progress
 from harness.serve.form import Sitting
 from harness.serve.shelf import PAGES, Sheet
 from harness.stages.judge import BACK, QUIT, SKIP
 
 OWN = Path(__file__).with_name("templates")
+REPORTS_RUN = ("page.js", "explore.js")
+"""Scripts of the pages of a report."""
 CONFLICT = 409
 
 
@@ -78,6 +78,19 @@ def welcome() -> HTMLResponse:
     return _page("word", "", title="The pages are open", text="", go="/")
 
 
+def of_a_report() -> str:
+    """Give what a page of a report may do here at most, whatever its own policy says.
+
+    It runs the scripts that this program writes into such pages and no other: a script of
+    somebody else would ask and judge in the name of whoever opened the page.
+    """
+    own = " ".join(script_source((TEMPLATES / name).read_text("utf-8")) for name in REPORTS_RUN)
+    return (
+        f"script-src {own}; object-src 'none'; frame-src 'none'; connect-src 'none';"
+        " base-uri 'none'; form-action 'none'; frame-ancestors 'none'"
+    )
+
+
 def _page(name: str, script: str, status: int = 200, **values: Any) -> HTMLResponse:  # noqa: ANN401
     style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
     style += (OWN / "serve.css").read_text(encoding="utf-8")
@@ -88,13 +101,8 @@ def _page(name: str, script: str, status: int = 200, **values: Any) -> HTMLRespo
         .render(style=Markup(style), script=Markup(run), **values)  # noqa: S704  our own files
     )
     policy = (
-        f"default-src 'none'; style-src {_source(style)}; script-src {_source(run)};"
+        f"default-src 'none'; style-src {script_source(style)}; script-src {script_source(run)};"
         " connect-src 'self'; img-src data:; form-action 'self'; base-uri 'none';"
         " frame-ancestors 'none'"
     )
     return HTMLResponse(text, status, {"content-security-policy": policy})
-
-
-def _source(text: str) -> str:
-    digest = base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
-    return f"'sha256-{digest}'"

@@ -10,15 +10,24 @@ import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from harness.corpus import pool
+from harness.report.explore import to_explorer
+from harness.report.page import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.shadow.listening import bound, server
 from tests.browser.watched import Watched
+from tests.report import builder
 from tests.serve.conftest import make_pool, write_decision
 
 SOON_MS = 20_000
 """The front page looks every two seconds; a busy machine may take longer."""
 NOTICE = "#harness-newer"
+STRANGE = """<!doctype html><title>strange</title><script>
+document.title = "ran";
+const ask = (window.opener ?? window).fetch;
+ask("/judge/out/pool.qrels").then((answer) => { document.title = `asked: ${answer.status}`; });
+</script><img src="data:," onerror="document.title = 'ran'">"""
+"""A page with a script of somebody else."""
 
 
 @pytest.fixture
@@ -64,7 +73,7 @@ def followed(tab: Watched, name: str) -> Page:
     """Follow a link of the front page into the tab that it opens."""
     with tab.page.context.expect_page() as opened:
         tab.page.get_by_role("link", name=name).first.click()
-    opened.value.wait_for_load_state()
+    opened.value.wait_for_url("**/files/**")
     return opened.value
 
 
@@ -116,6 +125,40 @@ def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
             pass
     expect(report.locator(NOTICE)).to_have_count(0)
     assert tab.grave() == []
+    assert calm(tab)
+
+
+def test_a_page_of_somebody_else_runs_no_script(tab: Watched, site: Path) -> None:
+    (site / "reports" / "index.html").write_text(STRANGE, encoding="utf-8")
+    report = followed(tab, "reports")
+    logged: list[str] = []
+    report.on("console", lambda message: logged.append(message.text))
+    report.reload()
+    assert report.title() == "strange"
+    assert len([line for line in logged if "Content Security Policy" in line]) == 2, logged
+
+
+def test_a_page_does_not_hold_the_front_page_that_opened_it(tab: Watched) -> None:
+    """Also when its link is followed again, which comes to the tab that is open."""
+    report = followed(tab, "reports")
+    assert report.evaluate("window.opener === null")
+    for anew in (False, True):
+        if anew:
+            tab.page.reload()
+        with report.expect_event("load"):
+            tab.page.get_by_role("link", name="reports").first.click()
+        assert report.evaluate("window.opener === null")
+        assert tab.page.context.pages == [tab.page, report]
+
+
+def test_the_pages_of_a_report_run_their_own_scripts(tab: Watched, site: Path) -> None:
+    report = builder.report("mail")
+    for name, text in (("index.html", to_page([report])), ("explore.html", to_explorer([report]))):
+        (site / "reports" / name).write_text(text, encoding="utf-8")
+    tab.page.goto("/files/reports/index.html")
+    expect(tab.page.locator(".every").first).to_be_visible()
+    tab.page.goto("/files/reports/explore.html")
+    expect(tab.page.locator("#choose")).to_be_visible()
     assert calm(tab)
 
 

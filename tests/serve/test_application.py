@@ -9,13 +9,15 @@ from pathlib import Path
 import pytest
 from starlette.testclient import TestClient
 
-from harness.report.page import to_page
+from harness.report.explore import to_explorer
+from harness.report.page import script_source, to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from tests.report import builder
 from tests.serve.conftest import URL, make_pool, write_decision
 
 LINK = re.compile(r'href="(/[^"]*)"')
+SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
 def test_every_link_of_the_front_page_leads_somewhere(client: TestClient) -> None:
@@ -51,12 +53,27 @@ def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
     assert answer.text == page
     assert 'http-equiv="Content-Security-Policy" content="default-src' in answer.text
     policy = answer.headers["content-security-policy"]
-    assert "script-src" not in policy
     assert "default-src" not in policy
-    for part in ("connect-src", "form-action", "frame-ancestors", "base-uri", "object-src"):
+    for part in (
+        "connect-src", "form-action", "frame-ancestors", "frame-src", "base-uri", "object-src",
+    ):  # fmt: skip
         assert f"{part} 'none'" in policy
     data = client.get("/files/reports/decision.json").headers["content-security-policy"]
     assert data.startswith("default-src 'none'")
+
+
+def test_a_page_runs_the_scripts_of_our_pages_and_no_other(site: Path, client: TestClient) -> None:
+    """What a page allows itself does not count: somebody else may have written it."""
+    own: set[str] = set()
+    for write in (to_page, to_explorer):
+        found = SCRIPT.findall(write([builder.compared_only()]))
+        assert len(found) == 1
+        own.update(map(script_source, found))
+    allows = f"<meta http-equiv=Content-Security-Policy content={script_source('1')}>"
+    (site / "reports" / "index.html").write_text(f"{allows}<script>1</script>", encoding="utf-8")
+    policy = client.get("/files/reports/index.html").headers["content-security-policy"]
+    (scripts,) = (part for part in policy.split("; ") if part.startswith("script-src "))
+    assert set(scripts.split()[1:]) == own
 
 
 @pytest.mark.parametrize("path", ["/nothing", "/files", "/judge", "/judge/out", "/state/x"])

@@ -110,9 +110,16 @@
     const link = event.target.closest("a[data-tab]");
     if (!link || event.button || event.ctrlKey || event.metaKey || event.shiftKey || event.altKey) return;
     const name = link.getAttribute("href");
-    const tab = window.open(link.href, name);
+    const tab = window.open("", name);
     if (!tab) return;
     event.preventDefault();
+    // This page holds the tab; the tab must not hold this page, from which one can judge.
+    try {
+      tab.opener = null;
+    } catch {
+      // It shows something of another site by now.
+    }
+    tab.location.href = link.href;
     opened.set(name, tab);
     tab.focus();
   });
