@@ -39,7 +39,7 @@ def serve(
     front page looks for newer ones and says so, also in the tabs that were opened from it. Ctrl-C
     ends it.
 
-    Example: harness serve reports out/mine --open
+    Example: harness serve reports perf out/mine --open
     """
     from threading import Thread
 

@@ -6,6 +6,7 @@ A request names a key of a table, never a path: what is not in the table does no
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -15,11 +16,12 @@ from typing import NamedTuple
 from harness.core.errors import BadFile
 
 HTML, TEXT, JSON = "text/html", "text/plain", "application/json"
+LOAD = "load.html"
 PAGES = {
     "index.html": "report",
     "explore.html": "query by query",
     "trends.html": "over time",
-    "load.html": "under load",
+    LOAD: "under load",
     "shadow.html": "live comparison",
 }
 """Pages for people, in the order in which they are listed, and what they are called there."""
@@ -33,6 +35,8 @@ BESIDE = {
 """Files beside a page, and as what they are sent: XML as text, so that no browser acts on it."""
 INSIDE = {"work", "runs"}
 """Folders that a run keeps for itself."""
+LOADED = "/work/perf"
+"""Where a run keeps its load, whose page its report leads to; the one thing that is shown of it."""
 DEPTH = 3
 """How far below a named folder is looked."""
 TEXTS = ".jsonl"
@@ -69,8 +73,8 @@ class Sheet:
 
     @property
     def folder(self) -> str:
-        """Key of the folder that it lies in."""
-        return self.key.rpartition("/")[0]
+        """Key of the folder that it belongs to: the run's for the page of its load."""
+        return self.key.rpartition("/")[0].removesuffix(LOADED)
 
     @property
     def media_type(self) -> str:
@@ -141,12 +145,21 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:
                 yield from _files(folder, Path(one.path), depth - 1)
-        elif one.is_file(follow_symlinks=False):
-            try:
-                about = one.stat(follow_symlinks=False)
-            except OSError:
-                continue
-            path = Path(one.path)
-            key = f"{folder.label}/{path.relative_to(folder.root).as_posix()}"
-            signature = f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}"
-            yield Sheet(key, path, about.st_mtime_ns, signature)
+        elif found := _sheet(folder, Path(one.path)):
+            yield found
+    load = Path(f"{within}{LOADED}", LOAD)
+    if load.parent.resolve() == load.parent and (found := _sheet(folder, load)):
+        yield found
+
+
+def _sheet(folder: Folder, path: Path) -> Sheet | None:
+    """Give a file; None where there is none, or a link, a pipe or a folder."""
+    try:
+        about = path.lstat()
+    except OSError:
+        return None
+    if not stat.S_ISREG(about.st_mode):
+        return None
+    key = f"{folder.label}/{path.relative_to(folder.root).as_posix()}"
+    signature = f"{about.st_mtime_ns}-{about.st_size}-{about.st_ino}"
+    return Sheet(key, path, about.st_mtime_ns, signature)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -14,9 +15,14 @@ from harness.core.files import write_json, write_text
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.report.decision_json import to_json
+from harness.report.inputs import Links, ReportInput
+from harness.report.page import to_page
 from harness.serve.application import application
 from harness.serve.guard import Guard
 from harness.serve.shelf import folders
+from harness.stages.layout import Layout
+from harness.stages.linked import linked
+from harness.stages.load_files import page_of
 from tests.report import builder
 
 URL = "http://127.0.0.1:8642"
@@ -57,14 +63,31 @@ def write_decision(folder: Path, *datasets: str) -> None:
     write_json(folder / "decision.json", decision(*datasets))
 
 
+def write_compared(folder: Path, layout: Layout) -> None:
+    """Write the page of a load where its layout has it, and a report that leads to it."""
+    write_text(page_of(layout), "<!doctype html><title>load</title>")
+    write_text(folder / "index.html", _page(linked(_compared(), layout, folder).links))
+
+
+@cache
+def _compared() -> ReportInput:
+    return builder.compared_only("mail")
+
+
+@cache
+def _page(links: Links) -> str:
+    return to_page([replace(_compared(), links=links)])
+
+
 @pytest.fixture
 def site(tmp_path: Path) -> Path:
-    """Write ``reports`` with a decision, and ``out`` with a page alone and a pool."""
+    """Write ``reports`` with a decision, and ``out`` with a run of its own and a pool."""
     write_decision(tmp_path / "reports", "mail")
     for name in ("report.md", "junit.xml"):
         write_text(tmp_path / "reports" / name, f"<{name} of a report>")
-    (tmp_path / "out" / "mine").mkdir(parents=True)
-    (tmp_path / "out" / "mine" / "load.html").write_text("<!doctype html><title>load</title>")
+    work = tmp_path / "out" / "mine" / "work"
+    kept = Layout(work / "build" / "mail", work / "perf", work / "cache")
+    write_compared(tmp_path / "out" / "mine", kept)
     make_pool(tmp_path / "out" / "pool.qrels")
     return tmp_path
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 from starlette.testclient import TestClient
@@ -13,8 +15,9 @@ from harness.report.explore import to_explorer
 from harness.report.page import script_source, to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
+from harness.stages.layout import Layout
 from tests.report import builder
-from tests.serve.conftest import URL, make_pool, write_decision
+from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 
 LINK = re.compile(r'href="(/[^"]*)"')
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
@@ -22,11 +25,29 @@ SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 def test_every_link_of_the_front_page_leads_somewhere(client: TestClient) -> None:
     links = LINK.findall(client.get("/").text)
-    assert {"/files/reports/index.html", "/files/out/mine/load.html", "/judge/out/pool.qrels"} <= {
-        *links
-    }
+    assert {
+        "/files/reports/index.html", "/files/out/mine/index.html",
+        "/files/out/mine/work/perf/load.html", "/judge/out/pool.qrels",
+    } <= {*links}  # fmt: skip
     for link in links:
         assert client.get(link).status_code == 200, link
+
+
+@pytest.mark.parametrize("served", [("out",), ("out/mine",), ("reports", "perf", "out")], ids=str)
+def test_every_link_of_a_report_leads_somewhere(site: Path, served: Sequence[str]) -> None:
+    """The page of a load lies in a run's own folder, and in a project beside its reports."""
+    build, perf = site / "build" / "mail", site / "perf" / "mail"
+    write_compared(site / "reports", Layout(build, perf, site / ".cache"))
+    guard = application(folders([site / name for name in served]), URL)
+    with TestClient(guard, base_url=URL) as client:
+        client.get(guard.address)
+        reports = {link for link in LINK.findall(client.get("/").text) if "index.html" in link}
+        assert reports
+        for report in reports:
+            links = re.findall(r'<a href="([^#"]+)"', client.get(report).text)
+            assert any(link.endswith("load.html") for link in links), report
+            for link in links:
+                assert client.get(urljoin(report, link)).status_code == 200, (report, link)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +129,7 @@ def test_the_state_gives_the_list_only_where_it_is_another_one(
     assert "renewed" in now["list"]
     changed = {key for key, value in now["files"].items() if first["files"].get(key) != value}
     assert "reports/index.html" in changed
-    assert "out/mine/load.html" not in changed
+    assert "out/mine/index.html" not in changed
 
 
 def test_a_run_that_appears_and_one_that_goes_change_the_list(
@@ -123,7 +144,8 @@ def test_a_run_that_appears_and_one_that_goes_change_the_list(
     assert client.get("/state").json()["stamp"] == first
     for file in (site / "reports").iterdir():
         file.unlink()
-    (site / "out" / "mine" / "load.html").unlink()
+    for file in (site / "out" / "mine").rglob("*.html"):
+        file.unlink()
     assert "No page is there now" in client.get("/").text
 
 

@@ -122,10 +122,19 @@ def test_a_live_comparison_says_its_headline(site: Path, text: str, said: str) -
     assert listed(site)["out/live"].said == said
 
 
+def test_the_page_of_a_load_is_listed_with_its_run(site: Path) -> None:
+    found = listed(site)
+    assert set(found) == {"reports", "out/mine"}
+    assert [sheet.key for sheet in found["out/mine"].sheets] == [
+        "out/mine/index.html", "out/mine/work/perf/load.html",
+    ]  # fmt: skip
+
+
 def test_a_folder_with_another_page_says_nothing_of_verdicts(site: Path) -> None:
+    (site / "out" / "mine" / "index.html").unlink()
     entry = listed(site)["out/mine"]
     assert (entry.said, entry.decided) == ("", ())
-    assert [sheet.key for sheet in entry.sheets] == ["out/mine/load.html"]
+    assert [sheet.key for sheet in entry.sheets] == ["out/mine/work/perf/load.html"]
 
 
 def test_data_without_a_page_are_not_listed(site: Path) -> None:
@@ -143,12 +152,13 @@ def test_pages_come_before_what_lies_beside_them(site: Path) -> None:
 
 
 def test_the_newest_is_the_first(site: Path) -> None:
-    old, new = site / "reports", site / "out" / "mine" / "load.html"
+    old, new = site / "reports", [*(site / "out" / "mine").rglob("*.html")]
     for file in old.iterdir():
         os.utime(file, (1_000_000_000, 1_000_000_000))
     assert [*listed(site)] == ["out/mine", "reports"]
     assert listed(site)["reports"].changed_at == "2001-09-09T01:46:40+00:00"
-    os.utime(new, (900_000_000, 900_000_000))
+    for file in new:
+        os.utime(file, (900_000_000, 900_000_000))
     assert [*listed(site)] == ["reports", "out/mine"]
 
 

@@ -10,7 +10,8 @@ from starlette.testclient import TestClient
 
 from harness.core.errors import BadFile
 from harness.serve.shelf import BESIDE, DEPTH, PAGES, folders, look
-from tests.serve.conftest import make_pool
+from harness.stages.layout import Layout
+from tests.serve.conftest import make_pool, write_compared
 
 ASKED = (  # dots are written as %2e: the client would go up itself where they stand plainly
     "/files/reports/%2e%2e/secret.html", "/files/reports/%2e%2e%2fsecret.html", "/files/reports/",
@@ -19,7 +20,10 @@ ASKED = (  # dots are written as %2e: the client would go up itself where they s
     "/files/reports/%2e/index.html", "/files/reports/index.html%00", "/files/reports/INDEX.HTML",
     "/files/reports\\index.html", "/files/etc/passwd", "/files/reports/page.html",
     "/files/reports/.index.html", "/files/out/pool.qrels", "/files/out/pool.qrels.jsonl",
-    "/files/out/mine/work/index.html", "/files/out/.hidden/index.html", "/judge/out/mine",
+    "/files/out/mine/work/index.html", "/files/out/mine/work/perf/index.html",
+    "/files/out/mine/work/perf/decision.json", "/files/out/mine/work/perf/junit.xml",
+    "/judge/out/mine/work/perf/p.qrels", "/files/out/work/perf/load.html",
+    "/files/out/.hidden/index.html", "/judge/out/mine",
     "/files/elsewhere/index.html", "/judge/reports/index.html", "/judge/out/pool.qrels.jsonl",
     "/judge/%2e%2e/out/pool.qrels",
 )  # fmt: skip
@@ -36,8 +40,11 @@ def spoiled(site: Path) -> Path:
     for name in ("page.html", ".index.html", "notes.txt"):
         (site / "reports" / name).write_text("secret")
     for name in (".hidden", "mine/work", "mine/runs"):
-        (site / "out" / name).mkdir()
+        (site / "out" / name).mkdir(exist_ok=True)
         (site / "out" / name / "index.html").write_text("secret")
+    kept = site / "out" / "mine" / "work" / "perf"
+    for name in ("index.html", "decision.json", "junit.xml", "p.qrels", "p.qrels.jsonl"):
+        (kept / name).write_text("secret")
     return site
 
 
@@ -63,22 +70,38 @@ def test_links_lead_nowhere(spoiled: Path, client: TestClient) -> None:
     ):  # fmt: skip
         assert client.get(path).status_code == 404
     found = keys(reports, spoiled / "out")
-    assert {"out/mine/load.html", "reports/index.html"} <= found
+    assert {"out/mine/index.html", "reports/index.html"} <= found
     assert not {"reports/load.html", "reports/trends.html", "out/linked/reports/index.html"} & found
 
 
 def test_what_becomes_a_link_after_it_was_listed_is_not_followed(spoiled: Path) -> None:
     sheets = look(folders([spoiled / "out", spoiled / "reports"])).sheets
-    page, below = sheets["reports/index.html"], sheets["out/mine/load.html"]
+    page, below = sheets["reports/index.html"], sheets["out/mine/index.html"]
     assert (page.content() or b"").startswith(b"<!doctype html>")
     page.path.unlink()
     page.path.symlink_to(spoiled / "secret.html")
     (spoiled / "out" / "mine").rename(spoiled / "moved")
-    (spoiled / "moved" / "load.html").write_text("secret")
+    (spoiled / "moved" / "index.html").write_text("secret")
     (spoiled / "out" / "mine").symlink_to(spoiled / "moved", target_is_directory=True)
     assert page.content() is below.content() is None
     (spoiled / "out" / "mine").unlink()
     assert below.content() is None
+
+
+@pytest.mark.parametrize("linked", ["work", "work/perf", "work/perf/load.html"])
+def test_the_page_of_a_load_is_not_followed_out_of_its_run(site: Path, linked: str) -> None:
+    mine = site / "out" / "mine"
+    assert "out/mine/work/perf/load.html" in keys(site / "out")
+    (mine / linked).rename(site / "moved")
+    (mine / linked).symlink_to(site / "moved")
+    assert (mine / "work/perf/load.html").is_file()
+    assert keys(site / "out") == {"out/mine/index.html"}
+
+
+def test_a_run_is_found_as_deep_as_its_load(tmp_path: Path) -> None:
+    deepest = tmp_path.joinpath("top", *"abcdefgh"[:DEPTH])
+    write_compared(deepest, Layout(deepest, deepest / "work" / "perf", deepest))
+    assert len(keys(tmp_path / "top")) == 2
 
 
 def test_what_is_no_file_is_not_opened(site: Path) -> None:
