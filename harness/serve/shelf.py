@@ -35,7 +35,7 @@ BESIDE = {
 """Files beside a page, and as what they are sent: XML as text, so that no browser acts on it."""
 INSIDE = {"work", "runs"}
 """Folders that a run keeps for itself."""
-LOADED = "/work/perf"
+LOADED = "work/perf"
 """Where a run keeps its load, whose page its report leads to; the one thing that is shown of it."""
 DEPTH = 3
 """How far below a named folder is looked."""
@@ -74,7 +74,7 @@ class Sheet:
     @property
     def folder(self) -> str:
         """Key of the folder that it belongs to: the run's for the page of its load."""
-        return self.key.rpartition("/")[0].removesuffix(LOADED)
+        return self.key.rpartition("/")[0].removesuffix(f"/{LOADED}")
 
     @property
     def media_type(self) -> str:
@@ -147,7 +147,7 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
                 yield from _files(folder, Path(one.path), depth - 1)
         elif found := _sheet(folder, Path(one.path)):
             yield found
-    load = Path(f"{within}{LOADED}", LOAD)
+    load = within / LOADED / LOAD
     if load.parent.resolve() == load.parent and (found := _sheet(folder, load)):
         yield found
 
