@@ -258,7 +258,7 @@ def test_a_hanging_shadow_keeps_nobody(free: Event) -> None:
     engines = stuck_at(Rung.TANTIVY, free)
     log = Log()
     served = service(
-        MESSAGES, lexical=engines, switch=KillSwitch.SHADOW, log=log, budget_ms=SHORT_MS
+        MESSAGES, lexical=engines, switch=KillSwitch.SHADOW, log=log, budget_ms=ROOM_MS
     )
     found = served.search(SearchQuery("deploy"))
     assert [hit.message_id for hit in found.hits] == [2, 1]

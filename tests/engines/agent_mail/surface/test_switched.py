@@ -46,10 +46,18 @@ def test_the_next_question_is_answered_by_the_engine_that_the_file_names(
     assert len({fingerprint for fingerprint, _ in seen}) == 4
 
 
-@pytest.mark.parametrize("switch", list(KillSwitch))
+@pytest.mark.parametrize("switch", sorted(set(KillSwitch) - {KillSwitch.HYBRID_RERANK}))
 def test_who_is_meant_is_who_answers(tools: Tools, switch: KillSwitch) -> None:
     made = Switched(tools.surface, ARM, lambda: switch)
     assert said(through(made)) == made.who(switch)
+
+
+def test_without_a_reranker_nobody_signs_as_one(tools: Tools) -> None:
+    made = Switched(tools.surface, ARM, lambda: KillSwitch.HYBRID_RERANK)
+    fingerprint, engine = said(through(made))
+    assert engine == "hybrid"
+    assert made.who(KillSwitch.HYBRID_RERANK).engine == "rerank"
+    assert fingerprint != made.who(KillSwitch.HYBRID_RERANK).fingerprint
 
 
 def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_path: Path) -> None:
