@@ -7,7 +7,7 @@ import random
 import shutil
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from harness.cli.project import Project
@@ -158,9 +158,10 @@ class Toy:
         arms = self.project.raced()
         race(self.layout, arms, self.cache, params.race, params.replay.time_limit_s)
 
-    def decide(self) -> StepDecision:
-        """Run ``gate``, and give the decision of its one step."""
-        (decision,) = gate(self.layout, self.project.subject(NAME), now=datetime.now(UTC))
+    def decide(self, *, later_s: int = 0) -> StepDecision:
+        """Run ``gate``, and give the decision of its one step; of some seconds later, if asked."""
+        now = datetime.now(UTC) + timedelta(seconds=later_s)
+        (decision,) = gate(self.layout, self.project.subject(NAME), now=now)
         return decision
 
     def untimed(self) -> None:

@@ -30,7 +30,7 @@ def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> N
     page = project.root / "reports" / "trends.html"
     assert said.out == f"1 decisions: {page}\n"
     assert "hash-hybrid" in page.read_text()
-    project.decide()
+    project.decide(later_s=2)
     assert harness("history", "add").out == "toy: added\n"
     assert "2 decisions" in harness("history", "page").out
 

@@ -239,7 +239,7 @@ def test_a_worker_opens_only_the_index_that_was_replayed(project: Toy) -> None:
 def test_a_search_finds_a_rate_or_says_why_not(
     project: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "FEWEST_ARRIVALS", 3)
+    monkeypatch.setattr(module, "FEWEST_ARRIVALS", 8)
     one = replace(WANTED, arms=("tantivy",), budget_ns=40 * MS)
     report = loaded(project, one)
     found = report.highest["tantivy"]
