@@ -91,9 +91,6 @@ ELSEWHERE = {
         "it reads a pipeline of DVC's",
         "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
-    "harness load --dataset python-docs --arm fts5 --arm tantivy --rate 50": Elsewhere(
-        "the first of that page, with a rate", "tests/cli/test_load.py"
-    ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
         "tests/cli/test_mail_server.py::test_over_http_the_run_files_are_the_same_bytes",
