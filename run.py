@@ -19,6 +19,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parent
 VENV = ROOT / ".venv"
@@ -26,7 +27,9 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "stamp"
-SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest"]}
+BY_SIGNAL = 128
+"""What a shell adds to the number of the signal that ended a command."""
+SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest", "-n", "logical"]}
 
 
 def stamp() -> str:
@@ -43,6 +46,12 @@ def pip(*args: str) -> int:
     return subprocess.run([*to, "--disable-pip-version-check", "-q", *args], check=False).returncode
 
 
+def stop(said: str) -> NoReturn:
+    """End without a verdict: 1 would be read as one (docs/reference.md, exit codes)."""
+    print(f"run.py: {said}", file=sys.stderr)
+    sys.exit(2)
+
+
 def create() -> None:
     """Make an empty environment, also where Python came without ``venv``'s own pip."""
     if PYTHON.exists():
@@ -51,10 +60,10 @@ def create() -> None:
     if subprocess.run(plain, capture_output=True, check=False).returncode == 0:
         return
     if subprocess.run([*plain, "--clear", "--without-pip"], check=False).returncode:
-        sys.exit("run.py: no virtual environment can be made here; try: apt install python3-venv")
+        stop("no virtual environment can be made here; try: apt install python3-venv")
     has_pip = subprocess.run([sys.executable, "-m", "pip", "-V"], capture_output=True, check=False)
     if has_pip.returncode:
-        sys.exit("run.py: this Python has no pip; try: apt install python3-venv (or python3-pip)")
+        stop("this Python has no pip; try: apt install python3-venv (or python3-pip)")
 
 
 def index_of_pip() -> str | None:
@@ -82,9 +91,9 @@ def install() -> None:
     uv += ["--compile-bytecode", "--quiet"]
     by_uv = uv_ready and subprocess.run(uv, env=env, check=False).returncode == 0
     if not by_uv and pip(*checked, str(LOCK)):
-        sys.exit("run.py: the packages in requirements.lock could not be installed (see above)")
+        stop("the packages in requirements.lock could not be installed (see above)")
     if pip("install", "--no-deps", "--no-build-isolation", "--no-index", "-e", str(ROOT)):
-        sys.exit("run.py: the project itself could not be installed (see above)")
+        stop("the project itself could not be installed (see above)")
 
 
 @contextlib.contextmanager
@@ -116,11 +125,14 @@ def prepare() -> None:
 def main() -> int:
     """Run the command that was asked for."""
     if sys.version_info < (3, 11):  # noqa: UP036  a person may start us with any Python
-        sys.exit(f"run.py: Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
+        stop(f"Python 3.11 or newer is needed, this is {sys.version.split()[0]}")
     if len(sys.argv) == 1:
         print(__doc__)
         return 2
-    prepare()
+    try:
+        prepare()
+    except OSError as exc:
+        stop(f"the environment cannot be made ({exc})")
     first, *rest = sys.argv[1:]
     command = [*SHORT.get(first, [first]), *rest]
     env = dict(os.environ)
@@ -129,9 +141,11 @@ def main() -> int:
     env["DVC_NO_ANALYTICS"] = "1"
     env.setdefault("OPENBLAS_NUM_THREADS", "1")  # one query is little: threads wait for each other
     env.pop("PYTHONHOME", None)
+    env.pop("PYTHONDONTWRITEBYTECODE", None)  # each of many processes would compile it all anew
     here = ROOT if first in SHORT else Path.cwd()
     try:
-        return subprocess.run(command, cwd=here, env=env, check=False).returncode
+        code = subprocess.run(command, cwd=here, env=env, check=False).returncode
+        return code if code >= 0 else BY_SIGNAL - code
     except FileNotFoundError:
         print(f"run.py: no command {first!r} in the environment or on PATH", file=sys.stderr)
         return 2

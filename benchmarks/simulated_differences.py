@@ -81,10 +81,10 @@ def cases() -> tuple[Case, ...]:
 
 
 def evidence_of(differences: Floats) -> Evidence:
-    """Two arms that answered everything, with these differences of nDCG@10."""
+    """Two arms that answered everything as well as can be, with these differences of nDCG@10."""
     ids = tuple(f"q{at}" for at in range(len(differences)))
-    control = side("control", ids, np.maximum(0.0, -differences))
-    candidate = side("candidate", ids, np.maximum(0.0, differences))
+    control = side("control", ids, 1 - np.maximum(0.0, differences))
+    candidate = side("candidate", ids, 1 - np.maximum(0.0, -differences))
     agreement = Agreement((), (), {})
     return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None)
 

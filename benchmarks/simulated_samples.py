@@ -13,14 +13,11 @@ from benchmarks.simulated_differences import (
     Floats,
     evidence_of,
     losing,
-    steps,
 )
 from harness.core.gate import Verdict
 from harness.gates import non_inferior
 from harness.gates.base.rules import TOUCH, Rules
-from harness.stats import holm
 from harness.stats.bootstrap import bca_each
-from harness.stats.randomization import sign_flip_each
 from harness.stats.resampling import drawn_sums
 
 MARGIN = 0.02
@@ -63,33 +60,6 @@ def plain(values: Floats, means: Floats) -> tuple[float, float]:
         means, ndtr(bias + ends / (1 - ends * (pull**3).sum() / (6 * (pull**2).sum() ** 1.5)))
     )
     return float(low), float(high)
-
-
-def family(slices: int, queries: int, trials: int) -> float:
-    """Share of trials in which Holm's correction finds harm in a slice, and none is harmed.
-
-    Differences rise and fall alike around the margin, the nearest to harm that is none.
-    """
-    case, rng = steps("no harm", 0.2, 0.2), np.random.default_rng(SEED)
-    alarms = 0
-    for start in range(0, trials, AT_ONCE):
-        count = min(AT_ONCE, trials - start)
-        p_values = [
-            sign_flip_each(
-                case.draw(rng, (queries, count)) - MARGIN,
-                shift=-MARGIN,
-                alternative="less",
-                resamples=RESAMPLES,
-                seed=SEED + start + at,
-                clusters=None,
-            )
-            for at in range(slices)
-        ]
-        alarms += sum(
-            bool((holm.adjusted(np.array(each)) <= 1 - CONFIDENCE).any())
-            for each in zip(*p_values, strict=True)
-        )
-    return alarms / trials
 
 
 def non_inferiority(queries: int, trials: int, truth: float = -MARGIN) -> float:

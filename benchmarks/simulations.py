@@ -11,9 +11,11 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 
+from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import (
     CONFIDENCE,
     RESAMPLES,
@@ -24,13 +26,29 @@ from benchmarks.simulated_differences import (
     real,
     steps,
 )
-from benchmarks.simulated_samples import MARGIN, chained, coverage, family, non_inferiority
+from benchmarks.simulated_looks import growing
+from benchmarks.simulated_plans import kept
+from benchmarks.simulated_power import delivered
+from benchmarks.simulated_races import covered, of_one_intent
+from benchmarks.simulated_samples import MARGIN, chained, coverage, non_inferiority
+from benchmarks.simulated_slices import sliced
 from benchmarks.simulated_times import clinging, stationary
-from benchmarks.simulated_traffic import LIVE, live, ones, peeking
+from benchmarks.simulated_traffic import (
+    LIVE,
+    STREAMS,
+    bound,
+    independent,
+    live,
+    ones,
+    peeking,
+)
+from harness.gates.base.looks import Looks
 from harness.gates.base.rules import TOUCH
 from harness.stats.bootstrap import bca_each
 from harness.stats.randomization import sign_flip_each
 
+FAR = 0.05
+"""How far the true mean lies from the bound where a pilot promises a number of queries."""
 FEW = 5
 """Queries whose signs can fall out in 32 ways, none of them rarer than 1 in 16 on two sides."""
 SCORES = Path("build/python-docs/scores/per_query.parquet")
@@ -75,13 +93,66 @@ def show_errors(trials: int) -> Iterator[str]:
     yield "| what must be rare | seen | at most |"
     yield "| --- | ---: | ---: |"
     for slices in (4, 12):
-        seen = family(slices, 60, trials)
-        yield f"| harm found in any of {slices} slices, none harmed | {seen:.2%} | 5.9 % |"
+        _, seen, _ = sliced(slices, 60, 0.05, trials // 2)
+        yield f"| harm found in any of {slices} slices, each at its margin | {seen:.2%} | 3.5 % |"
     for queries in (50, 200):
         seen = non_inferiority(queries, trials // 2)
         yield f"| `non_inferior` passes at -{MARGIN}, {queries} queries | {seen:.2%} | 5 % |"
     seen = chained(100, trials // 2)
     yield f"| a wrong promotion along three stages, worst of eight truths | {seen:.2%} | 5 % |"
+
+
+def show_clusters(trials: int) -> Iterator[str]:
+    """One line for each size of cluster and number of queries."""
+    yield (
+        "| queries | in clusters of | passes at -0.02, each alone | clustered |"
+        " passes at 0, each alone | clustered |"
+    )
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: |"
+    for queries in (200, 400, 800):
+        for each in (1, 2, 4, 8):
+            wrong = clustered(each, queries, trials)
+            right = clustered(each, queries, trials // 4, truth=0.0)
+            shares = " | ".join(f"{share:.2%}" for share in (*wrong, *right))
+            yield f"| {queries} | {each} | {shares} |"
+
+
+def show_looks(trials: int) -> Iterator[str]:
+    """One line for each form of the gate and each mean difference."""
+    yield "| `looks` | mean difference | near duplicates | passes at any look | at the last |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for truth in (-0.02, 0.0, 0.02):
+        for again in (0.0, 0.3):
+            for looks in get_args(Looks):
+                found = growing(looks, truth, trials if truth < 0 else trials // 4, again=again)
+                shares = f"{found.ever:.2%} | {found.last:.2%}"
+                yield f"| `{looks}` | {truth:+g} | {again:.0%} | {shares} |"
+
+
+def show_power(trials: int) -> Iterator[str]:
+    """One line for each kind of difference and size of pilot."""
+    yield "| differences | pilot | open pilots | promised | kept | from mean and spread | kept |"
+    yield "| --- | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for case in (losing(MARGIN), *cases()):
+        for pilot in (50, 100, 200):
+            found = delivered(case, pilot=pilot, bound=case.mean - FAR, trials=max(20, trials // 5))
+            if found:
+                promised = f"{found.queries:,} | {found.settled:.0%}"
+                as_seen = f"{found.as_seen_queries:,} | {found.as_seen:.0%}"
+                yield f"| {case.name} | {pilot} | {found.open} | {promised} | {as_seen} |"
+
+
+def show_plans(trials: int) -> Iterator[str]:
+    """One line for each kind of difference and size of pilot."""
+    yield "| differences | pilot | planned | passes there | pilots whose plan does |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for case in (losing(MARGIN), *cases()[:3]):
+        for pilot in (30, 100, 1_000):
+            size = max(2, trials // 40)
+            bound = case.mean - FAR
+            found = kept(case, pilot=pilot, bound=bound, pilots=size, samples=4 * size)
+            shares = f"{found.passed:.0%} | {found.enough:.0%}"
+            yield f"| {case.name} | {pilot} | {found.queries:,} | {shares} |"
 
 
 def show_peeking(trials: int) -> Iterator[str]:
@@ -99,8 +170,27 @@ def show_peeking(trials: int) -> Iterator[str]:
     yield "| gate | looks | passes on its bound | fails on it | passes well within it |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for rule in LIVE:
-        shares = live(rule, trials, 1_000)
+        on, well = (live(rule, independent, bound(rule) / by, trials, 1_000) for by in (1, 4))
+        shares = (on.passed, on.failed, well.passing)
         yield f"| `{rule}` | 1,000 | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
+
+
+def show_bursts(trials: int) -> Iterator[str]:
+    """One line for each kind of burst and length of a block."""
+    yield (
+        "| pairs are bad | a block | passes on the bound | fails on it |"
+        " passes at a quarter of it | fails there |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
+    rule, pairs = "anytime_failures", 5_000
+    for name, stream in STREAMS.items():
+        for block in (1, 5, 20, 50):
+            on, well = (
+                live(rule, stream, bound(rule) / by, count, pairs, block)
+                for by, count in ((1, trials), (4, trials // 4))
+            )
+            shares = (on.passed, on.failed, well.passing, well.failed)
+            yield f"| {name} | {block} | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
 
 
 def show_series(trials: int) -> Iterator[str]:
@@ -134,14 +224,60 @@ def show_blocks(trials: int) -> Iterator[str]:
             yield f"| p{percent:g} | {phi} | 1,000 | {held:.2%} |"
 
 
+def show_races(trials: int) -> Iterator[str]:
+    """One line for each percentile, number of processes and spread between them."""
+    yield (
+        "| percentile | queries | processes | apart | "
+        + " | ".join(f"{kind} below | above" for kind in ("ratio", "one arm", "bootstrap ratio"))
+        + " |"
+    )
+    yield "| --- |" + " ---: |" * 9
+    for percent, queries in ((50.0, 150), (95.0, 150), (99.0, 400)):
+        for processes in (3, 4):
+            for apart in (0.0, 0.03, 0.1):
+                sizes = {"queries": queries, "processes": processes, "apart": apart}
+                shares = [
+                    share
+                    for kind in ("ratio", "percentile", "bootstrap")
+                    for share in covered(
+                        kind,
+                        percent,
+                        **sizes,
+                        trials=trials if kind != "bootstrap" else trials // 4,
+                    )
+                ]
+                found = " | ".join(f"{share:.2%}" for share in shares)
+                yield f"| p{percent:g} | {queries} | {processes} | {apart} | {found} |"
+
+
+def show_alike(trials: int) -> Iterator[str]:
+    """One line for each percentile and size of cluster: races over texts that are alike."""
+    yield "| percentile | texts | alike | below, all timed | below, one of each timed |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    for percent in (50.0, 95.0):
+        for each in (4, 8):
+            every, one = (
+                of_one_intent(each, percent, one_each=one_each, texts=400, trials=trials)
+                for one_each in (False, True)
+            )
+            yield f"| p{percent:g} | 400 | {each} | {every:.2%} | {one:.2%} |"
+
+
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
     "few": show_few,
     "errors": show_errors,
+    "clusters": show_clusters,
+    "looks": show_looks,
+    "power": show_power,
+    "plans": show_plans,
     "peeking": show_peeking,
+    "bursts": show_bursts,
     "series": show_series,
     "short": show_short,
     "blocks": show_blocks,
+    "races": show_races,
+    "alike": show_alike,
 }
 
 

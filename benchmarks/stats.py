@@ -2,6 +2,7 @@
 
     python3 run.py python benchmarks/stats.py
     python3 run.py python benchmarks/stats.py --queries 1000 --resamples 2000 --rounds 5
+    python3 run.py python benchmarks/stats.py --measures 10 --theirs 0
 
 All ways take turns within a round, in an order that moves on by one each time. scipy.stats knows
 neither shared draws nor several measures in one, so it is asked once a measure, and only for
@@ -21,11 +22,16 @@ from numpy.typing import NDArray
 from scipy import stats
 
 from harness.stats.bootstrap import bca_each
+from harness.stats.bounded import Span, bounded_each
+from harness.stats.interval import interval_each
 from harness.stats.randomization import sign_flip_each
 
 SEED = 20_261_122
 FLIP, FLIP_PAIR, THEIR_FLIP = "sign flips", "sign flips, 2 threads", "scipy permutation_test"
 DRAW, DRAW_PAIR, THEIR_DRAW = "BCa", "BCa, 2 threads", "scipy bootstrap, BCa"
+BOUND, BOTH = "bound for bounded means", "interval: BCa and the bound"
+THEIRS = frozenset({THEIR_FLIP, THEIR_DRAW})
+SPAN = Span(-1.0, 1.0)
 BATCH = 200
 """Resamples that scipy makes at once, so that it stays within some hundred megabytes."""
 
@@ -35,9 +41,9 @@ Values = NDArray[np.float64]
 def differences(queries: int, measures: int) -> Values:
     """Half the queries do not move; the measures of a query move together."""
     rng = np.random.default_rng(SEED)
-    moved = rng.normal(size=(queries, 1)) + 0.5 * rng.normal(size=(queries, measures))
+    moved = 0.2 * rng.normal(size=(queries, 1)) + 0.1 * rng.normal(size=(queries, measures))
     found: Values = np.where(rng.random((queries, 1)) < 0.5, 0.0, moved)  # noqa: PLR2004  half
-    return found
+    return np.clip(found, *SPAN)
 
 
 def ways(values: Values, resamples: int, theirs: int) -> dict[str, Callable[[], object]]:
@@ -62,6 +68,14 @@ def ways(values: Values, resamples: int, theirs: int) -> dict[str, Callable[[], 
             seed=SEED,
             clusters=None,
             threads=threads,
+        )
+
+    def bound() -> object:
+        return bounded_each(values, span=SPAN, level=0.025, clusters=None)
+
+    def both() -> object:
+        return interval_each(
+            values, span=SPAN, confidence=0.95, resamples=resamples, seed=SEED, clusters=None
         )
 
     def their_flip() -> object:
@@ -94,6 +108,8 @@ def ways(values: Values, resamples: int, theirs: int) -> dict[str, Callable[[], 
         THEIR_FLIP: their_flip,
         DRAW: lambda: draw(1),
         DRAW_PAIR: lambda: draw(2),
+        BOUND: bound,
+        BOTH: both,
         THEIR_DRAW: their_draw,
     }
 
@@ -127,15 +143,18 @@ def main() -> None:
             profile.runcall(every[name])
             pstats.Stats(profile).sort_stats("tottime").print_stats(8)
         return
+    if not asked.theirs:
+        every = {name: way for name, way in every.items() if name not in THEIRS}
     taken = timed(every, asked.rounds)
-    scale = asked.measures / asked.theirs
-    print("| way | ms, median | least | times as fast as scipy |")  # noqa: T201  the output
-    print("| --- | ---: | ---: | ---: |")  # noqa: T201
+    for name in THEIRS & taken.keys():
+        taken[name] = taken[name] * asked.measures / asked.theirs
+    print("| way | ms, median | least | times as fast as scipy | of BCa's time |")  # noqa: T201  the output
+    print("| --- | ---: | ---: | ---: | ---: |")  # noqa: T201
     for name, each in taken.items():
-        their = THEIR_FLIP if "flips" in name else THEIR_DRAW
-        times = scale if name in (THEIR_FLIP, THEIR_DRAW) else 1.0
-        ratio = "" if times != 1.0 else f"{np.median(taken[their] * scale / each):.0f}"
-        print(f"| {name} | {times * np.median(each):,.0f} | {times * each.min():,.0f} | {ratio} |")  # noqa: T201
+        their = taken.get(THEIR_FLIP if "flips" in name else THEIR_DRAW)
+        scipy = "" if their is None or name in THEIRS else f"{np.median(their / each):.0f}"
+        of_bca = f"{np.median(each / taken[DRAW]):.2f}"
+        print(f"| {name} | {np.median(each):,.0f} | {each.min():,.0f} | {scipy} | {of_bca} |")  # noqa: T201
 
 
 if __name__ == "__main__":

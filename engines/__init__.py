@@ -1,1 +1,11 @@
-"""The search stacks under test; of the harness they know ``harness.core`` alone."""
+"""The search stacks under test; of the harness they know ``harness.core`` alone.
+
+None of them, and no process that one starts, sends anything: onnxruntime reports events of each
+session to its maker unless it is told before it is loaded.
+"""
+
+from __future__ import annotations
+
+import os
+
+os.environ["ORT_DISABLE_TELEMETRY"] = "1"

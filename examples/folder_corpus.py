@@ -3,7 +3,8 @@
     python3 run.py python examples/folder_corpus.py FOLDER TO
 
 writes TO in BEIR layout from the .md and .txt files below FOLDER. The heading is taken out of its
-section and asked for; the section that it stood above is the right answer. Such questions use
+section and asked for; the section that it stood above is the right answer, and no two questions
+are one need, so each has an intent of its own. Such questions use
 the words of those who wrote the text, so they flatter engines that match words: put what
 people really asked in their place as soon as you have it.
 """  # noqa: INP001  started by its path; it belongs to no package
@@ -64,7 +65,12 @@ def main() -> None:
     ]
     documents = ({"_id": one.doc_id, "title": one.page, "text": one.text} for one in found)
     questions = (
-        {"_id": f"q-{one.doc_id}", "text": one.heading, "slices": [_kind(one.heading)]}
+        {
+            "_id": f"q-{one.doc_id}",
+            "text": one.heading,
+            "slices": [_kind(one.heading)],
+            "intent": one.doc_id,
+        }
         for one in asked
     )
     judged = (f"q-{one.doc_id}\t{one.doc_id}\t1\n" for one in asked)

@@ -1,36 +1,105 @@
-"""A small project that every stage ran on once, copies of it to spoil, and how tests came out."""
+"""A small project that every stage ran on once, copies of it to spoil, and how tests came out.
+
+Much is imported where it is used: this file is read before the smallest test.
+"""
 
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ours, more only wait
 
 import pytest
 from hypothesis import settings
 
-from tests import toy
 from tests.docs import outcomes
-from tests.toy import Toy
+from tests.docs.promises import Promises
+from tests.once import once
+
+if TYPE_CHECKING:
+    from tests.spread import Spread
+    from tests.toy import Toy
+
+
+FEW, MANY = 40, 400
+"""Examples of a property, where its test names no number; the second under ``--all``."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Know ``--all``: what a night has time for."""
+    parser.addoption("--all", action="store_true", help="Draw simulations large, try all mutants")
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record how each test comes out, for the table of promises; no test is about time."""
-    settings.register_profile("untimed", deadline=None)
+    examples = MANY if config.getoption("--all") else FEW
+    settings.register_profile("untimed", deadline=None, max_examples=examples)
     settings.load_profile("untimed")
-    config.pluginmanager.register(outcomes.Outcomes(), outcomes.NAME)
+    watching = outcomes.Outcomes()
+    config.pluginmanager.register(watching, outcomes.NAME)
+    config.pluginmanager.register(Promises(watching))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:  # noqa: ANN401  xdist has no types
+    """Keep the tests of one file together, slow ones first, where processes share the work."""
+    from tests.spread import Spread
+
+    config.option.loadscopereorder = False
+    return Spread(config, log)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Let a process that shares the work begin with what is slow."""
+    if hasattr(config, "workerinput"):
+        from tests.spread import slow_first
+
+        slow_first(items)
+
+
+@pytest.fixture
+def draws(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
+    """How often a simulation draws: the first number it names, under ``--all`` the second."""
+    return lambda few, many: many if pytestconfig.getoption("--all") else few
 
 
 @pytest.fixture(scope="session")
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Run the stages up to the race once; a test may read it and must not write to it."""
-    made = toy.make(tmp_path_factory.mktemp("measured") / "project")
-    made.measure(timed=True)
-    return made
+    from harness.cli.project import Project
+    from tests.toy import Toy
+
+    return Toy(Project(once(tmp_path_factory, "measured", _measure)))
+
+
+@pytest.fixture(scope="module")
+def read_once() -> Iterator[None]:
+    """Let each model be loaded, and read a text, once in this process."""
+    from tests import once_a_process
+
+    with once_a_process.models():
+        yield
+
+
+@pytest.fixture
+def undrawn() -> Iterator[None]:
+    """Write empty pictures on pages, for tests that do not look at them."""
+    from tests import once_a_process
+
+    with once_a_process.pictures():
+        yield
 
 
 @pytest.fixture
 def project(measured: Toy, tmp_path: Path) -> Toy:
     """Copy it, for a test to do with as it likes."""
     return measured.copied(tmp_path / "project")
+
+
+def _measure(root: Path) -> None:
+    from tests import toy
+
+    toy.make(root).measure(timed=True)

@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ("build/", "reports/")
-CURE = "run: python3 run.py demo, and commit dvc.lock"
+CURE = "run: python3 run.py demo --record, and commit dvc.lock and reports/record"
 
 
 def lock() -> dict[str, dict[str, list[dict[str, str]]]]:

@@ -44,13 +44,40 @@ def words(monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
 
 
 def test_an_old_python_is_told_which_is_needed(
-    monkeypatch: pytest.MonkeyPatch, made: list[str]
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: list[str]
 ) -> None:
     words(monkeypatch, "test")
     monkeypatch.setattr(sys, "version_info", (3, 10, 14))
-    with pytest.raises(SystemExit, match=r"Python 3\.11 or newer is needed, this is "):
+    with pytest.raises(SystemExit) as left:
         run.main()
+    assert left.value.code == 2
+    assert "run.py: Python 3.11 or newer is needed, this is " in capsys.readouterr().err
     assert made == []
+
+
+def test_an_environment_that_cannot_be_made_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def full() -> None:
+        raise OSError(28, "No space left on device")
+
+    words(monkeypatch, "harness", "gate")
+    monkeypatch.setattr(run, "prepare", full)
+    with pytest.raises(SystemExit) as left:
+        run.main()
+    assert left.value.code == 2
+    assert "No space left on device" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("project", "made")
+@pytest.mark.parametrize(("code", "shown"), [(1, 1), (130, 130), (-9, 137), (-15, 143)])
+def test_a_command_that_a_signal_ends_exits_as_in_a_shell(
+    monkeypatch: pytest.MonkeyPatch, code: int, shown: int
+) -> None:
+    words(monkeypatch, "harness", "gate")
+    done: subprocess.CompletedProcess[str] = subprocess.CompletedProcess(["harness"], code)
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
+    assert run.main() == shown
 
 
 def test_an_old_python_can_read_the_file() -> None:
@@ -160,7 +187,7 @@ def test_an_unknown_command_exits_with_two(
     ("typed", "starts"),
     [
         (("demo",), ["harness", "demo"]),
-        (("test", "-q"), ["python", "-m", "pytest", "-q"]),
+        (("test", "-q"), ["python", "-m", "pytest", "-n", "logical", "-q"]),
         (("ruff", "check"), ["ruff", "check"]),
     ],
 )

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import re
-import sys
-import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib import import_module
-from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from pkgutil import iter_modules
 from types import ModuleType
@@ -17,10 +14,15 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from engines import stacks
+from engines.contract import brought
+from engines.contract.replaced import opened_whole
 from engines.stacks import remote, text
-from harness.core import digest
-from harness.core.engine import Engine
+from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, UnknownName
+from harness.core.formats import toml_file
+from harness.core.names import checked
+from harness.core.reading import Malformed, text_of
+from harness.core.records import Document
 
 FOLDER = Path(__file__).parent.parent / "arms"
 KEYS = {"summary", "stack", "settings"}
@@ -36,6 +38,27 @@ class Arm:
     engine: Engine
     path: Path
 
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Write an index into the empty folder ``index``.
+
+        Raises:
+            InvalidArm: the engine cannot.
+        """
+        with brought.named(self.name, "its index cannot be built"):
+            return self.engine.build(documents, index)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Open what ``build`` wrote.
+
+        Raises:
+            InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind.
+        """
+        with ExitStack() as until_closed:
+            with brought.named(self.name, "its index cannot be opened"):
+                searcher = until_closed.enter_context(opened_whole(self.engine, index))
+            yield searcher
+
 
 def names() -> tuple[str, ...]:
     """Every arm of ``engines/arms``, in alphabetical order."""
@@ -46,9 +69,11 @@ def path_of(name: str) -> Path:
     """Find the file of an arm: a name in ``engines/arms`` or a path to a TOML file.
 
     Raises:
+        BadName: no arm can be called so, or as the file is.
         UnknownName: neither exists.
     """
-    path = Path(name) if name.endswith(".toml") else FOLDER / f"{name}.toml"
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{checked('an arm', name)}.toml"
+    checked("an arm", path.stem)
     if not path.is_file():
         raise UnknownName("arm", name, (*names(), "or a path to a .toml file"))
     return path
@@ -60,20 +85,20 @@ def load(name: str, cache: Path) -> Arm:
     Raises:
         UnknownName: no such arm or stack.
         BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type.
+        InvalidArm: its code cannot be imported or fails, or code is not allowed.
     """
     path = path_of(name)
     try:
-        about = tomllib.loads(path.read_text(encoding="utf-8"))
-    except ValueError as exc:
-        line = re.search(r"\(at line (\d+)", str(exc))
-        raise BadPolicy(
-            path, f"not TOML: {exc}", "Mend the syntax", int(line[1]) if line else None
-        ) from exc
+        about = toml_file(path)
+    except Malformed as exc:
+        raise BadPolicy(path, f"not TOML: {exc}", "Correct the syntax", exc.line) from exc
     _check_keys(path, about)
-    stack = _stack(path, about["stack"])
     settings = about.get("settings", {})
+    brought.check_allowed(path, about["stack"], settings)
+    stack = _stack(path, about["stack"])
     try:
-        engine = stack.engine(settings, cache)
+        with brought.named(path.stem, "its engine cannot be made", but=ValidationError):
+            engine = stack.engine(settings, cache)
     except ValidationError as exc:
         first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
@@ -96,17 +121,8 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
 
 def _stack(path: Path, stack: str) -> ModuleType:
     """Import a built-in stack, or a Python file beside the arm's own."""
-    if stack.endswith(".py"):
-        file = path.parent / stack
-        name = f"arm_stack_{digest.of_bytes(str(file.resolve()).encode())[:16]}"
-        spec = spec_from_file_location(name, file) if file.is_file() else None
-        if spec is None or spec.loader is None:
-            raise BadPolicy(path, f"stack: no file {file}", "Name a Python file beside this one")
-        module = sys.modules[name] = module_from_spec(spec)
-        spec.loader.exec_module(module)
-        if not callable(getattr(module, "engine", None)):
-            raise BadPolicy(file, "has no function engine", "Define engine(settings, cache)")
-        return module
+    if stack.endswith(brought.SUFFIX):
+        return brought.module_of(path, stack)
     known = known_stacks()
     if stack not in known:
         raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
@@ -150,7 +166,7 @@ def _line(path: Path, key: Sequence[str]) -> int | None:
     """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
     table: list[str] = []
     around: dict[int, int] = {}
-    for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), start=1):
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
         bare = line.strip()
         if bare.startswith("["):
             table = bare.strip("[] ").split(".")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -12,6 +11,7 @@ from harness.core.digest import DocumentsDigest, of_json
 from harness.core.engine import Manifest
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_json
+from harness.core.formats import json_file
 from harness.core.records import Document
 
 FILE = "manifest.json"
@@ -45,7 +45,7 @@ def read(index: Path) -> Manifest:
     """
     path = index / FILE
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        return Manifest(**json_file(path))
     except FileNotFoundError:
         raise IndexNotReady(f"{path}: no index here. Run: harness index") from None
     except (OSError, ValueError, TypeError) as exc:

@@ -16,7 +16,7 @@ import numpy as np
 from engines.rerank import token_store
 from engines.rerank.token_store import Contents, Ids
 from engines.vector import bulk
-from engines.vector.embedder import TokenEmbedder
+from engines.vector.embedder import Reading, TokenEmbedder
 from engines.vector.scan import Half
 
 TOKENS = "tokens"
@@ -67,8 +67,7 @@ def write_tokens(
 def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> None:
     """Read texts, and keep tokens and pooled vectors of each part as soon as it is done."""
 
-    def one(part: bulk.Part) -> None:
-        readings = [embedder.read(batch) for batch in bulk.batches(part)]
+    def write(part: bulk.Part, readings: Sequence[Reading]) -> None:
         tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
         pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)
         lengths = np.array([len(text) for text in tokens], dtype=np.int64)
@@ -76,7 +75,7 @@ def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> N
         folder = bulk.folder_of(cache, TOKENS, embedder)
         bulk.keep(folder, part, lengths=lengths, vectors=np.concatenate(tokens))
 
-    for _ in bulk.each_part(missing, one):
+    for _ in bulk.each_part(missing, embedder.read, write):
         pass
 
 

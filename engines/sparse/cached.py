@@ -55,14 +55,17 @@ def encode_all(
     held = {key for kept in _parts(folder, wanted) for key in kept.keys}
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
 
-    def one(part: bulk.Part) -> None:
-        found = [encoder.encode(text) for _, text in part]
+    def encoded(batch: Sequence[str]) -> list[Terms]:
+        return [encoder.encode(text) for text in batch]
+
+    def write(part: bulk.Part, made: Sequence[list[Terms]]) -> None:
+        found = [terms for batch in made for terms in batch]
         weights = np.concatenate([each.weights for each in found]).astype(np.float16)
         terms = np.concatenate([each.terms for each in found])
         lengths = np.array([len(each.terms) for each in found], dtype=np.int64)
         bulk.keep(folder, part, vectors=weights, terms=terms, lengths=lengths)
 
-    for _ in bulk.each_part(missing, one):
+    for _ in bulk.each_part(missing, encoded, write):
         pass
     by_key: dict[bytes, tuple[NDArray[np.int64], NDArray[np.float16]]] = {}
     for kept in _parts(folder, wanted):

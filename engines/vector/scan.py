@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engines.vector.topk import Top, best, merged
 
 COSINE_DIGITS = 6
-"""Half precision holds no more, and processors differ below that; so equal here is a tie."""
+"""Half precision holds no more, so equal here is a tie."""
 SCAN_ROWS = 1 << 18
 """Rows scored at a time, 8 bytes each."""
 GATHER_ROWS = 1 << 12
@@ -33,7 +33,9 @@ def nearest(
     """Find the ``k`` rows of highest dot product with ``query``; equal ones by row.
 
     ``vectors`` has the shape (rows, dimension), ``query`` (dimension,). Only ``rows``, ascending,
-    may be found; None allows all. ``threads`` share the rows and never change the answer.
+    may be found; None allows all. ``threads`` share the rows and never change the answer. What the
+    kernel adds up in single precision depends on the processor, so whatever may be found is added
+    up again in double precision: its sixth digit is the same on each.
 
     Raises:
         ValueError: the query has another dimension or is not finite in half precision, ``rows``
@@ -51,7 +53,11 @@ def nearest(
             parts = _all(plain[low:high], asked)
         else:
             parts = _some(plain, asked, rows[low:high])
-        top = best(parts, k, COSINE_DIGITS)
+
+        def exact(at: Rows) -> Dots:
+            return exact_dots(plain[at + low if rows is None else rows[at + low]], asked[0])
+
+        top = best(parts, k, COSINE_DIGITS, exact)
         return Top(top.positions + low, top.scores)
 
     shares = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
@@ -61,6 +67,11 @@ def nearest(
         with ThreadPoolExecutor(len(shares)) as pool:
             top = merged(pool.map(share, *zip(*shares, strict=True)), k)
     return top if rows is None else Top(rows[top.positions], top.scores)
+
+
+def exact_dots(vectors: Half, asked: Half) -> Dots:
+    """Dot products in double precision, which holds each product of two halves; shape (rows,)."""
+    return np.asarray((vectors.astype(np.float64) * asked.astype(np.float64)).sum(axis=1))
 
 
 def _half(query: NDArray[np.float32], dimension: int) -> Half:

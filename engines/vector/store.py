@@ -16,6 +16,7 @@ from engines.vector.amvi import AmviIndex
 from engines.vector.scan import nearest
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 
 VECTORS = "vectors.amvi"
 """A document's message id is its position."""
@@ -60,7 +61,7 @@ def open_store(folder: Path, dimension: int) -> VectorStore:
         IndexNotReady: a file is missing or not what ``write`` writes.
     """
     try:
-        doc_ids = tuple(json.loads((folder / IDS).read_text(encoding="utf-8")))
+        doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
     except (OSError, ValueError, TypeError, NotReady) as exc:
         raise IndexNotReady(f"{folder}: {exc}. Build it again: harness index") from exc

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 import numpy as np
@@ -27,11 +27,18 @@ class Top(NamedTuple):
 NOTHING = Top(np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.float64))
 
 
-def best(parts: Iterable[Scores], k: int, digits: int) -> Top:
+def best(
+    parts: Iterable[Scores],
+    k: int,
+    digits: int,
+    exact: Callable[[Positions], Scores] | None = None,
+) -> Top:
     """Rank the ``k`` highest of all scores, rounded to ``digits``: by (-score, position).
 
     Positions count from the first score of the first part. Of what has passed only ``k`` scores
     are held; a later position loses every tie, so from then on only a higher score is looked at.
+    ``exact`` scores the positions that may be found once more, where the parts are off by up to one
+    unit of the last digit.
 
     Raises:
         ValueError: ``k`` is below 1, or a score is NaN or plus infinity; minus infinity is never
@@ -44,7 +51,8 @@ def best(parts: Iterable[Scores], k: int, digits: int) -> Top:
         if len(scores):
             floor = kept.scores.min() if len(kept.scores) == k else -np.inf
             found = _candidates(scores, k, digits, floor)
-            rounded = scores[found].round(digits)
+            scored = scores[found] if exact is None else exact(start + found)
+            rounded = scored.round(digits)
             higher = rounded > floor
             kept = _cut(_joined([kept, Top(start + found[higher], rounded[higher])]), k)
         start += len(scores)

@@ -78,6 +78,7 @@ def agree(
             name: _scores(name, pair.query_ids, partial, why, reasons)
             for name, (partial, why) in found.items()
         },
+        depth=deepest,
     )
 
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from harness.api.comparing import Difference, Sure, compare
     from harness.api.deciding import Decided, decide
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
+    from harness.api.grouping import near_duplicates
     from harness.api.loading import load_qrels, load_run
     from harness.api.scoring import Scored, score
     from harness.api.shadowing import Watched, load_shadow_log
@@ -39,6 +40,7 @@ __all__ = [
     "load_qrels",
     "load_run",
     "load_shadow_log",
+    "near_duplicates",
     "score",
 ]
 HOMES = {
@@ -47,6 +49,7 @@ HOMES = {
     "comparing": ("Difference", "Sure", "compare"),
     "deciding": ("Decided", "decide"),
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
+    "grouping": ("near_duplicates",),
     "loading": ("load_qrels", "load_run"),
     "scoring": ("Scored", "score"),
     "shadowing": ("Watched", "load_shadow_log"),

@@ -11,6 +11,7 @@ import numpy as np
 from harness.api import html
 from harness.api.comparing import Difference, Sure, difference
 from harness.api.scoring import score
+from harness.core.clusters import independent
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.qrels import Qrels
 from harness.core.run import Run
@@ -173,8 +174,7 @@ def ranked(
     for arm in scores:
         for measure in measures:
             paired = Paired.of(scores[control][measure], scores[arm][measure])
-            units = {intents.get(q, f"query {q}") for q in paired.query_ids}
-            if arm != control and len(units) >= FEWEST:
+            if arm != control and independent(paired.query_ids, intents) >= FEWEST:
                 found[arm, measure] = difference(paired, (control, arm), sure, intents)
     p_values = adjusted(np.array([one.p_value for one in found.values()], dtype=np.float64))
 

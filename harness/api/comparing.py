@@ -10,10 +10,12 @@ import numpy as np
 
 from harness.api import html
 from harness.api.scoring import score
+from harness.core.clusters import codes
 from harness.core.errors import HarnessError
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
+from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.report.rounding import interval, number, p_value, signed
 from harness.stats.randomization import sign_flip
@@ -58,7 +60,7 @@ class Difference:
     candidate: str
     paired: Paired
     estimate: Estimate
-    """Mean difference with its BCa interval."""
+    """Mean difference with its interval."""
     p_value: float
     """Two-sided, of the sign-flip test of "there is no difference"."""
 
@@ -156,23 +158,20 @@ def difference(
     """
     estimate = summarise(
         Scores(paired.measure, paired.query_ids, paired.difference, {}),
+        span=span_of_difference(paired.measure),
         confidence=sure.confidence,
         resamples=sure.resamples,
         seed=sure.seed,
-        intents=intents,
+        clusters=intents,
         threads=sure.threads,
     )
-    labels = [("intent", intents[q]) if q in intents else ("query", q) for q in paired.query_ids]
-    code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
     p = sign_flip(
         paired.difference,
         shift=0.0,
         alternative="two-sided",
         resamples=sure.resamples,
         seed=sure.seed,
-        clusters=np.array([code[label] for label in labels], dtype=np.int64)
-        if len(code) < len(labels)
-        else None,
+        clusters=codes(paired.query_ids, intents),
         threads=sure.threads,
     )
     return Difference(*arms, paired, estimate, p)

@@ -77,8 +77,9 @@ class Decided:
 def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: int = 1) -> Decided:
     """Judge what ``harness run --out`` left in ``out``, as ``harness decide`` does.
 
-    With ``control`` the policy's one step judges every other arm. No index is opened and nothing is
-    written. Runs alone cannot be judged: who answered, and when, is in the folder and not in them.
+    With ``control`` the policy's one step judges every other arm. No index is opened and no
+    decision is written; that it was judged is a line of the folder's experiment log. Runs alone
+    cannot be judged: who answered, and when, is in the folder and not in them.
 
     Raises:
         BadPolicy: the policy is malformed.
@@ -87,7 +88,7 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: i
     """
     judged_by = load_policy(Path(policy)).on(threads)
     layout = left_by_run(Path(out))
-    steps = stage.decide(layout, judged_by, control=control, now=datetime.now(UTC))
+    steps = stage.decide(layout, judged_by, Path(policy), control=control, now=datetime.now(UTC))
     return Decided(judged_by.name, steps)
 
 

@@ -7,8 +7,7 @@ that is not empty is refused, and the file that is in the way is named.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -17,6 +16,8 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from harness.core import digest
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_json
+from harness.core.formats import json_file
+from harness.core.owned import EXPORT, check_free, mark, set_mark
 
 LIST = "export.json"
 FORMAT = 1
@@ -34,34 +35,37 @@ class Listed(BaseModel):
 
 
 @contextmanager
-def exported(to: Path, about: Mapping[str, object]) -> Iterator[Path]:
+def exported(
+    to: Path, about: Mapping[str, object], *, reads: Sequence[Path] = (), project: str = ""
+) -> Iterator[Path]:
     """Give an empty folder to fill; it becomes ``to``, with a list of its files, if all goes well.
 
     ``about`` says what was exported, and stands in the list.
 
     Raises:
-        HarnessError: ``to`` holds what is not of an earlier export, or cannot be written.
+        HarnessError: ``to`` holds what is not of an earlier export, is read (``reads``), or cannot
+            be written.
     """
-    check(to)
+    check(to, reads)
     try:
         with replacing_folder(to.resolve()) as beside:
             yield beside
             of_files = {name: digest.of_file(path) for name, path in _files(beside).items()}
             write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
+            set_mark(beside, EXPORT, project)
     except OSError as exc:
         raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {CURE}") from exc
 
 
-def check(to: Path) -> None:
+def check(to: Path, reads: Sequence[Path] = ()) -> None:
     """Let pass what is not there, is empty, or is an earlier export that nobody has changed.
 
     Raises:
         HarnessError: it is anything else.
     """
-    place = to.resolve()
-    if place.exists() and not place.is_dir():
-        raise HarnessError(f"{to}: is no folder. {CURE}")
-    found = _files(place)
+    check_free(to, EXPORT, reads=reads, known=lambda folder: (folder / LIST).is_file())
+    found = _files(to.resolve())
+    found.pop(mark(to, EXPORT).name, None)
     of_files = _listed(to / LIST, found.pop(LIST)) if LIST in found else {}
     for name, path in found.items():
         if name not in of_files:
@@ -83,6 +87,6 @@ def _listed(name: Path, path: Path) -> Mapping[str, str]:
         HarnessError: it is somebody else's file of this name.
     """
     try:
-        return Listed.model_validate(json.loads(path.read_text(encoding="utf-8"))).sha256
+        return Listed.model_validate(json_file(path)).sha256
     except (OSError, ValueError, ValidationError) as exc:
         raise HarnessError(f"{name}: is not of an earlier export. {CURE}") from exc

@@ -11,6 +11,7 @@ from harness.api.comparing import Sure
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.api.exported import check, exported
 from harness.api.text import to_latex, to_markdown
+from harness.core.cells import cell
 from harness.core.errors import UnknownName
 from harness.core.files import replacing, write_text
 from harness.core.scores import Scores
@@ -19,7 +20,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.stages.layout import Layout
-from harness.stages.score import check_scores, intents
+from harness.stages.score import check_scores
 
 TABLE = "table"
 PER_QUERY = "per_query.csv"
@@ -39,25 +40,36 @@ class Wanted:
     """Formats of ``harness.api.drawing.KINDS``; no figure where it is empty."""
 
 
-def export(layout: Layout, wanted: Wanted, sure: Sure, to: Path) -> tuple[Path, ...]:
+def export(
+    layout: Layout,
+    wanted: Wanted,
+    sure: Sure,
+    to: Path,
+    *,
+    reads: Sequence[Path] = (),
+    project: str = "",
+) -> tuple[Path, ...]:
     """Write runs and judgements as TREC has them, values by query, tables and figures into ``to``.
 
     Give the files written. No engine is asked, and no measure is computed again. The folder
     appears whole or not at all; an earlier export in it goes, and anything else is refused.
+    ``reads`` are folders that it must not touch, ``project`` is named in its mark.
 
     Raises:
         UnknownName: the control, an arm, a measure or a format is none that there is.
         BadFile, EvidenceError: nothing was scored, or something was changed since.
         HarnessError: ``to`` holds what is not of an earlier export, or cannot be written.
     """
-    check(to)
+    reads = (*reads, layout.root)
+    check(to, reads)
     for kind in wanted.figures:
         if kind not in KINDS:
             raise UnknownName("format of figures", kind, KINDS)
     scores = _scores(layout, wanted)
-    together = intents(Prepared.open(layout.data).queries())
+    together = Prepared.open(layout.data).clusters()
     board = ranked(scores, wanted.control, wanted.measures, sure, together)
-    with exported(to, _about(layout, wanted, sure, board)) as beside:
+    about = _about(layout, wanted, sure, board)
+    with exported(to, about, reads=reads, project=project) as beside:
         _tables(board, beside)
         _per_query(board, beside / PER_QUERY)
         trec.write_qrels(beside / QRELS, Prepared.open(layout.data).qrels())
@@ -85,7 +97,7 @@ def _about(layout: Layout, wanted: Wanted, sure: Sure, board: Leaderboard) -> di
 
 
 def _tables(board: Leaderboard, to: Path) -> None:
-    write_text(to / f"{TABLE}.csv", board.frame().to_csv(index=False))
+    write_text(to / f"{TABLE}.csv", board.frame().map(cell).to_csv(index=False))
     write_text(to / f"{TABLE}.md", to_markdown(board))
     write_text(to / f"{TABLE}.tex", to_latex(board))
 
@@ -95,7 +107,7 @@ def _per_query(board: Leaderboard, to: Path) -> None:
     import pandas as pd
 
     rows = [
-        (arm, measure, query_id, value, why)
+        (cell(arm), measure, cell(query_id), value, why)
         for arm, of in board.scores.items()
         for measure in board.measures
         for query_id, value, why in _values(of[measure])

@@ -5,7 +5,7 @@ from __future__ import annotations
 import html
 from collections.abc import Sequence
 
-from harness.report.plain import one_line
+from harness.core.printable import one_line
 from harness.report.tables import Cell, Table
 
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
 
+from harness.core.names import checked
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.corpus import beir, runs, trec
@@ -12,21 +14,23 @@ from harness.corpus import beir, runs, trec
 PARQUET, TABBED = ".parquet", ".tsv"
 
 
-def load_run(path: str | Path, arm: str = "") -> Run:
+def load_run(path: str | Path, arm: str = "", *, empty: Iterable[str] = ()) -> Run:
     """Read a run: a name that ends in ``.parquet`` is ours, every other file holds TREC lines.
 
     ``arm`` names the run; without it, it has the name that is in our file, or that of the TREC
     file. TREC lines are read as ``harness.corpus.trec.read_run`` says, and a query that has none
-    is not in the run.
+    is not in the run, but for those of ``empty``: they were answered with nothing.
 
     Raises:
         BadFile: the file is missing, damaged or malformed.
+        BadName: no arm can be called so; give another name with ``arm``.
     """
     file = Path(path)
     if file.suffix == PARQUET:
         found = runs.read_run(file)
-        return replace(found, arm=arm) if arm else found
-    return trec.read_run(file, arm or file.stem)
+        return replace(found, arm=checked("an arm", arm or found.arm))
+    name = checked("an arm", arm or file.stem)
+    return trec.read_run(file, name, empty, missing=trec.Missing.EMPTY)
 
 
 def load_qrels(path: str | Path) -> Qrels:

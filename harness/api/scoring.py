@@ -50,9 +50,9 @@ def score(
 ) -> Scored:
     """Score a run by measures that are named as ir-measures writes them, e.g. ``nDCG@10``.
 
-    ``queries`` are those that were asked, the judged ones where none are given, as trec_eval has
-    it: one that is missing from the run scores 0. A query that failed has no value (method,
-    section "Quality").
+    ``queries`` are those that were asked, the judged ones where none are given. An empty answer
+    scores 0. A query that failed, or is missing from the run, has no value (method, section
+    "Quality"); ``load_run(..., empty=queries)`` reads a run in which such a query found nothing.
 
     Raises:
         UnknownName: it is no measure.

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from harness.api.board import ABSENT, HIGHER, LOWER, Leaderboard
-from harness.report.plain import markdown, one_line
+from harness.core.printable import one_line
+from harness.report.plain import markdown
 from harness.report.rounding import MINUS, number
 
 LATEX = str.maketrans({

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import sys
 from functools import cache
+from typing import TYPE_CHECKING, Any
 
-import typer
+from harness.cli.boundary import ended
 
-from harness.cli.app import app
-from harness.core.errors import HarnessError
-
-BAD_INPUT = 2
+if TYPE_CHECKING:
+    import typer
 
 
 @cache
@@ -33,13 +32,20 @@ def application() -> typer.Typer:
         migrate,
         oneshot,
         pipeline,
+        plan,
+        policy,
         regress,
+        reproduce,
+        sbom,
         selftest,
         serve,
         shadow,
+        sign,
         traffic,
+        variance,
         verify,
     )
+    from harness.cli.app import app
 
     for commands in (
         demo,
@@ -47,11 +53,17 @@ def application() -> typer.Typer:
         importing,
         oneshot,
         judging,
+        plan,
+        policy,
         serve,
         decide,
         ask,
         decompose,
+        variance,
         verify,
+        sign,
+        reproduce,
+        sbom,
         selftest,
         export,
         load,
@@ -69,10 +81,18 @@ def application() -> typer.Typer:
     return app
 
 
+@cache
+def command() -> Any:  # noqa: ANN401  Click's command, which Typer brings along
+    """Build the command line from what is on it, once: that takes as long as a small command."""
+    from typer.main import get_command
+
+    return get_command(application())
+
+
 def main() -> None:
-    """Run the command line; an error that a person can fix is one line and exit code 2."""
-    try:
-        application()()
-    except HarnessError as exc:
-        print(f"error: {exc}", file=sys.stderr)  # noqa: T201  the one place that talks plainly
-        sys.exit(BAD_INPUT)
+    """Run the command line, and leave by its exit code."""
+    sys.exit(ended(_typed))
+
+
+def _typed() -> None:
+    command()()

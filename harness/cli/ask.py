@@ -10,7 +10,8 @@ import typer
 from rich.markup import escape
 
 from harness.cli.app import out
-from harness.cli.places import left_by_run, one_of
+from harness.cli.boundary import aside
+from harness.cli.places import OneDataset, evidence_at
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -20,7 +21,6 @@ if TYPE_CHECKING:
 
 TITLE = 100
 """Characters of a document that a line shows."""
-FAILED = 1
 WHO = {True: " by the arm itself", False: " by [bold]not the arm itself[/bold]", None: ""}
 PIPED, NARROWEST = 160, 60
 """Columns of a line where there is no terminal, and those that a document has at least."""
@@ -34,7 +34,7 @@ def register(app: typer.Typer) -> None:
 def ask(
     arm: Annotated[list[str], typer.Option(help="An arm that was indexed; may be repeated.")],
     text: Annotated[str, typer.Argument(help="What a person types.")] = "",
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    dataset: OneDataset = "",
     left: Annotated[
         Path | None,
         typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
@@ -53,28 +53,25 @@ def ask(
 
     Each hit has its rank in every stage that the arm's stack tells of, and its grade where --query
     names a judged one. The time shown is of a single cold question; `harness race` measures.
-    Exit code 1 says that an arm failed.
+    Exit codes: 0 every arm answered, 2 bad input, or an arm failed.
 
     Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
     """
-    from harness.core.errors import HarnessError
+    from harness.core.errors import InvalidArm
     from harness.stages.asking import ask as stage
 
-    one_of(dataset, left)
-    if not (dataset or left):
-        raise HarnessError("nothing is named; give --dataset, or --out of a harness run")
-    project = Project.here()
-    layout = left_by_run(left) if left else project.layout(dataset)
+    layout = evidence_at(dataset, left)
     asked = _question(layout, text, query)
-    found = stage(layout, tuple(arm), asked, k, project.cache)
+    with aside():
+        found = stage(layout, tuple(arm), asked, k, Project.here().cache)
     if as_json:
         told = [_told(one) for one in found]
         out.print(json.dumps(told, ensure_ascii=False, indent=2), markup=False)
     else:
         for one in found:
             _show(one, asked, explain=explain)
-    if any(one.side.error for one in found):
-        raise typer.Exit(FAILED)
+    if failed := [f"{one.arm}: {one.side.error}" for one in found if one.side.error]:
+        raise InvalidArm("; ".join(failed))
 
 
 def _question(layout: Layout, text: str, query_id: str) -> Query:
@@ -88,7 +85,7 @@ def _question(layout: Layout, text: str, query_id: str) -> Query:
 
 
 def _show(asked: Asked, query: Query, *, explain: bool) -> None:
-    from harness.report.plain import one_line
+    from harness.core.printable import one_line
     from harness.report.rounding import milliseconds
 
     side = asked.side
@@ -125,7 +122,7 @@ def _status(asked: Asked) -> str:
 
 
 def _document(shown: Shown, room: int) -> str:
-    from harness.report.plain import one_line
+    from harness.core.printable import one_line
 
     doc_id, found = shown.hit.doc_id, shown.document
     if found is None:

@@ -49,18 +49,22 @@ def ci(
 
     Example: harness ci --out out --queries data/queries.jsonl
     """
+    from harness.core.owned import RUN, check_apart, check_held
+    from harness.core.reading import text_of
     from harness.policy.decide import exit_code
     from harness.report.annotations import github as command
     from harness.report.ci import notes
     from harness.stages.ci import check, write
 
     checked = check(left, baseline, queries)
+    check_held(left, RUN)
+    check_apart(left, filter(None, [baseline]))
     comment = write(checked, left, most)
     if os.environ.get(ON_GITHUB) == "true" if github is None else github:
         for note in notes(checked, most):
-            typer.echo(command(note))
+            out.print(command(note), markup=False)
         if summary := os.environ.get(SUMMARY):
             with Path(summary).open("a", encoding="utf-8") as file:
-                file.write(comment.read_text(encoding="utf-8"))
+                file.write(text_of(comment))
     out.print(f"The comment: {comment}", markup=False)
     raise typer.Exit(exit_code(checked.decisions))

@@ -28,17 +28,17 @@ def decide(
     ties: Annotated[
         str,
         typer.Option(
-            help="Equal scores of imported runs: `off`, or `bounds`: a gate answers only where it"
-            " does so for every order of them."
+            help="Equal scores of imported runs: `bounds`: a gate answers only where it does so for"
+            " every order of them; or `off`: they stand as trec_eval puts them."
         ),
-    ] = "off",
+    ] = "bounds",
     threads: Threads = 1,
 ) -> None:
     """Judge evidence that is there by another policy, and exit by it.
 
-    No index is opened, nothing is asked again and nothing is written: the decision of record is
-    still that of harness gate. Exit codes: 0 every step may be taken, 1 a gate fails, 2 bad
-    input, 3 inconclusive.
+    No index is opened, no query is run again and no decision is written: the one of record is still
+    that of harness gate. That it was judged is a line of the experiment log. Exit codes: 0 every
+    step may be taken, 1 a gate fails, 2 bad input, 3 inconclusive.
 
     Example: harness decide --policy policy/stricter.toml --dataset python-docs
     """
@@ -63,7 +63,7 @@ def decide(
     codes = []
     for layout in places:
         decisions = stage(
-            layout, judged_by, control=control, now=datetime.now(UTC), over_ties=over_ties
+            layout, judged_by, policy, control=control, now=datetime.now(UTC), over_ties=over_ties
         )
         steps = [one.step for one in decisions]
         if step and step not in steps:

@@ -10,7 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.app import out
-from harness.cli.places import left_by_run, one_of
+from harness.cli.places import OneDataset, evidence_at
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -28,7 +28,7 @@ def register(app: typer.Typer) -> None:
 def decompose(
     control: Annotated[str, typer.Option(help="The arm that serves today.")],
     candidate: Annotated[str, typer.Option(help="The arm whose stages are asked for.")],
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    dataset: OneDataset = "",
     left: Annotated[
         Path | None,
         typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
@@ -51,16 +51,14 @@ def decompose(
 
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
-    from harness.core.errors import HarnessError
+    from harness.core.owned import check_new
     from harness.stages.apart import keep
     from harness.stages.decompose import Wanted, write
     from harness.stages.decompose import decompose as stage
 
-    one_of(dataset, left)
-    if not (dataset or left):
-        raise HarnessError("nothing is named; give --dataset, or --out of a harness run")
-    project = Project.here()
-    layout = left_by_run(left) if left else project.layout(dataset)
+    layout, project = evidence_at(dataset, left, adds=True), Project.here()
+    if to:
+        check_new(to, reads=(left or layout.root, *project.sources))
     wanted = Wanted(control, candidate, measure, project.params.replay.k)
     found = stage(layout, wanted, project.policy().rules, project.cache)
     keep(layout, found)
@@ -71,7 +69,7 @@ def decompose(
 
 def _show(found: Decomposed, top: int) -> None:
     """Print means by step, slices that moved, and the largest losses."""
-    from harness.report.plain import one_line
+    from harness.core.printable import one_line
     from harness.report.rounding import p_value, signed
     from harness.report.stages_table import blamed, losers, means
 

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
+from typing import Annotated
 
 import typer
 
@@ -13,6 +15,10 @@ from harness.cli.project import Project
 
 PAGE = "reports/index.html"
 NOTHING_DONE = "Data and pipelines are up to date."
+Record = Annotated[
+    bool,
+    typer.Option("--record", help="Record what comes out: dvc.lock and reports/record, to commit."),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -20,23 +26,20 @@ def register(app: typer.Typer) -> None:
     app.command()(demo)
 
 
-def demo() -> None:
+def demo(*, record: Record = False) -> None:
     """Run the whole pipeline on the embedded data and print the decision.
 
     Harvests documents, queries and judgements from the documentation of installed packages,
     indexes them with every arm, replays, scores, compares, races, judges, and writes
-    reports/index.html. What is up to date is not done again.
+    reports/index.html. What is up to date is not done again. The tracked record (dvc.lock and
+    reports/record) stays as it is; the last lines compare with it.
     """
     project = Project.here()
     _without_git(project.root)
-    said = _dvc(project.root, "repro", "--no-run-cache")
-    idle = NOTHING_DONE in said
-    if idle and not all(_replayed(project)):
-        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
-        idle = False
-    elif idle and not all(_side_files(project)):
-        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "race")
-        idle = False
+    from harness.stages.local_lock import local_lock
+
+    with nullcontext() if record else local_lock(project.root):
+        idle = _run(project)
     from harness.cli.verdicts import show
     from harness.stages.gate import read_decision
 
@@ -44,7 +47,35 @@ def demo() -> None:
         show(name, read_decision(project.layout(name))[0])
     if idle:
         out.print("\nNothing to do: everything is up to date.")
-    out.print(f"\nThe page: {project.root / PAGE}")
+    out.print(f"\nThe page: {project.root / PAGE}\n")
+    _compare(project, record=record)
+
+
+def _run(project: Project) -> bool:
+    """Bring the pipeline up to date, and tell whether there was nothing to do."""
+    idle = NOTHING_DONE in _dvc(project.root, "repro", "--no-run-cache")
+    if idle and not all(_replayed(project)):
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "replay")
+        return False
+    if idle and not all(_side_files(project)):
+        _dvc(project.root, "repro", "--no-run-cache", "--force", "--downstream", "race")
+        return False
+    return idle
+
+
+def _compare(project: Project, *, record: bool) -> None:
+    """Record what came out, or say how it compares with what was recorded."""
+    from harness.cli.reproduce import show
+    from harness.stages.reproduce import RECORD, reproduce
+    from harness.stages.reproduce import record as write
+    from harness.stages.vectors import keep_vectors
+
+    for name in project.params.datasets:
+        if record:
+            keep_vectors(project.root, project.layout(name), project.params.arms, project.cache)
+            write(project.root, project.layout(name), tuple(project.params.arms))
+        elif (project.root / RECORD / name).is_dir():
+            show(reproduce(project.root, project.layout(name)))
 
 
 def _without_git(root: Path) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import out
-from harness.cli.places import Left, Threads, left_by_run, one_of
+from harness.cli.places import Left, OneDataset, Threads, evidence_at
 from harness.cli.project import Project
 
 
@@ -20,7 +20,7 @@ def register(app: typer.Typer) -> None:
 def export(
     control: Annotated[str, typer.Option(help="The arm that every other one is compared with.")],
     to: Annotated[Path, typer.Option(help="Folder for the files; an earlier export in it goes.")],
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    dataset: OneDataset = "",
     left: Left = None,
     *,
     arms: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
@@ -46,14 +46,9 @@ def export(
     from harness.api.comparing import Sure
     from harness.api.exporting import Wanted
     from harness.api.exporting import export as write
-    from harness.core.errors import HarnessError
 
-    one_of(dataset, left)
-    project = Project.here()
+    layout, project = evidence_at(dataset, left), Project.here()
     params = project.params.score
-    if not (dataset or left):
-        raise HarnessError("nothing is named to export; give --dataset, or --out of a harness run")
-    layout = left_by_run(left) if left else project.layout(dataset)
     wanted = Wanted(
         control=control,
         arms=_words(arms),
@@ -66,7 +61,8 @@ def export(
         seed=params.seed,
         threads=threads,
     )
-    for file in write(layout, wanted, sure, to):
+    reads = (left or layout.root, *project.sources)
+    for file in write(layout, wanted, sure, to, reads=reads, project=project.root.name):
         out.print(str(file), markup=False)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.app import out
-from harness.cli.places import Dataset, Left, left_by_run, one_of
+from harness.cli.places import Dataset, Left, left_by_run, one_of, own
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -34,13 +34,17 @@ def register(app: typer.Typer) -> None:
 def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     """Add the decision that is there to the history of its data set, once.
 
-    Every digest below it is counted again first. Kept are verdicts, means with their intervals,
-    ratios of times, the commit, packages, and digests of data, policy and code; one line each in
-    history/NAME.jsonl, which belongs into git. Exit codes: 0 added or known, 2 not to be believed.
+    It is derived again from its raw evidence first (harness verify). Kept are verdicts, means with
+    their intervals, ratios of times, the commit, packages, and digests of data, policy and code;
+    one line each in history/NAME.jsonl, which belongs into git. Beside it the log of experiments is
+    kept, in history/experiments/NAME.jsonl; it must go on from what was kept before. Exit codes: 0
+    added or known, 2 not to be believed.
 
     Example: harness history add --dataset python-docs
     """
+    from harness.core.owned import HISTORY, check_free, set_mark
     from harness.stages import history
+    from harness.stages.experiment_log import keep
     from harness.stages.verify import verify, verify_exports, verify_sources
 
     one_of(dataset, left)
@@ -55,13 +59,16 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
         else:
             verify_sources(project.root, layout)
 
+    folder = at or project.root / FOLDER
+    reads = (*(layout.root for layout in places), *project.sources)
+    check_free(folder, HISTORY, reads=reads, known=history.is_history)
     commit = history.commit_of(project.root)
     for layout in places:
-        new = history.add(
-            layout, at or project.root / FOLDER, commit=commit, held=partial(held, layout)
-        )
+        new = history.add(layout, folder, commit=commit, held=partial(held, layout))
+        set_mark(folder, HISTORY, project.root.name)
+        lines = keep(layout, folder / "experiments" / f"{layout.root.name}.jsonl")
         word = "added" if new else "known already"
-        out.print(f"{layout.root.name}: {word}", markup=False)
+        out.print(f"{layout.root.name}: {word}, {lines} experiments", markup=False)
 
 
 def page(
@@ -77,9 +84,15 @@ def page(
 
     Example: harness history page
     """
+    from harness.core.owned import REPORT, check_new
+    from harness.report.trends import is_page
     from harness.stages import history
 
-    root = Project.here().root
-    file = to or root / "reports" / "trends.html"
-    count = history.page(at or root / FOLDER, file)
+    project = Project.here()
+    folder, reports = at or project.root / FOLDER, project.root / "reports"
+    if to is None:
+        own(reports, REPORT, folder)
+    file = to or reports / "trends.html"
+    check_new(file, reads=(folder, *project.sources), ours=is_page)
+    count = history.page(folder, file)
     out.print(f"{count} decisions: {file}", markup=False)

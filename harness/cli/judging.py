@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.app import out
+from harness.cli.places import evidence_at, of_run
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -27,7 +28,9 @@ def register(app: typer.Typer) -> None:
 
 def pool(
     *,
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/, or one that was run.")],
+    dataset: Annotated[
+        str, typer.Option(help="A folder of datasets/; of --run, that of the run if not named.")
+    ] = "",
     control: Annotated[str, typer.Option(help="The arm that serves today.")],
     candidate: Annotated[str, typer.Option(help="The arm that wants to.")],
     measure: Annotated[str, typer.Option(help="nDCG@k, RR@k, P@k, R@k or AP@k.")],
@@ -45,15 +48,18 @@ def pool(
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
-    from harness.stages.layout import Layout
+    from harness.core.errors import HarnessError
+    from harness.core.owned import check_new
     from harness.stages.pool import pool as write
 
-    if ran is None:
-        layout = Project.here().layout(dataset)
-    else:
-        work = ran / "work"
-        name = Path(dataset).resolve().name
-        layout = Layout(work / "build" / name, work / "perf", work / "cache")
+    project = Project.here()
+    check_new(to, reads=project.sources)
+    if ran is None and dataset and Path(dataset).is_dir():
+        raise HarnessError(
+            f"{dataset} is a folder and no data set of the project; its evidence lies in the --out"
+            " of the harness run: name that with --run"
+        )
+    layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
     found = write(layout, control, candidate, measure, size, to)
     out.print(
         f"{measure} of {candidate} - {control} lies within [{found.worst:+.4f}, {found.best:+.4f}]"
@@ -90,21 +96,23 @@ def judge(
 
 def _merge(file: Path, dataset: str, by: str) -> None:
     from harness.core.errors import HarnessError
+    from harness.core.names import labelled
     from harness.stages.judge import merge
     from harness.stages.prepare import prepare
 
     if not by:
         raise HarnessError("say who judged: --by NAME; the card of the data set names them")
+    labelled("who judged", by)
     project = Project.here()
     layout = project.layout(dataset)
     data, qrels = project.root / "datasets" / dataset, project.root / "qrels" / dataset
     found = merge(file, data, qrels, by=by, at=datetime.now(UTC).date().isoformat())
-    prepare(data, qrels, layout.data, update=True)
     out.print(
         f"added {found.added} judgements to {dataset}; {found.known} were known,"
         f" {found.open} are open",
         markup=False,
     )
+    prepare(data, qrels, layout.data)
 
 
 def _keys() -> Iterator[str]:
@@ -122,7 +130,7 @@ def _show(pool: Pool, at: int, said: str) -> None:
     from rich.markup import escape
     from rich.panel import Panel
 
-    from harness.report.plain import printable
+    from harness.core.printable import printable
 
     pair = pool.pairs[at]
     keys = " ".join(map(str, pair.scale))

@@ -12,7 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.app import out
-from harness.cli.places import Left, left_by_run, one_of
+from harness.cli.places import Left, OneDataset, evidence_at
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -36,7 +36,7 @@ def load(
             " is held against itself, the others against it."
         ),
     ],
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    dataset: OneDataset = "",
     left: Left = None,
     *,
     rate: Annotated[
@@ -75,7 +75,6 @@ def load(
     from harness.stages.load_files import page_of
     from harness.stages.loading import Wanted
 
-    one_of(dataset, left)
     project = Project.here()
     if find != (budget_ms > 0):
         raise HarnessError("--find needs --budget-ms above 0, and --budget-ms needs --find")
@@ -90,7 +89,7 @@ def load(
         command=shlex.join(["python3", "run.py", "harness", *sys.argv[1:]]),
     )
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
-    layout = left_by_run(left) if left else project.layout(dataset)
+    layout = evidence_at(dataset, left, adds=True)
     limit_s = project.params.replay.time_limit_s
     report = stage(layout, wanted, project.cache, _changed(project.params.load, given), limit_s)
     _show(report)

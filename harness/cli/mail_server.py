@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.app import err
+from harness.cli.places import name_of
 from harness.cli.project import Project
-from harness.cli.shadow_places import SettingsFile, settings_file
+from harness.cli.shadow_places import SettingsFile, own_log, settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -73,6 +74,7 @@ def mail_server(
     from engines.contract import arms
     from engines.stacks.agent_mail.surface.server import application
     from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
+    from harness.core.owned import RUN, check_held
     from harness.shadow.settings import ShadowLog
     from harness.stages.mail_service import mail_service
     from harness.stages.prepare import prepare
@@ -81,13 +83,17 @@ def mail_server(
     check_loopback(host)
     switch = _switch(search_engine, switch_file)
     project = Project.here()
+    if out is not None:
+        check_held(out, RUN)
     layout = _layout(project, dataset, out)
     if out is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
     _index(layout, arms.load(arm, project.cache), arm, project.cache)
     shadow = None
     if shadow_log is not None:
-        shadow = ShadowLog(shadow_log, read_settings(settings_file(shadow_settings)))
+        settings_of = settings_file(shadow_settings)
+        own_log(shadow_log, layout.root, layout.cache, settings_of)
+        shadow = ShadowLog(shadow_log, read_settings(settings_of))
     with mail_service(layout, arm, project.cache, switch, shadow) as service:
         app = application(service)
         if http is None:
@@ -118,7 +124,7 @@ def _layout(project: Project, dataset: str, out: Path | None) -> Layout:
     if out is None:
         return project.layout(dataset)
     work = out / "work"
-    return Layout(work / "build" / Path(dataset).name, work / "perf", work / "cache")
+    return Layout(work / "build" / name_of(dataset), work / "perf", work / "cache")
 
 
 def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.app import out
-from harness.cli.migrate_places import by, evidence_of, folder_of, layout_of, now, policy_of
-from harness.cli.places import Left
+from harness.cli.migrate_places import by, evidence_of, folder_of, now, policy_of
+from harness.cli.places import Left, evidence_at, own
 from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.policy.migration import State
 
 At = Annotated[
     Path | None, typer.Option("--at", help="Folder of ledger and switch. [default: migration]")
@@ -47,12 +51,16 @@ def begin(
 
     Example: harness migrate begin --policy policy/mail.toml --serving fts5
     """
+    from harness.cli import migrate_shown
+    from harness.core.owned import MIGRATION
     from harness.stages import migrate as moves
+    from harness.stages import migrate_ledger as ledger
     from harness.stages.migrate_switch import FILE
 
-    folder, (judged_by, _) = folder_of(at), policy_of(policy)
-    moves.begin(folder, judged_by, serving, now=now(), by=by())
-    out.print(f"begun; the service reads {folder / FILE}", markup=False)
+    folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    own(folder, MIGRATION, file, known=ledger.is_ledger)
+    told = partial(migrate_shown.begun, folder / FILE)
+    moves.begin(folder, judged_by, serving, now=now(), by=by(), told=told)
 
 
 def observe(
@@ -71,6 +79,7 @@ def observe(
 
     Example: harness migrate observe --policy policy/mail.toml --dataset agent-mail --shadow shadow
     """
+    from harness.cli import migrate_shown
     from harness.stages import migrate as moves
     from harness.stages.migrate_evidence import live, streamed
     from harness.stages.migrate_ledger import read
@@ -82,8 +91,7 @@ def observe(
     if noted is None:
         out.print("nothing new")
         return
-    decision = noted.decision.sha256[:12] if noted.decision else "none"
-    out.print(f"noted: decision {decision}, {len(noted.days)} days of comparison")
+    migrate_shown.noted(noted)
 
 
 def status(
@@ -130,13 +138,15 @@ def advance(
 ) -> None:
     """Take the next step, if a decision that is fresh, right and whole says PROMOTE.
 
-    Every digest below the decision is counted again; the days of shadow must be there, and the
-    rollback of the step in force be drilled. Exit codes: 0 taken, 1 refused, 2 bad input.
+    The decision is derived again from its raw evidence (harness verify); the days of shadow must
+    be there, and the rollback of the step in force be drilled. Exit codes: 0 taken, 1 refused,
+    2 bad input.
 
     Example: harness migrate advance --policy policy/mail.toml --dataset agent-mail
     """
     from harness.cli import migrate_shown
     from harness.core.errors import HarnessError
+    from harness.policy.migration_status import standing
     from harness.stages import migrate as moves
 
     if override != bool(reason.strip()):
@@ -144,11 +154,17 @@ def advance(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     found = evidence_of(file, dataset, left)
     before = moves.look(folder, judged_by, found, now=now())
-    stands = moves.advance(folder, judged_by, found, now=now(), by=by(), reason=reason.strip())
+
+    def told(resumed: str, state: State) -> None:
+        migrate_shown.resumed(resumed, state)
+        migrate_shown.show(standing(state, judged_by, found, now=now()), judged_by)
+
+    stands = moves.advance(
+        folder, judged_by, found, now=now(), by=by(), reason=reason.strip(), told=told
+    )
     if stands:
         migrate_shown.refused(stands, before.next.name if before.next else "")
         raise typer.Exit(REFUSED)
-    migrate_shown.show(moves.look(folder, judged_by, found, now=now()), judged_by)
 
 
 def rollback(
@@ -163,6 +179,7 @@ def rollback(
 
     Example: harness migrate rollback --reason "names are not found"
     """
+    from harness.cli import migrate_shown
     from harness.stages import migrate as moves
 
     folder = folder_of(at)
@@ -170,8 +187,8 @@ def rollback(
         moves.rollback_without_ledger(folder, without_ledger)
         out.print(f"SEARCH_ENGINE={without_ledger}; the ledger must be mended", markup=False)
         return
-    state = moves.rollback(folder, to=to, reason=reason, now=now(), by=by())
-    out.print(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}", markup=False)
+    told = migrate_shown.rolled_back
+    moves.rollback(folder, to=to, reason=reason, now=now(), by=by(), told=told)
 
 
 def mend(at: At = None) -> None:
@@ -213,7 +230,7 @@ def drill(
 
     project = Project.here()
     folder = folder_of(at)
-    layout = layout_of(dataset, left)
+    layout = evidence_at(dataset, left)
     asked = [query.text for query in Prepared.open(layout.data).queries() if query.text.strip()]
     clock = Clock(now, perf_counter_ns, lambda: sleep(0.05))
     serving = opened(layout, arm, project.cache, folder, url=url, timeout_s=max(1.0, patience_s))

@@ -8,13 +8,12 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.cli.places import left_by_run, one_of
+from harness.cli.places import evidence_at
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
     from harness.policy.migration_status import Evidence
     from harness.policy.model import Policy
-    from harness.stages.layout import Layout
 
 FOLDER = "migration"
 
@@ -45,30 +44,12 @@ def policy_of(policy: Path | None) -> tuple[Policy, Path]:
     return load_policy(file), file
 
 
-def layout_of(dataset: str, left: Path | None) -> Layout:
-    """Say where the evidence lies.
-
-    Raises:
-        HarnessError: both are named, or neither and the project has several data sets.
-    """
-    from harness.core.errors import HarnessError
-
-    one_of(dataset, left)
-    if left:
-        return left_by_run(left)
-    project = Project.here()
-    names = [dataset] if dataset else list(project.params.datasets)
-    if len(names) != 1:
-        raise HarnessError(f"a migration rests on one data set; name one of {', '.join(names)}")
-    return project.layout(names[0])
-
-
 def evidence_of(file: Path, dataset: str, left: Path | None) -> Evidence:
     """Read the decision, and count every digest below it again."""
     from harness.stages.migrate_evidence import evidence
     from harness.stages.verify import verify, verify_exports, verify_sources
 
-    layout = layout_of(dataset, left)
+    layout = evidence_at(dataset, left)
 
     def held() -> None:
         verify(layout)

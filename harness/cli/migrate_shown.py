@@ -10,10 +10,11 @@ from harness.cli.app import out
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from datetime import datetime, timedelta
+    from datetime import date, datetime, timedelta
+    from pathlib import Path
 
     from harness.policy.migration import State
-    from harness.policy.migration_events import Drilled
+    from harness.policy.migration_events import Drilled, Observed
     from harness.policy.migration_status import Standing
     from harness.policy.model import Policy
 
@@ -50,6 +51,41 @@ def refused(hindrances: Sequence[str], step: str) -> None:
     out.print(f"[red]REFUSED[/] {escape(step)} was not taken; nothing was changed")
     for line in hindrances:
         _row("", line)
+
+
+def begun(switch: Path, move: str, state: State) -> None:
+    """Print that a migration began, and what the service is to read."""
+    resumed(move, state)
+    out.print(f"begun; the service reads {switch}", markup=False)
+
+
+def rolled_back(move: str, state: State) -> None:
+    """Print which step is in force again."""
+    resumed(move, state)
+    out.print(f"back to {state.step or 'start'}: SEARCH_ENGINE={state.switch}", markup=False)
+
+
+def resumed(move: str, state: State) -> None:
+    """Print that a move was completed that had been cut off."""
+    if move:
+        step = state.step or "no step"
+        out.print(f"completed: a move that was cut off ({move}); {step} is in force", markup=False)
+
+
+def noted(event: Observed) -> None:
+    """Print what was noted: the decision, and the days on which each pair of arms was compared.
+
+    A day on which a pair was compared in two ways, or is noted again because more was compared on
+    it, is one day.
+    """
+    decision = event.decision.sha256[:PREFIX] if event.decision else "none that is new"
+    out.print(f"noted: decision {decision}")
+    days: dict[str, set[date]] = {}
+    for one in event.days:
+        days.setdefault(f"{one.control} -> {one.candidate}", set()).add(one.day)
+    for pair, on in days.items():
+        shown = ", ".join(str(day) for day in sorted(on))
+        _row("", f"{pair}: {len(on)} day{'s' if len(on) > 1 else ''} of comparison ({shown})")
 
 
 def drilled(event: Drilled) -> None:

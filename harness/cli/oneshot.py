@@ -11,7 +11,7 @@ import typer
 
 from harness.cli.app import err, out
 from harness.cli.importing import Fields, Forms
-from harness.cli.places import Threads, tie_rule
+from harness.cli.places import Threads, missing_rule, name_of, own, tie_rule
 from harness.cli.project import Project
 
 if TYPE_CHECKING:
@@ -51,16 +51,28 @@ def run(
     ties: Annotated[
         str,
         typer.Option(
-            help="Equal scores of a TREC run: `off`, `report` what they could do, or `bounds`: a"
-            " gate answers only where it does so for every order of them."
+            help="Equal scores of a TREC run: `bounds`: a gate answers only where it does so for"
+            " every order of them; `report`: they stand as trec_eval puts them, and what they could"
+            " do is written; `off`: it is not."
         ),
-    ] = "report",
+    ] = "bounds",
+    missing: Annotated[
+        str,
+        typer.Option(
+            help="A query without a line in a TREC run: `lost`, as nobody knows what the engine"
+            " shows; or `empty`, where its writer leaves out queries that found nothing."
+        ),
+    ] = "lost",
     threads: Threads = 1,
     fields: Fields = "title,text",
     forms: Forms = False,
     timed: Annotated[
         bool, typer.Option("--race", help="Time the arms against each other.")
     ] = False,
+    log: Annotated[
+        Path | None,
+        typer.Option(help="Folder whose experiment log this run shares. [one of its own, in OUT]"),
+    ] = None,
     exit_code: Annotated[
         bool, typer.Option(help="Exit by the verdict, as `harness gate` does.")
     ] = False,
@@ -70,45 +82,62 @@ def run(
     Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
     OUT/explore.html (any two arms, query by query), OUT/report.md, every value by query in
     OUT/per_query.parquet, the runs as Parquet and TREC files in OUT/runs, and, where a control is
-    named, OUT/decision.json and OUT/junit.xml. A killed run goes on where it was.
+    named, OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the experiment
+    log in OUT/work, so that a step which is judged again is shown as such; --log shares one log
+    among folders. A killed run goes on where it was; a second one in the same folder is refused.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
     from harness.cli.verdicts import leaderboard, show
+    from harness.core.locks import held
+    from harness.core.names import checked
+    from harness.core.owned import EXPERIMENT_LOG, RUN
     from harness.policy.decide import exit_code as code_of
+    from harness.stages.experiment_log import is_shared, share
     from harness.stages.layout import Layout
     from harness.stages.means import read_means
     from harness.stages.oneshot import Wanted, oneshot
 
     project = Project.here()
+    named = tuple(name.strip() for name in arms.split(",") if name.strip())
+    runs = _named(trec_run or [])
+    files = (Path(name) for name in named if name.endswith(".toml"))
+    reads = (*filter(Path.is_dir, [Path(dataset)]), policy, *files, *runs.values())
+    own(to, RUN, *reads)
     work = to / "work"
-    name = Path(dataset).resolve().name
+    name = name_of(dataset)
+    checked("a split", split)
     layout = Layout(work / "build" / name, work / "perf", work / "cache")
-    licence, source = _data(project, dataset, layout, split, fields, forms=forms)
-    wanted = Wanted(
-        arms=tuple(name.strip() for name in arms.split(",") if name.strip()),
-        runs=_named(trec_run or []),
-        control=control,
-        policy_file=policy or project.root / "policy" / "pairwise.toml",
-        by_steps=policy is not None and not control,
-        until=until,
-        timed=timed,
-        threads=threads,
-        ties=tie_rule(ties),
-        licence=licence,
-        source=source,
-        command=shlex.join(["harness", *sys.argv[1:]]),
-    )
-    decisions = oneshot(
-        layout,
-        wanted,
-        project.params,
-        out=to,
-        cache=project.cache,
-        tell=lambda doing: err.print(f"{doing} ...", markup=False),
-    )
+    with held(work, patience_s=0):
+        if log:
+            own(log, EXPERIMENT_LOG, *reads, known=is_shared)
+            share(layout, log / name)
+        licence, source = _data(project, dataset, layout, split, fields, forms=forms)
+        wanted = Wanted(
+            arms=named,
+            runs=runs,
+            control=control,
+            policy_file=policy or project.root / "policy" / "pairwise.toml",
+            by_steps=policy is not None and not control,
+            until=until,
+            timed=timed,
+            threads=threads,
+            ties=tie_rule(ties),
+            missing=missing_rule(missing),
+            licence=licence,
+            source=source,
+            command=shlex.join(["harness", *sys.argv[1:]]),
+        )
+        decisions = oneshot(
+            layout,
+            wanted,
+            project.params,
+            out=to,
+            cache=project.cache,
+            tell=lambda doing: err.print(f"{doing} ...", markup=False),
+        )
     leaderboard(read_means(layout.scores), project.params.score.measures)
     if decisions:
         show(Path(dataset).name, decisions)
@@ -119,11 +148,13 @@ def run(
 def _named(runs: list[str]) -> dict[str, Path]:
     """Take ``NAME=FILE`` apart."""
     from harness.core.errors import HarnessError
+    from harness.core.names import check_distinct, checked
 
     found: dict[str, Path] = {}
     for given in runs:
         name, _, file = given.partition("=")
-        if not (name and file) or name in found:
+        check_distinct("an arm", checked("an arm", name), found)
+        if not file or name in found:
             raise HarnessError(f"--trec-run {given}: give NAME=FILE, each name once")
         found[name] = Path(file)
     return found

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from harness.cli.app import out
-from harness.cli.places import Threads
+from harness.cli.places import Threads, own
 from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from harness.core.evidence import Race
+    from harness.policy.model import Policy
 
 Dataset = Annotated[str, typer.Option(help="A folder of datasets/.")]
 Arm = Annotated[str, typer.Option(help="A file of engines/arms without .toml, or a path to one.")]
@@ -44,11 +48,17 @@ def index(dataset: Dataset, arm: Arm) -> None:
     """Build one arm's index of one data set, and its manifest: what the arm proves itself by.
 
     The index appears only when it is whole. Vectors are kept by content, so building again is
-    quick, and a killed build goes on where it was.
+    quick, and a killed build goes on where it was. Vectors of reports/vectors are used if fresh
+    ones of a sample agree with them.
     """
     from harness.stages.index import index as stage
+    from harness.stages.vectors import take_vectors
 
     project = Project.here()
+    agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
+    if agreed is not None:
+        used = "used" if agreed.used else "not used"
+        out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
     made = stage(project.layout(dataset), arm, project.cache)
     out.print(f"indexed {made.documents} documents for {arm}: {made.fingerprint[:12]}")
 
@@ -91,25 +101,60 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
     from harness.stages.evidence import pairs_of
 
     project = Project.here()
-    pairs = list(dict.fromkeys(pairs_of(project.policy()).values()))
-    params = project.params
-    stage(project.layout(dataset), pairs, params.compare, params.score, threads=threads)
+    params, policy = project.params, project.policy()
+    pairs = list(dict.fromkeys(pairs_of(policy).values()))
+    stage(
+        project.layout(dataset),
+        pairs,
+        params.compare,
+        params.score,
+        how=policy.clusters,
+        threads=threads,
+    )
     out.print(f"compared {len(pairs)} pairs of arms")
 
 
 def race(dataset: Dataset) -> None:
-    """Time the arms of the policy against each other, interleaved, each with an A/A twin.
+    """Time the arms of the policy against each other, interleaved, in several fresh processes.
 
-    Every answer is held against the arm's run; times of an arm that answers otherwise do not
-    count. Times are never tracked: what was raced is (build/DATASET/race.json).
+    What is judged are first answers: no process has seen the texts before. Every answer is
+    compared with the arm's run; times of an arm that answers otherwise do not count. What the
+    system took from each arm is measured beside. A process that is done is kept, so an interrupted
+    race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
     """
     from harness.stages.race import race as stage
+    from harness.stages.race import read_race
 
     project = Project.here()
-    params = project.params
-    arms = project.raced()
-    stage(project.layout(dataset), arms, project.cache, params.race, params.replay.time_limit_s)
-    out.print(f"raced {', '.join(arms)}")
+    params, layout = project.params, project.layout(dataset)
+    stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
+    raced = read_race(layout)
+    if raced is not None:
+        _tell(raced, project.policy())
+
+
+def _tell(raced: Race, policy: Policy) -> None:
+    """Say under which conditions a race was run, and whether budgets may be set by it."""
+    from harness.report.rounding import milliseconds, percent
+
+    for arm, stolen in raced.stolen.items():
+        taken = f"the system took {percent(stolen.share)} ({stolen.by})"
+        out.print(f"raced {arm} in {len(raced.elapsed_ns[arm])} processes: {taken}", markup=False)
+    median = sorted(raced.reference_ns.ravel().tolist())[raced.reference_ns.size // 2]
+    out.print(f"the reference work took {milliseconds(median)} ms: {_quiet(raced, policy)}")
+
+
+def _quiet(raced: Race, policy: Policy) -> str:
+    """Say whether the machine was as quiet as every gate on a race wants it."""
+    from harness.gates.base.timing import TimedSettings
+
+    gates = [gate.settings for step in policy.steps for gate in step.gates]
+    allowed = [one.max_stolen for one in gates if isinstance(one, TimedSettings)]
+    if not allowed:
+        return "the policy has no gate on a race"
+    if max(stolen.share for stolen in raced.stolen.values()) <= min(allowed):
+        return "the machine was quiet, so this may be the reference_ms of a policy"
+    return "the machine was busy, so this is no reference_ms of a policy"
 
 
 def gate(
@@ -152,9 +197,11 @@ def report() -> None:
 
     index.html is the decision, explore.html any two arms, query by query.
     """
+    from harness.core.owned import REPORT
     from harness.stages.report import report as stage
 
     project = Project.here()
+    own(project.root / "reports", REPORT)
     subjects = {project.layout(name): project.subject(name) for name in project.params.datasets}
     written = stage(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
     out.print(f"wrote {written.page}")

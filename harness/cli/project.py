@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from harness.stages.params import Params
 
 PARAMS = "params.yaml"
+SOURCES = ("datasets", "qrels", "policy", "engines")
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,11 @@ class Project:
         return self.root / ".cache"
 
     @property
+    def sources(self) -> tuple[Path, ...]:
+        """Folders that people write and every command may read."""
+        return tuple(self.root / name for name in SOURCES)
+
+    @property
     def policy_file(self) -> Path:
         """File of the policy that ``params.yaml`` names."""
         return self.root / self.params.policy
@@ -60,16 +66,26 @@ class Project:
         """Say where the files of a data set lie.
 
         Raises:
-            UnknownName: there is no such data set.
+            BadName: no data set can be called so.
+        UnknownName: there is no such data set.
         """
+        from harness.core.names import checked
         from harness.stages.layout import Layout
 
+        checked("a data set", dataset)
         known = sorted(path.parent.name for path in (self.root / "datasets").glob("*/card.toml"))
         if dataset not in known:
             raise UnknownName("dataset", dataset, known)
         return Layout(
-            self.root / "build" / dataset, self.root / "perf" / dataset, self.cache / dataset
+            self.root / "build" / dataset,
+            self.root / "perf" / dataset,
+            self.cache / dataset,
+            kept_log=self.kept_log(dataset),
         )
+
+    def kept_log(self, dataset: str) -> Path:
+        """Say where ``harness history add`` keeps the log of a data set's experiments."""
+        return self.root / "history" / "experiments" / f"{dataset}.jsonl"
 
     def subject(self, dataset: str, threads: int = 1) -> Subject:
         """Say what the report of a data set is about, and on how many threads to draw."""
@@ -86,10 +102,13 @@ class Project:
             licence=about.licence,
             source=about.source,
             commands=("python3 run.py demo",),
-            measures=self.params.score.measures,
+            score=self.params.score,
+            compare=self.params.compare,
             policy=policy,
             policy_file=self.policy_file,
             selftest=f"harness selftest --dataset {dataset}",
+            trials=self.params.selftest.trials,
+            pin=f"harness policy pin {self.params.policy} --dataset {dataset}",
             place=f"--dataset {dataset}",
         )
 

@@ -124,7 +124,7 @@ def _means(found: Regression) -> None:
 
 
 def _lost(found: Regression, worst: int) -> None:
-    from harness.report.plain import one_line
+    from harness.core.printable import one_line
 
     if found.worse:
         out.print(f"\n{len(found.worse)} answers got worse; the worst of them:")

@@ -40,14 +40,15 @@ def accept(
     """
     from harness.agreement.classes import Class
     from harness.core.errors import UnknownName
+    from harness.core.names import labelled
     from harness.shadow.register import ACCEPTABLE, Accepted
     from harness.stages.shadow_files import accept as write
 
     if kind and kind not in ACCEPTABLE:
         raise UnknownName("class that can be accepted", kind, sorted(ACCEPTABLE))
     entry = Accepted(
-        reason=reason,
-        by=by,
+        reason=labelled("a reason", reason),
+        by=labelled("who accepts", by),
         until=until.date(),
         kind=Class(kind) if kind else None,
         slice=in_slice,

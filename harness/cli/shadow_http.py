@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import err
-from harness.cli.shadow_places import ReadingFile, SettingsFile, ShadowFolder, settings_file
+from harness.cli.shadow_places import (
+    ReadingFile,
+    SettingsFile,
+    ShadowFolder,
+    own_log,
+    settings_file,
+)
 
 
 def add(group: typer.Typer) -> None:
@@ -25,12 +31,21 @@ def http(
     host: Annotated[
         str, typer.Option(help="Other machines reach the proxy only by another address than this.")
     ] = "127.0.0.1",
+    connections: Annotated[
+        int,
+        typer.Option(min=0, help="Clients at once; 0 takes as many as open files allow."),
+    ] = 0,
+    head_s: Annotated[
+        float, typer.Option("--head-seconds", min=0.1, help="For the head of a request to come.")
+    ] = 20.0,
     shadow_settings: SettingsFile = None,
 ) -> None:
     """Pass requests on to a server, its answers back, and compare them with another server's.
 
-    Clients get the server's own bytes. When they have them, a request that the reading names is
-    sent to the candidate too; nobody sees what it answers. The address is told on the error stream.
+    Clients get the server's own bytes, over a connection of their own. When they have them, a
+    request that the reading names is sent to the candidate too; its answer is shown to no one. The
+    address is told on the error stream. SIGTERM and SIGINT end it in order: what is on its way
+    arrives, and every observation is written.
 
     Example: harness shadow http --control http://127.0.0.1:9200 --candidate http://127.0.0.1:9201
     --reading examples/shadow/http.toml --out out/shadow --port 8080
@@ -38,15 +53,21 @@ def http(
     from functools import partial
 
     from harness.shadow.http_candidate import http_candidate
-    from harness.shadow.http_proxy import application, checked, connections
-    from harness.shadow.listening import listen
+    from harness.shadow.http_proxy import Room, Running, all_room, checked, serve
     from harness.shadow.settings import ShadowLog
     from harness.stages.shadow_files import read_reading, read_settings
 
     for server in (control, candidate):
         checked(server)
-    how = read_reading(reading)
-    log = ShadowLog(to, read_settings(settings_file(shadow_settings)))
+    how, settings_of = read_reading(reading), settings_file(shadow_settings)
+    own_log(to, reading, settings_of)
+    log = ShadowLog(to, read_settings(settings_of))
+
+    def say(running: Running) -> None:
+        err.print(f"serving {running.url}", markup=False)
+
+    most = all_room()
+    room = Room(min(connections, most.connections) if connections else most.connections, head_s)
     with log.compared(partial(http_candidate, candidate, how), process=True) as comparison:
-        app = application(control, how, comparison, connections(how))
-        listen(app, host, port, lambda url: err.print(f"serving {url}", markup=False))
+        serve(control, how, comparison, (host, port), say, room=room)
+        comparison.drain(how.bounds.timeout_s)

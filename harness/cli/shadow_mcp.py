@@ -7,7 +7,13 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import err
-from harness.cli.shadow_places import ReadingFile, SettingsFile, ShadowFolder, settings_file
+from harness.cli.shadow_places import (
+    ReadingFile,
+    SettingsFile,
+    ShadowFolder,
+    own_log,
+    settings_file,
+)
 
 
 def add(group: typer.Typer) -> None:
@@ -43,11 +49,13 @@ def mcp(
     from harness.stages.shadow_files import read_reading, read_settings
     from harness.stages.shadow_mcp import McpServer, shadow_mcp
 
+    settings_of = settings_file(shadow_settings)
+    own_log(to, reading, settings_of)
     shadow_mcp(
         McpServer.of(control),
         McpServer.of(candidate),
         read_reading(reading),
-        ShadowLog(to, read_settings(settings_file(shadow_settings))),
+        ShadowLog(to, read_settings(settings_of)),
         None if http is None else (host, http),
         ready=lambda url: err.print(f"serving {url}", markup=False),
     )

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from harness.cli.places import own
 from harness.cli.project import Project
 
 Folders = Annotated[
@@ -31,6 +32,18 @@ ShadowFolder = Annotated[
 ]
 BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
 SETTINGS = Path("policy", "shadow.toml")
+
+
+def own_log(folder: Path, *reads: Path | None) -> None:
+    """Make ``folder`` one of a log, which may be there and grow, and refuse any other.
+
+    Raises:
+        NotOurs, HarnessError: as ``harness.core.owned.claim``.
+    """
+    from harness.core.owned import SHADOW_LOG
+    from harness.shadow.log import is_log
+
+    own(folder, SHADOW_LOG, *reads, known=is_log)
 
 
 def bounds_file(given: Path | None) -> Path:

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.app import out
+from harness.cli.places import evidence_at, of_run
 from harness.cli.project import Project
 from harness.cli.shadow_places import Folders, RegisterFile, register_file, today
 
@@ -28,7 +29,9 @@ def add(group: typer.Typer) -> None:
 def replay(
     folders: Folders,
     *,
-    dataset: Annotated[str, typer.Option(help="The data set whose indexes are asked.")],
+    dataset: Annotated[
+        str, typer.Option(help="The data set whose indexes are asked; of --run, that of the run.")
+    ] = "",
     control: Annotated[str, typer.Option(help="The arm that serves.")],
     candidate: Annotated[str, typer.Option(help="The arm that wants to.")],
     ran: Annotated[
@@ -47,18 +50,11 @@ def replay(
 
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
-    from harness.stages.layout import Layout
     from harness.stages.shadow_files import read_register
     from harness.stages.shadow_replay import shadow_replay
 
     project = Project.here()
-    if ran is None:
-        layout = project.layout(dataset)
-    else:
-        work = ran / "work"
-        layout = Layout(
-            work / "build" / Path(dataset).resolve().name, work / "perf", work / "cache"
-        )
+    layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
     found = shadow_replay(
         folders,
         layout,
@@ -75,7 +71,7 @@ def replay(
 
 
 def _show(found: Replayed, top: int) -> None:
-    from harness.report.plain import one_line
+    from harness.core.printable import one_line
     from harness.shadow.again import Now, counted
 
     counts = counted(one for one, _ in found.found)

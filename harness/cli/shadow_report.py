@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import out
+from harness.cli.places import own
 from harness.cli.shadow_places import (
     BoundsFile,
     Folders,
@@ -37,14 +38,17 @@ def report(
 
     Example: harness shadow report out/shadow --out out/shadow-report
     """
+    from harness.core.owned import SHADOW_REPORT
     from harness.report.shadow_words import headline
     from harness.stages.shadow_report import shadow_report
 
+    watched, accepted = bounds_file(bounds), register_file(register)
+    own(to, SHADOW_REPORT, *folders, watched, accepted)
     written = shadow_report(
         folders,
         to,
-        bounds=bounds_file(bounds),
-        register=register_file(register),
+        bounds=watched,
+        register=accepted,
         today=today(),
         top=top,
         commands=(shlex.join(["python3", "run.py", "harness", *sys.argv[1:]]),),

@@ -9,7 +9,7 @@ import typer
 
 from harness.cli.app import out
 from harness.cli.project import Project
-from harness.cli.shadow_places import SettingsFile, settings_file
+from harness.cli.shadow_places import SettingsFile, own_log, settings_file
 
 if TYPE_CHECKING:
     from harness.stages.shadow_run import Ran
@@ -64,7 +64,9 @@ def run(
     layout = project.layout(dataset)
     if titles and queries:
         raise HarnessError("--titles are the questions, and --queries too; leave one of them out")
-    settings = read_settings(settings_file(shadow_settings))
+    settings_of = settings_file(shadow_settings)
+    own_log(to, layout.root, layout.cache, queries, settings_of)
+    settings = read_settings(settings_of)
     if queries:
         asked = tuple(jsonl.queries(queries))
     else:

@@ -10,7 +10,7 @@ from rich.padding import Padding
 from rich.table import Table as Drawn
 from rich.text import Text
 
-from harness.report.plain import printable
+from harness.core.printable import printable
 
 if TYPE_CHECKING:
     from harness.report.shadow_words import Shadowed

@@ -8,8 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.app import out
-from harness.cli.places import left_by_run, one_of
-from harness.cli.project import Project
+from harness.cli.places import OneDataset, evidence_at
 
 
 def register(app: typer.Typer) -> None:
@@ -21,7 +20,7 @@ def traffic(
     logs: Annotated[list[Path], typer.Argument(help="Folders that the comparison wrote to.")],
     control: Annotated[str, typer.Option(help="The arm that served.")],
     candidate: Annotated[str, typer.Option(help="The arm that ran beside it.")],
-    dataset: Annotated[str, typer.Option(help="A folder of datasets/.")] = "",
+    dataset: OneDataset = "",
     left: Annotated[
         Path | None,
         typer.Option("--out", help="What a `harness run` wrote, instead of the project."),
@@ -35,17 +34,13 @@ def traffic(
 
     Example: harness traffic logs/today --dataset python-docs --control fts5 --candidate tantivy
     """
-    from harness.core.errors import HarnessError
     from harness.stages.traffic import traffic as stage
 
-    one_of(dataset, left)
-    if not (dataset or left):
-        raise HarnessError("nothing is named; give --dataset, or --out of a harness run")
-    layout = left_by_run(left) if left else Project.here().layout(dataset)
-    found = stage(layout, control, candidate, logs)
+    found = stage(evidence_at(dataset, left, adds=True), control, candidate, logs)
     out.print(
         f"{found.attempted} attempts from {found.since} to {found.until}:"
         f" {len(found.failed)} count, {int(found.failed.sum())} of them unanswered"
     )
+    out.print(f"  {len(found.asked):,} different queries", markup=False)
     for why, count in found.passed_over.items():
         out.print(f"  {count} {why}", markup=False)

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
+from harness.core.errors import BadFile
+from harness.core.reading import Malformed, opened
 from harness.core.records import Document, Query
 
 CHUNK_BYTES = 1 << 20
@@ -18,12 +20,19 @@ def of_bytes(data: bytes) -> str:
     return hashlib.sha256(data).hexdigest()
 
 
-def of_file(path: Path) -> str:
-    """Digest of a file's bytes."""
-    found = hashlib.sha256()
-    with path.open("rb") as file:
-        while chunk := file.read(CHUNK_BYTES):
-            found.update(chunk)
+def of_file(path: Path, algorithm: str = "sha256") -> str:
+    """Digest of a file's bytes, by an ``algorithm`` that hashlib knows.
+
+    Raises:
+        BadFile: it is a folder, a pipe or a device.
+    """
+    found = hashlib.new(algorithm, usedforsecurity=False)
+    try:
+        with opened(path) as file:
+            while chunk := file.read(CHUNK_BYTES):
+                found.update(chunk)
+    except Malformed as exc:
+        raise BadFile(path, str(exc), "Give a file.") from exc
     return found.hexdigest()
 
 

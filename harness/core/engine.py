@@ -124,6 +124,32 @@ class Explains(Protocol):
         ...
 
 
+class Agreement(NamedTuple):
+    """How near recorded vectors are to fresh ones of the same texts."""
+
+    apart: float
+    """The largest difference of a component, in a sample."""
+    used: bool
+
+
+@runtime_checkable
+class KeepsVectors(Protocol):
+    """An engine whose vectors a record can bring to another machine."""
+
+    def keep_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> None:
+        """Write the vectors of these texts into ``folder``, a file a model."""
+        ...
+
+    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+        """Use the vectors of ``folder`` from now on, if fresh ones of a sample agree.
+
+        None where the folder has nothing for this engine.
+        """
+        ...
+
+
 class Engine(Protocol):
     """A search stack and its settings; holds no open handles."""
 

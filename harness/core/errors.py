@@ -7,10 +7,12 @@
   x RunError              a run breaks its own invariants (NaN score, ranks with gaps)
   x MismatchedQueries     two results that should be compared are about different queries
   x UnknownName           no such arm, measure, gate, dataset or step
+  x BadName               a data set, split or arm has a name that no file can have
   x InvalidArm            an arm did not run: no index, dropped table, other engine answered
     x IndexNotReady       its index is missing, unreadable or not the one its manifest describes
     x ModelNotReady       a model that it needs is absent or not the file that was pinned
   x EvidenceError         evidence is missing, stale, duplicated or not about these arms
+  x Locked                another process writes to the same thing, and does not come to an end
 """
 
 from __future__ import annotations
@@ -19,9 +21,21 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
+from harness.core.printable import between
+
+LONGEST, PROBLEM, SHOWN = 900, 300, 100
+"""Characters of a message, of what is wrong in a file, and of a name: they may quote strangers."""
+
 
 class HarnessError(Exception):
-    """Base of all errors that a person can fix."""
+    """Base of all errors that a person can fix.
+
+    A message is one line that a terminal shows as it is: no escape code gets through, and of a long
+    one the middle is left out.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(between(message, LONGEST))
 
 
 class BadFile(HarnessError):
@@ -30,8 +44,11 @@ class BadFile(HarnessError):
     ``line`` counts from 1 and is None where the whole file is meant; ``cure`` says what to do.
     """
 
+    shown = PROBLEM
+
     def __init__(self, path: Path | str, problem: str, cure: str, line: int | None = None) -> None:
         where = f"{path}:{line}" if line is not None else f"{path}"
+        problem = between(problem, self.shown)
         super().__init__(f"{where}: {problem}. {cure}")
         self.path = Path(path)
         self.line = line
@@ -40,7 +57,9 @@ class BadFile(HarnessError):
 
 
 class BadPolicy(BadFile):
-    """A policy or arm file has an unknown, missing or impossible key."""
+    """A policy or arm file has an unknown, missing or impossible key; it may list all it can be."""
+
+    shown = LONGEST
 
 
 class DatasetError(HarnessError):
@@ -63,16 +82,29 @@ class MismatchedQueries(HarnessError):
 
 
 class UnknownName(HarnessError):
-    """No such arm, measure, gate, dataset or step."""
+    """No such arm, measure, gate, dataset or step.
 
-    def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:
+    Suggested is ``meant``, or else the nearest of ``known``, whatever their case.
+    """
+
+    def __init__(self, kind: str, name: str, known: Iterable[str], meant: str = "") -> None:
         self.name = name
         self.known = tuple(known)
-        near = get_close_matches(name, self.known, n=1)
-        meant = f". Did you mean {near[0]}?" if near else ""
+        folded = {one.casefold(): one for one in reversed(self.known)}
+        near = get_close_matches(name.casefold(), folded, n=1)
+        meant = meant or (folded[near[0]] if near else "")
+        meant = f". Did you mean {meant}?" if meant else ""
         super().__init__(
             f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}{meant}"
         )
+
+
+class BadName(HarnessError):
+    """A data set, a split or an arm has a name that no file can have."""
+
+    def __init__(self, kind: str, name: str, problem: str) -> None:
+        self.name = name
+        super().__init__(f"{name[:SHOWN]!r} is no name of {kind}: {problem}. Give another name")
 
 
 class InvalidArm(HarnessError):
@@ -89,3 +121,14 @@ class ModelNotReady(InvalidArm):
 
 class EvidenceError(HarnessError):
     """Evidence is missing, stale, duplicated or not about these arms."""
+
+
+class Locked(HarnessError):
+    """Another process writes to the same thing, and does not come to an end."""
+
+    def __init__(self, thing: Path, waited_s: float) -> None:
+        long = f", for more than {waited_s:.0f} s" if waited_s else ""
+        super().__init__(
+            f"{thing}: another process writes to it{long}."
+            " Wait for it or end it, and run the command again"
+        )

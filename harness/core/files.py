@@ -1,71 +1,132 @@
-"""Files written beside and renamed, so that a killed process leaves the old one whole."""
+"""Files that appear whole or not at all: the one layer through which the harness writes.
+
+* ``write_text``, ``write_json``: a whole file, written beside and renamed.
+* ``append_text``: a file that only grows, read, added to and written under its lock.
+* ``replacing``: the same for whoever writes the file itself (Parquet, NumPy).
+* ``replacing_folder``: a whole folder, which changes places with the old one.
+* ``harness.core.locks.held``: around whatever is read, changed and written; one writer at a time.
+* ``harness.core.journal.changing``: the same for several files, which change together or not.
+
+With ``durable=True`` the call returns when file and folder are on the disk (fsync): for what was
+acknowledged and cannot be made again (ledger, switch, pools, judgements, history, accepted
+divergences, logs). A cache that can be made again is not worth the wait.
+
+What is written beside lies in a hidden folder that its writer keeps locked; each writer first
+sweeps what dead ones left there (``harness.core.leftovers``).
+"""
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
-import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.core.leftovers import OLD, written_in
+from harness.core.locks import held
+from harness.core.swap import swapped
+
 
 @contextmanager
-def replacing(path: Path) -> Iterator[Path]:
+def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give a path to write to; it becomes ``path`` if the block ends well, else it is removed."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    try:
+    _make(path.parent, durable=durable)
+    with written_in(path.parent) as place:
+        beside = place / path.name
         yield beside
+        if durable:
+            _sync(beside)
         beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
+        if durable:
+            _sync(path.parent)
 
 
 @contextmanager
-def replacing_folder(path: Path) -> Iterator[Path]:
-    """Give an empty folder to fill; it becomes ``path`` if the block ends well."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    beside = path.with_name(f".{path.name}.{os.getpid()}.partial")
-    shutil.rmtree(beside, ignore_errors=True)
-    beside.mkdir()
-    old = path.with_name(f".{path.name}.{os.getpid()}.old")
-    try:
-        yield beside
-        if path.exists():
-            path.replace(old)
-        beside.replace(path)
-    finally:
-        if old.exists() and not path.exists():
-            old.replace(path)
-        shutil.rmtree(beside, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
+def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
+    """Give an empty folder to fill; it becomes ``path`` if the block ends well.
 
-
-@contextmanager
-def alone(folder: Path) -> Iterator[None]:
-    """Hold a folder: whoever else does the same waits, in this process and in others.
-
-    For what is read, changed and written; it is let go when the block or the process ends.
+    Where ``path`` exists the two change places in one step, so that a reader always finds one of
+    them; on a file system that cannot do so, in two, and the next writer undoes half a step.
     """
-    folder.mkdir(parents=True, exist_ok=True)
-    held = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(held, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(held)
+    _make(path.parent, durable=durable)
+    with written_in(path.parent) as place:
+        beside = place / path.name
+        beside.mkdir()
+        yield beside
+        if durable:
+            for folder, _, names in os.walk(beside):
+                for name in names:
+                    _sync(Path(folder, name))
+                _sync(Path(folder))
+        if not (path.exists() and swapped(beside, path)):
+            _two_steps(beside, path)
+        if durable:
+            _sync(path.parent)
 
 
-def write_text(path: Path, text: str) -> None:
+def write_text(path: Path, text: str, *, durable: bool = False) -> None:
     """Write ``text`` as UTF-8 with Unix line ends."""
-    with replacing(path) as beside:
+    with replacing(path, durable=durable) as beside:
         beside.write_text(text, encoding="utf-8", newline="\n")
 
 
-def write_json(path: Path, value: Any) -> None:  # noqa: ANN401  whatever json can write
+def append_text(path: Path, text: str) -> None:
+    """Add ``text`` at the end of a file, on a line of its own, and see it on the disk.
+
+    No writer overtakes another. A reader finds all of it or none, and so does a later run after a
+    kill or a full disk, because the file is written anew: for logs of some megabytes at most.
+    """
+    with held(path):
+        before = path.read_bytes() if path.exists() else b""
+        gap = b"" if not before or before.endswith(b"\n") else b"\n"
+        with replacing(path, durable=True) as beside:
+            beside.write_bytes(before + gap + text.encode("utf-8"))
+
+
+def write_json(path: Path, value: Any, *, durable: bool = False) -> None:  # noqa: ANN401  any JSON
     """Write ``value`` with sorted keys; refuses NaN and infinities, which are not JSON."""
+    write_text(path, json_text(value), durable=durable)
+
+
+def json_text(value: Any) -> str:  # noqa: ANN401  whatever json can write
+    """Give ``value`` as ``write_json`` writes it."""
     text = json.dumps(value, indent=2, sort_keys=True, ensure_ascii=False, allow_nan=False)
-    write_text(path, text + "\n")
+    return text + "\n"
+
+
+def remove(path: Path) -> None:
+    """Remove a file, where it is there, and see that on the disk."""
+    path.unlink(missing_ok=True)
+    _sync(path.parent)
+
+
+def _two_steps(beside: Path, path: Path) -> None:
+    old = beside.with_name(OLD)
+    if path.exists():
+        beside.stat()
+        path.replace(old)
+    try:
+        beside.replace(path)
+    except OSError:
+        if old.exists():
+            old.replace(path)
+        raise
+
+
+def _make(folder: Path, *, durable: bool) -> None:
+    """Make a folder with those above it."""
+    missing = [one for one in (folder, *folder.parents) if not one.exists()] if durable else []
+    folder.mkdir(parents=True, exist_ok=True)
+    for one in missing:
+        _sync(one.parent)
+
+
+def _sync(path: Path) -> None:
+    """Wait until the disk has a file, or the names in a folder."""
+    opened = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(opened)
+    finally:
+        os.close(opened)

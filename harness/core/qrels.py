@@ -9,7 +9,7 @@ from harness.core.errors import DatasetError
 from harness.core.records import Judgement
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, weakref_slot=True)
 class Qrels:
     """Grades by query and document, queries in byte order of their ids.
 

@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.digest import of_bytes, of_json
 from harness.core.engine import Hit
 from harness.core.errors import RunError
 
@@ -41,6 +42,15 @@ class Row(NamedTuple):
     duplicates: int = 0
 
 
+class Conditions(NamedTuple):
+    """Under which every query of a run was asked."""
+
+    k: int
+    """Hits requested."""
+    time_limit_s: float
+    """After which an answer counts as a timeout."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Run:
     """Rankings of one arm over one query set.
@@ -68,6 +78,8 @@ class Run:
     """What each query raised, empty where nothing."""
     duplicates: NDArray[np.int32]
     """Shape (queries,): how many hits repeated a document; they were taken out."""
+    conditions: Conditions | None = None
+    """None where they are not known: an imported run does not name them."""
 
     @classmethod
     def of(cls, arm: str, rows: Iterable[Row]) -> Run:
@@ -119,6 +131,12 @@ class Run:
     def lengths(self) -> NDArray[np.int64]:
         """Hits of each query, shape (queries,)."""
         return np.diff(self.offsets)
+
+    @property
+    def shown_sha256(self) -> str:
+        """Digest of all rankings; it knows neither the arm's name nor a score."""
+        arrays = (of_bytes(self.offsets.tobytes()), of_bytes(self.docs.tobytes()))
+        return of_json([self.query_ids, self.vocabulary, arrays])
 
     def ranking(self, query_id: str, k: int | None = None) -> tuple[str, ...]:
         """Document ids shown for one query, best first, at most ``k``."""

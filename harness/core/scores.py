@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError, MismatchedQueries
 
+UNANSWERED = frozenset({"failed", "timed_out", "not_asked"})
+"""Reasons of an arm's own making: what it would have shown is unknown."""
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scores:
     """One value per query, never an average on its own.
 
     Only queries for which the measure is defined are in here; the others are counted in
-    ``undefined`` by reason (``failed``, ``timed_out``, ``negative_query``, ``both_empty`` ...).
+    ``undefined`` by reason (``failed``, ``not_asked``, ``negative_query``, ``both_empty`` ...).
     """
 
     measure: str
@@ -30,6 +33,11 @@ class Scores:
     def mean(self) -> float | None:
         """Arithmetic mean over the queries, None where there are none."""
         return float(self.values.mean()) if len(self.values) else None
+
+    @property
+    def unanswered(self) -> frozenset[str]:
+        """Queries that would have a value, had the arm answered them."""
+        return frozenset(q for why in UNANSWERED for q in self.undefined.get(why, ()))
 
     @property
     def by_query(self) -> Mapping[str, float]:
@@ -57,7 +65,7 @@ class Paired:
     control: NDArray[np.float64]
     candidate: NDArray[np.float64]
     lost: tuple[str, ...]
-    """Queries that one arm has a value for and the other has not: it failed or timed out."""
+    """Queries that an arm, or both, did not answer, and those that only one has a value for."""
 
     @property
     def difference(self) -> NDArray[np.float64]:
@@ -90,7 +98,7 @@ class Paired:
             shared,
             np.array([left[q] for q in shared], dtype=np.float64),
             np.array([right[q] for q in shared], dtype=np.float64),
-            tuple(sorted(set(left) ^ set(right))),
+            tuple(sorted((left.keys() ^ right.keys()) | control.unanswered | candidate.unanswered)),
         )
 
 

@@ -7,10 +7,12 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core.errors import BadFile, UnknownName
+from harness.core.names import checked
 from harness.core.qrels import Qrels
+from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Judgement, Query
 from harness.corpus import jsonl, trec
-from harness.corpus.lines import SPACES, checked_id, either, numbered
+from harness.corpus.lines import SPACES, checked_id, either
 
 HEADINGS = frozenset({"score", "relevance", "grade"})
 
@@ -38,10 +40,11 @@ class Beir:
         """Read the judgements of the split.
 
         Raises:
+            BadName: no split can be called so.
             BadFile: there is no such split (the message names those there are), or ``qrels``
                 finds fault with the file.
         """
-        path = self.folder / "qrels" / f"{self.split}.tsv"
+        path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
         if not path.exists():
             there = sorted(file.stem for file in path.parent.glob("*.tsv"))
             cure = f"Choose one of: {', '.join(there)}." if there else "Check the folder."

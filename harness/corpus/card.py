@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -14,7 +13,10 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_valida
 from harness.core import digest
 from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
+from harness.core.formats import toml_file
+from harness.core.names import Name
 from harness.core.qrels import Qrels
+from harness.core.reading import Malformed
 from harness.core.records import Query
 
 FILE = "card.toml"
@@ -85,14 +87,14 @@ class Texts(Keys):
 class Card(Keys):
     """``datasets/<name>/card.toml``."""
 
-    name: str
+    name: Name
     title: str
     source: str
     licence: str
     made_by: str
     """The command that makes the data."""
     kind: Literal["python-docs", "agent-mail", "package-texts", "files"]
-    split: str
+    split: Name
     documents: Some
     queries: Some
     judgements: Some
@@ -103,6 +105,8 @@ class Card(Keys):
     """Queries of each slice; a query may be in several or in none."""
     fields: Annotated[list[FieldName], Field(min_length=1)] | None = None
     """Parts of a document that the import kept; absent where it kept all."""
+    left_out: Some | None = None
+    """Queries that the import left out, as nobody judged them; absent where it left out none."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
     texts: Texts | None = None
@@ -126,12 +130,12 @@ def read(folder: Path) -> Card:
     """
     path = folder / FILE
     try:
-        return Card.model_validate(tomllib.loads(path.read_text(encoding="utf-8")))
+        return Card.model_validate(toml_file(path))
     except FileNotFoundError as exc:
         cure = "Import the data (harness import), or check the name."
         raise BadFile(path, "there is no card", cure) from exc
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
-        raise BadFile(path, f"it is not TOML ({exc})", "Mend the file.") from exc
+    except Malformed as exc:
+        raise BadFile(path, f"it is not TOML ({exc})", "Correct it.", exc.line) from exc
     except ValidationError as exc:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the card"
@@ -140,8 +144,12 @@ def read(folder: Path) -> Card:
 
 def write(folder: Path, card: Card) -> None:
     """Write the card, plain values first and tables after; the same card gives the same bytes."""
-    found = card.model_dump(exclude_none=True)
-    write_text(folder / FILE, "\n".join(_lines(found, ())) + "\n")
+    write_text(folder / FILE, text_of(card))
+
+
+def text_of(card: Card) -> str:
+    """Give the file that ``write`` writes."""
+    return "\n".join(_lines(card.model_dump(exclude_none=True), ())) + "\n"
 
 
 def counted(

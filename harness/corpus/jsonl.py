@@ -5,11 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, NoReturn, TypeGuard
+from typing import IO, Any, TypeGuard
 
 from harness.core.errors import BadFile
+from harness.core.formats import json_of
+from harness.core.reading import Malformed, numbered
 from harness.core.records import Document, Query, Scalar
-from harness.corpus.lines import checked_id, numbered
+from harness.corpus.lines import checked_id
 
 JsonObject = dict[str, Any]
 
@@ -102,32 +104,14 @@ def _write(out: IO[str], fields: JsonObject) -> None:
 def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
     for number, line in numbered(path):
         try:
-            found = json.loads(line, parse_constant=_no_number)
-        except (ValueError, RecursionError) as exc:
+            found = json_of(line)
+        except Malformed as exc:
             cure = "Write one JSON object a line, with no line break inside."
             raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
         if not isinstance(found, dict):
             cure = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
             raise BadFile(path, f"the line is no JSON object but {line[:40]!r}", cure, number)
-        if "\\u" in line:
-            _refuse_surrogates(path, number, found)
         yield number, found
-
-
-def _no_number(name: str) -> NoReturn:
-    raise ValueError(f"{name} is not JSON")
-
-
-def _refuse_surrogates(path: Path, number: int, found: JsonObject) -> None:
-    try:
-        json.dumps(found, ensure_ascii=False).encode("utf-8")
-    except UnicodeEncodeError as exc:
-        raise BadFile(
-            path,
-            f"it holds half of a surrogate pair ({exc.object[exc.start]!r}), which is no character",
-            "Write the character itself, or both halves.",
-            number,
-        ) from exc
 
 
 def _id(

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-import mailbox
 from collections.abc import Iterator
 from dataclasses import dataclass
-from email.errors import HeaderParseError
-from email.header import Header, decode_header, make_header
+from email import message_from_bytes
 from email.message import Message
-from email.utils import getaddresses, parsedate_to_datetime
-from html.parser import HTMLParser
 from pathlib import Path
-from typing import NamedTuple
+from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
+from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
 from harness.core.records import Document
+from harness.corpus.mail_parts import addresses, clean, header, moment, texts
+
+MAX_MAIL_BYTES = 64 << 20
+"""Of one mail; what is longer is cut, and told."""
 
 
 class Note(NamedTuple):
@@ -47,13 +48,14 @@ def read(path: Path) -> Mbox:
     Raises:
         BadFile: there is no such file, or no mail in it.
     """
-    if not path.is_file():
-        raise BadFile(path, "there is no such file", "Give the path of an mbox file.")
-    box = mailbox.mbox(path, create=False)
     try:
-        mails = [_read(number, mail) for number, mail in enumerate(box, start=1)]
-    finally:
-        box.close()
+        with opened(path) as file:
+            mails = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
+    except FileNotFoundError as exc:
+        cure = "Give the path of an mbox file."
+        raise BadFile(path, "there is no such file", cure) from exc
+    except (OSError, Malformed) as exc:
+        raise BadFile(path, f"it cannot be read ({exc})", "Give an mbox file.") from exc
     if not mails:
         cure = "A mail begins with a line 'From '; give an mbox file."
         raise BadFile(path, "it holds no mail", cure)
@@ -122,14 +124,45 @@ class _Threads:
         return name
 
 
-def _read(number: int, mail: Message) -> _Mail:
+def _mails(file: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
+    """Yield the bytes of each mail, from one line ``From `` to the next, and whether it was cut."""
+    lines: list[bytes] | None = None
+    size = 0
+    while line := file.readline(MAX_LINE_BYTES):
+        if lines is None and len(line) == MAX_LINE_BYTES:
+            raise Malformed(f"a line before its first mail has {MAX_LINE_BYTES} bytes or more")
+        if line.startswith(b"From "):
+            if lines is not None:
+                yield b"".join(lines), size > MAX_MAIL_BYTES
+            lines, size = [], 0
+        elif lines is not None:
+            size += len(line)
+            if size <= MAX_MAIL_BYTES:
+                lines.append(line)
+    if lines is not None:
+        yield b"".join(lines), size > MAX_MAIL_BYTES
+
+
+def _read(number: int, raw: bytes, cut: bool) -> _Mail:  # noqa: FBT001  of a pair
+    """Read a mail, whatever it is: what no parser reads is taken over as it stands."""
     problems: list[str] = []
-    ids = _header(mail, "Message-ID", problems)
-    refers = f"{_header(mail, 'References', problems)} {_header(mail, 'In-Reply-To', problems)}"
-    people = [_header(mail, name, problems) for name in ("To", "Cc", "Bcc")]
-    senders = getaddresses([_header(mail, "From", problems)])
-    subject = " ".join(_header(mail, "Subject", problems).split())
-    text = "\n\n".join(_texts(mail, problems)).strip()
+    if cut:
+        problems.append(f"it has more than {MAX_MAIL_BYTES} bytes, and its end was left out")
+    try:
+        return _parsed(number, message_from_bytes(raw.replace(b"\r\n", b"\n")), problems)
+    except Exception as exc:  # noqa: BLE001  a mail may break the parser in any way
+        problems.append(f"it cannot be read ({type(exc).__name__})")
+    text = clean(raw.partition(b"\n\n")[2].decode("utf-8", "replace")).strip()
+    return _Mail(number, "", (), "", text, "", "", None, tuple(problems))
+
+
+def _parsed(number: int, mail: Message, problems: list[str]) -> _Mail:
+    ids = header(mail, "Message-ID", problems)
+    refers = f"{header(mail, 'References', problems)} {header(mail, 'In-Reply-To', problems)}"
+    people = [header(mail, name, problems) for name in ("To", "Cc", "Bcc")]
+    senders = addresses([header(mail, "From", problems)], problems)
+    subject = " ".join(header(mail, "Subject", problems).split())
+    text = "\n\n".join(texts(mail, problems)).strip()
     if not senders:
         problems.append("it has no sender")
     if not text:
@@ -141,91 +174,11 @@ def _read(number: int, mail: Message) -> _Mail:
         refers_to=tuple(dict.fromkeys(word.strip("<>,") for word in refers.split() if "@" in word)),
         subject=subject,
         text=text,
-        sender=senders[0][1] if senders else "",
-        recipients=",".join(dict.fromkeys(a for _, a in getaddresses(people) if a)),
-        created_ts=_time(_header(mail, "Date", problems), problems),
+        sender=senders[0] if senders else "",
+        recipients=",".join(dict.fromkeys(filter(None, addresses(people, problems)))),
+        created_ts=moment(header(mail, "Date", problems), problems),
         problems=tuple(dict.fromkeys(problems)),
     )
-
-
-def _header(mail: Message, name: str, problems: list[str]) -> str:
-    """Join and decode all headers of a name."""
-    found: list[str] = []
-    for raw in mail.get_all(name, []):
-        if isinstance(raw, Header):
-            problems.append(f"its {name} holds bytes of no charset")
-        try:
-            found.append(str(make_header(decode_header(raw))))
-        except (HeaderParseError, LookupError, ValueError) as exc:
-            problems.append(f"its {name} cannot be decoded ({exc})")
-            found.append(str(raw))
-    return _clean(" ".join(found))
-
-
-def _texts(mail: Message, problems: list[str]) -> list[str]:
-    parts = [
-        part
-        for part in mail.walk()
-        if not part.is_multipart() and part.get_content_disposition() != "attachment"
-    ]
-    plain = [part for part in parts if part.get_content_type() == "text/plain"]
-    if plain:
-        return [_decoded(part, problems) for part in plain]
-    pages = [part for part in parts if part.get_content_type() == "text/html"]
-    if pages:
-        problems.append("it has no text/plain, so the words of its text/html were taken")
-    return [_words(_decoded(part, problems)) for part in pages]
-
-
-def _decoded(part: Message, problems: list[str]) -> str:
-    raw = part.get_payload(decode=True)
-    data = raw if isinstance(raw, bytes) else b""
-    charset = part.get_content_charset("us-ascii")
-    try:
-        return _clean(data.decode("utf-8" if charset == "us-ascii" else charset))
-    except (LookupError, ValueError):
-        problems.append(f"its text is not {charset}, as it says")
-        return _clean(data.decode("utf-8", "replace"))
-
-
-def _time(text: str, problems: list[str]) -> int | None:
-    try:
-        when = parsedate_to_datetime(text)
-        return int(when.timestamp()) * 1_000_000
-    except (ValueError, TypeError, OverflowError):
-        problems.append(f"its date {text!r} cannot be read" if text else "it has no date")
-        return None
-
-
-class _Page(HTMLParser):
-    def __init__(self) -> None:
-        super().__init__()
-        self.words: list[str] = []
-        self._silent = 0
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        del attrs
-        self._silent += tag in {"script", "style"}
-
-    def handle_endtag(self, tag: str) -> None:
-        self._silent -= tag in {"script", "style"} and self._silent > 0
-
-    def handle_data(self, data: str) -> None:
-        if not self._silent:
-            self.words += data.split()
-
-
-def _words(page: str) -> str:
-    parser = _Page()
-    parser.feed(page)
-    parser.close()
-    return " ".join(parser.words)
-
-
-def _clean(text: str) -> str:
-    """Replace halves of surrogate pairs, and write line ends one way."""
-    whole = text.encode("utf-8", "replace").decode("utf-8")
-    return whole.replace("\r\n", "\n").replace("\r", "\n")
 
 
 def problems_of(found: Mbox) -> Iterator[str]:

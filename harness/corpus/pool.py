@@ -15,10 +15,14 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import alone, write_text
+from harness.core.files import write_text
+from harness.core.formats import checked
+from harness.core.journal import changing, completed
+from harness.core.locks import held
+from harness.core.owned import check_new
+from harness.core.reading import Malformed, numbered
 from harness.core.records import Judgement
 from harness.corpus import trec
-from harness.corpus.lines import numbered
 
 CURE = "Make the pool again: harness pool."
 
@@ -91,20 +95,36 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.jsonl")
 
 
-def write_texts(path: Path, pool: Pool) -> None:
-    """Write the file beside the pool."""
-    rows = (pair.model_dump(mode="json") for pair in pool.pairs)
-    text = "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
-    write_text(beside(path), text)
+def begin(path: Path, pool: Pool) -> None:
+    """Write a new pool with what lies beside it; both are there or none.
+
+    Raises:
+        NotOurs: there is such a file already.
+    """
+    with changing(path, within=(path.parent,), what="pool") as change:
+        for file in (path, beside(path)):
+            check_new(file)
+        change.write(beside(path), texts_of(pool))
+        change.write(path, _grades_of(pool))
 
 
 def write_grades(path: Path, pool: Pool) -> None:
     """Write the pool itself."""
+    write_text(path, _grades_of(pool), durable=True)
+
+
+def texts_of(pool: Pool) -> str:
+    """Give the file beside a pool."""
+    rows = (pair.model_dump(mode="json") for pair in pool.pairs)
+    return "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
+
+
+def _grades_of(pool: Pool) -> str:
     lines = (
         f"{pair.query_id} 0 {pair.doc_id} {trec.UNFILLED if grade is None else grade}\n"
         for pair, grade in zip(pool.pairs, pool.grades, strict=True)
     )
-    write_text(path, "".join(lines))
+    return "".join(lines)
 
 
 def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
@@ -117,7 +137,7 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
         Overtaken: the pair has another grade than ``was`` by now; it keeps that.
         BadFile: the pool cannot be read, or the pair is gone from it.
     """
-    with alone(path.parent):
+    with held(path):
         pool = read(path)
         at = pool.at(pair.query_id, pair.doc_id)
         if at is None:
@@ -137,6 +157,7 @@ def read(path: Path) -> Pool:
     Raises:
         BadFile: a file is missing or malformed, or the two are not about the same pairs.
     """
+    completed(path, within=(path.parent,))
     texts = {(pair.query_id, pair.doc_id): pair for pair in _texts(beside(path))}
     found: dict[tuple[str, str], int | None] = {}
     for number, line in _lines(path):
@@ -159,7 +180,9 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
 def _texts(path: Path) -> Iterator[Pair]:
     for number, text in numbered(path):
         try:
-            yield Pair.model_validate_json(text)
+            yield Pair.model_validate_json(checked(text))
+        except Malformed as exc:
+            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "the line"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Self
@@ -10,11 +10,15 @@ from typing import Self
 from pydantic import TypeAdapter, ValidationError
 
 from harness.core import digest
+from harness.core.clusters import BY_TEXT, Clustering
 from harness.core.errors import BadFile
 from harness.core.files import replacing_folder, write_json
+from harness.core.formats import checked
 from harness.core.qrels import Qrels
+from harness.core.reading import Malformed, text_of
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import card, jsonl, trec
+from harness.corpus import card, clusters, jsonl, trec
+from harness.corpus.clusters import CLUSTERS, Groups
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
 CURE = "Run: harness prepare."
@@ -37,6 +41,8 @@ class DataManifest:
     """Queries of each slice."""
     fields: tuple[str, ...] = FIELDS
     """Parts of a document that were kept to be searched."""
+    left_out: int = 0
+    """Queries that were given and not taken, as nobody judged them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,7 +64,10 @@ class Prepared:
                 raise BadFile(folder / name, "there is no such file", CURE)
         path = folder / MANIFEST
         try:
-            read = TypeAdapter(DataManifest).validate_json(path.read_bytes(), strict=True)
+            text = checked(text_of(path))
+            read = TypeAdapter(DataManifest).validate_json(text, strict=True)
+        except Malformed as exc:
+            raise BadFile(path, f"it is not JSON ({exc})", CURE) from exc
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "the manifest"
@@ -72,6 +81,31 @@ class Prepared:
     def queries(self) -> tuple[Query, ...]:
         """Read the query set in its order."""
         return tuple(jsonl.queries(self.folder / QUERIES))
+
+    def clusters(self, how: Clustering = BY_TEXT) -> Mapping[str, str]:
+        """Name the cluster of each query that depends on another one, by its id.
+
+        Raises:
+            BadFile: the clusters are missing, or of other queries.
+        """
+        return clusters.of_queries(self.queries(), self.near_duplicates(), how)
+
+    def near_duplicates(self) -> Groups:
+        """Read which queries have nearly the same words, as they were found once.
+
+        Raises:
+            BadFile: as ``clusters``.
+        """
+        return clusters.read(self.folder / CLUSTERS, self.manifest.queries_sha256).near_duplicates
+
+    def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
+        """Name the near duplicates by words that intents part; none where intents do not count.
+
+        Raises:
+            BadFile: as ``clusters``.
+        """
+        found = clusters.read(self.folder / CLUSTERS, self.manifest.queries_sha256)
+        return frozenset(found.parted if how != "none" else ())
 
     def qrels(self) -> Qrels:
         """Read the judgements."""
@@ -87,10 +121,12 @@ def write(  # noqa: PLR0917  all of it is the data
     qrels: Qrels,
     *,
     fields: tuple[str, ...] = FIELDS,
+    left_out: int = 0,
 ) -> DataManifest:
     """Write prepared data; the folder appears whole, and the same data gives the same bytes.
 
-    ``fields`` are the parts of a document that ``documents`` still have.
+    ``fields`` are the parts of a document that ``documents`` still have; ``left_out`` counts the
+    queries that were given and are not among ``queries``.
     """
     asked = tuple(queries)
     corpus = digest.DocumentsDigest()
@@ -98,6 +134,8 @@ def write(  # noqa: PLR0917  all of it is the data
         jsonl.write_documents(beside / CORPUS, corpus.watch(documents))
         jsonl.write_queries(beside / QUERIES, asked)
         trec.write_qrels(beside / QRELS, qrels)
+        queries_sha256 = digest.of_queries(asked)
+        clusters.write(beside / CLUSTERS, asked, queries_sha256)
         manifest = DataManifest(
             name=name,
             split=split,
@@ -105,10 +143,11 @@ def write(  # noqa: PLR0917  all of it is the data
             queries=len(asked),
             judgements=sum(1 for _ in qrels.rows()),
             corpus_sha256=corpus.sha256,
-            queries_sha256=digest.of_queries(asked),
+            queries_sha256=queries_sha256,
             qrels_sha256=card.of_qrels(qrels),
             slices=card.slices(asked),
             fields=fields,
+            left_out=left_out,
         )
         write_json(beside / MANIFEST, asdict(manifest))
     return manifest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import numpy as np
@@ -11,7 +12,8 @@ from numpy.typing import NDArray
 
 from harness.core.errors import BadFile
 from harness.core.files import replacing
-from harness.core.run import Run, Status
+from harness.core.run import Conditions, Run, Status
+from harness.corpus.parquet import table_of
 
 COLUMNS = pa.schema([
     ("query_id", pa.string()),
@@ -32,6 +34,10 @@ IDS_BYTES = 1 << 28
 
 def write_run(run: Run, path: Path) -> None:
     """Write a run; the same run always gives the same bytes."""
+    about = {"arm": run.arm}
+    if run.conditions:
+        about["k"] = str(run.conditions.k)
+        about["time_limit_s"] = repr(run.conditions.time_limit_s)
     offsets = pa.array(run.offsets.astype(np.int32))
     docs = pa.DictionaryArray.from_arrays(pa.array(run.docs), pa.array(run.vocabulary, pa.string()))
     table = pa.table(
@@ -45,7 +51,7 @@ def write_run(run: Run, path: Path) -> None:
             pa.array(run.served_by, pa.string()),
             pa.array(run.errors, pa.string()),
         ],
-        schema=COLUMNS.with_metadata({"arm": run.arm}),
+        schema=COLUMNS.with_metadata(about),
     )
     with replacing(path) as beside:
         pq.write_table(
@@ -65,13 +71,14 @@ def read_run(path: Path) -> Run:
     """
     cure = "Make it again: harness replay"
     try:
-        table = pq.read_table(path)
+        table = table_of(path)
     except FileNotFoundError:
         raise BadFile(path, "no such run", cure) from None
-    except (OSError, pa.ArrowInvalid) as exc:
+    except (OSError, ValueError) as exc:
         raise BadFile(path, f"not a Parquet file ({exc})", cure) from exc
     missing = set(COLUMNS.names) - set(table.column_names)
-    if missing or b"arm" not in (table.schema.metadata or {}):
+    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
+    if missing or "arm" not in about:
         raise BadFile(path, f"lacks {sorted(missing) or 'the name of its arm'}", cure)
     for column in COLUMNS:
         if table.schema.field(column.name).type != column.type:
@@ -91,7 +98,7 @@ def read_run(path: Path) -> Run:
     codes = docs.indices.to_numpy()
     _refuse_repeats(path, table.column("query_id").to_pylist(), offsets, codes)
     return Run(
-        arm=table.schema.metadata[b"arm"].decode(),
+        arm=about["arm"],
         query_ids=tuple(table.column("query_id").to_pylist()),
         vocabulary=vocabulary,
         offsets=offsets,
@@ -104,7 +111,19 @@ def read_run(path: Path) -> Run:
         served_by=tuple(table.column("served_by").to_pylist()),
         errors=tuple(table.column("error").to_pylist()),
         duplicates=table.column("duplicates").to_numpy().astype(np.int32),
+        conditions=_conditions(path, about),
     )
+
+
+def _conditions(path: Path, about: Mapping[str, str]) -> Conditions | None:
+    """Give how the queries were asked, where the file says so."""
+    if not about.keys() & {"k", "time_limit_s"}:
+        return None
+    try:
+        return Conditions(int(about["k"]), float(about["time_limit_s"]))
+    except (KeyError, ValueError) as exc:
+        cure = "Make it again: harness replay"
+        raise BadFile(path, f"does not say how its queries were asked ({exc!r})", cure) from exc
 
 
 def _refuse_repeats(

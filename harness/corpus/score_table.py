@@ -12,6 +12,7 @@ import pyarrow.parquet as pq
 from harness.core.errors import BadFile
 from harness.core.files import replacing
 from harness.core.scores import Scores
+from harness.corpus.parquet import table_of
 
 Key = tuple[str, ...]
 """What the scores are of: an arm, or a control and a candidate."""
@@ -49,8 +50,8 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
         BadFile: the file is missing, damaged or has other columns.
     """
     try:
-        table = pq.read_table(path)
-    except (OSError, pa.ArrowInvalid) as exc:
+        table = table_of(path)
+    except (OSError, ValueError) as exc:
         raise BadFile(path, f"no score table ({exc})", "Make it again: dvc repro") from exc
     names = [*key_names, "measure", "query_id", "value", "undefined"]
     if table.column_names != names:

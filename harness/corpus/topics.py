@@ -8,8 +8,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.errors import BadFile
+from harness.core.reading import numbered
 from harness.core.records import Query
-from harness.corpus.lines import SPACES, checked_id, numbered
+from harness.corpus.lines import SPACES, checked_id
 
 TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")
 LABEL = {"num": re.compile(r"\s*Number:", re.IGNORECASE), "title": re.compile(r"\s*Topic:")}

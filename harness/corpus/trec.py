@@ -5,20 +5,31 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Iterable, Iterator
+from enum import StrEnum
 from pathlib import Path
 
 from harness.core.engine import Hit
 from harness.core.errors import BadFile, RunError
 from harness.core.files import write_text
 from harness.core.qrels import Qrels
+from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.core.run import Row, Run, Status
-from harness.corpus.lines import SPACES, numbered
+from harness.corpus.lines import SPACES
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
 GRADE = re.compile(r"[+-]?[0-9]{1,9}")
 UNFILLED = "?"
 """The grade of a pair that was put into a pool and not judged yet."""
+
+
+class Missing(StrEnum):
+    """What a query is that a run file has no line for."""
+
+    LOST = "lost"
+    """Not asked: what the engine would have shown is unknown."""
+    EMPTY = "empty"
+    """Asked, and answered with nothing: writers that follow trec_eval leave such queries out."""
 
 
 def qrels(path: Path) -> Qrels:
@@ -33,10 +44,21 @@ def qrels(path: Path) -> Qrels:
 
 def write_qrels(path: Path, found: Qrels) -> None:
     """Write ``query 0 document grade`` lines, by query and then document."""
-    write_text(path, "".join(f"{q} 0 {doc_id} {grade}\n" for q, doc_id, grade in found.rows()))
+    write_text(path, qrels_text(found))
 
 
-def read_run(path: Path, arm: str, asked: Iterable[str] | None = None) -> Run:
+def qrels_text(found: Qrels) -> str:
+    """Give the file that ``write_qrels`` writes."""
+    return "".join(f"{q} 0 {doc_id} {grade}\n" for q, doc_id, grade in found.rows())
+
+
+def read_run(
+    path: Path,
+    arm: str,
+    asked: Iterable[str] | None = None,
+    *,
+    missing: Missing = Missing.LOST,
+) -> Run:
     """Read ``query Q0 document rank score tag`` lines, as trec_eval would.
 
     The order is that of the scores as float64, highest first, and of the document ids in
@@ -45,9 +67,9 @@ def read_run(path: Path, arm: str, asked: Iterable[str] | None = None) -> Run:
     the place between the lowest (0) and the highest (1) score of the query, ``raw_score`` is
     the file's.
 
-    With ``asked``, the rows stand in that order, and a query without a line is NOT_ASKED: a
-    run file cannot tell it from one that found nothing. Queries of the file that are not in
-    ``asked`` follow, in the order of the file.
+    With ``asked``, the rows stand in that order. A run file cannot tell a query that found nothing
+    from one that was not asked, so ``missing`` says what a query without a line is. Queries of the
+    file that are not in ``asked`` follow, in the order of the file.
 
     Raises:
         BadFile: a line has not six fields, a score is not finite, or there is no line.
@@ -60,7 +82,7 @@ def read_run(path: Path, arm: str, asked: Iterable[str] | None = None) -> Run:
         lines += 1
     if not lines:
         raise BadFile(path, "the run is empty", "An arm that ran shows something; run it again.")
-    return Run.of(arm, (_row(query_id, hits) for query_id, hits in shown.items()))
+    return Run.of(arm, (_row(query_id, hits, missing) for query_id, hits in shown.items()))
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -159,9 +181,10 @@ def _finite(path: Path, number: int, text: str) -> float:
     return found
 
 
-def _row(query_id: str, found: list[tuple[float, str]]) -> Row:
+def _row(query_id: str, found: list[tuple[float, str]], missing: Missing) -> Row:
     if not found:
-        return Row(query_id, Status.NOT_ASKED)
+        ended = Status.ANSWERED if missing is Missing.EMPTY else Status.NOT_ASKED
+        return Row(query_id, ended)
     found.sort(reverse=True)
     high, low = found[0][0], found[-1][0]
     width = high / 2 - low / 2  # halves, so that the widest range does not overflow

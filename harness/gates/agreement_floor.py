@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from harness.core.clusters import codes
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.gates.base.classes import class_of
-from harness.gates.base.queries import SampleSettings, checked, clusters, in_slice, too_few
+from harness.gates.base.queries import SampleSettings, checked, in_slice, too_few
 from harness.gates.base.rules import Rules, Share, Where, above, plain
-from harness.stats.bootstrap import bca
-from harness.stats.power import queries_needed
+from harness.gates.base.sampled import known_span, needed
+from harness.stats.interval import interval
 
 
 class Settings(SampleSettings):
@@ -53,27 +54,20 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     )
     if thin := too_few(name, settings, scores.query_ids, evidence, left_out):
         return thin
-    groups = clusters(scores.query_ids, evidence)
-    estimate = bca(
+    groups = codes(scores.query_ids, evidence.clusters)
+    span = known_span(settings.measure)
+    estimate = interval(
         scores.values,
+        span=span,
         confidence=rules.confidence,
         resamples=rules.resamples,
         seed=rules.seed,
         threads=rules.threads,
         clusters=groups,
     )
-    needed = queries_needed(
-        scores.values,
-        bound=settings.floor,
-        confidence=rules.confidence,
-        power=rules.power,
-        clusters=groups,
-    )
     verdict = above(estimate, settings.floor)
-    settle = (
-        "no number of queries: the mean seen is the floor itself"
-        if needed is None
-        else f"about {max(needed, estimate.n + 1)} queries (now {estimate.n})"
+    settle = needed(
+        scores.values, settings.floor, best=span.most, span=span, clusters=groups, rules=rules
     )
     itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
     if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < settings.floor):

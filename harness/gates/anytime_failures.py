@@ -21,6 +21,9 @@ class Settings(RareSettings):
     def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
         return traffic.failed
 
+    def at_ns(self, traffic: Traffic) -> NDArray[np.int64]:
+        return traffic.failed_at
+
     def said(self, traffic: Traffic) -> str:
         ways = ", ".join(f"{count} {how}" for how, count in sorted(traffic.failures.items()))
         return "share that the candidate did not answer" + (f" ({ways})" if ways else "")

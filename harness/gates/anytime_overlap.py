@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
@@ -37,6 +38,9 @@ class Settings(LiveSettings):
 
     def values(self, traffic: Traffic) -> Floats:
         return traffic.overlap.get(self.k, np.empty(0))
+
+    def at_ns(self, traffic: Traffic) -> NDArray[np.int64]:
+        return traffic.overlap_at.get(self.k, np.empty(0, dtype=np.int64))
 
     def said(self, traffic: Traffic) -> str:
         others = ", ".join(str(k) for k in sorted(traffic.overlap) if k != self.k)

@@ -27,6 +27,9 @@ class Settings(RareSettings):
         slow: NDArray[np.bool_] = traffic.candidate_ns > self.max_ratio * traffic.control_ns
         return slow
 
+    def at_ns(self, traffic: Traffic) -> NDArray[np.int64]:
+        return traffic.timed_at
+
     def said(self, traffic: Traffic) -> str:  # noqa: ARG002  every live gate is asked alike
         return f"share beyond {self.max_ratio:g} times the control's time"
 

@@ -32,6 +32,10 @@ class Settings(GateSettings):
         return self.min_share
 
     @property
+    def every_look(self) -> bool:
+        return True
+
+    @property
     def unit(self) -> str:
         return "share"
 

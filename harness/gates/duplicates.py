@@ -26,4 +26,4 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         )
         for side in (evidence.control, evidence.candidate)
     ]
-    return judge_shares(name, settings, counts, rules)
+    return judge_shares(name, settings, counts, evidence.clusters, rules)

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
-from harness.gates.base.paired import compare
+from harness.gates.base.paired import LESS, compare
 from harness.gates.base.queries import SampleSettings, too_few
-from harness.gates.base.rules import Rules, Share, Where, signed, some, within
+from harness.gates.base.rules import Margin, Rules, Where, signed, within
 
 
 class Settings(SampleSettings):
     """The mean of candidate - control must lie between -``margin`` and ``margin``."""
 
-    margin: Share
+    margin: Margin
 
     @property
     def bound(self) -> str:
@@ -40,14 +40,17 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     margin = settings.margin
     verdict = within(estimate, margin)
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
-    settle = found.needed(margin if estimate.value > 0 else -margin, rules)
+    near = margin if estimate.value > 0 else -margin
+    settle = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
     if verdict is Verdict.PASS and found.paired.lost:
         ends = [found.with_lost(each, rules) for each in (-1.0, 1.0)]
         if any(within(end, margin) is not Verdict.PASS for end in ends):
             verdict = Verdict.INCONCLUSIVE
-            settle = f"no failures: find out why {some(found.paired.lost)} failed and replay"
+            settle = found.answers
         reason += "; with these counted as -1 each {}, as +1 each {}".format(*map(signed, ends))
-    p_value = max(found.p_value(-margin, "greater", rules), found.p_value(margin, "less", rules))
+    if empty := found.empty_pass(verdict, estimate, margin):
+        verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+    p_value = max(found.p_above(-margin, rules), found.p_below(margin, rules))
     return settings.finding(
         name, verdict, reason, estimate=estimate, settle=settle, p_value=p_value
     )

@@ -25,7 +25,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         EvidenceError: a run takes an error for an empty answer, or the reverse.
     """
     counts = [(side, *_unanswered(side)) for side in (evidence.control, evidence.candidate)]
-    return judge_shares(name, settings, counts, rules)
+    return judge_shares(name, settings, counts, evidence.clusters, rules)
 
 
 def _unanswered(side: Side) -> tuple[int, str]:

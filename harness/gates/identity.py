@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+from itertools import combinations
 
 from pydantic import Field
 
+from harness.agreement.copied import FEWEST_FIRST, FEWEST_LISTS, copied
 from harness.core.evidence import Evidence, Side
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Status
@@ -14,6 +16,15 @@ from harness.gates.base.queries import other
 from harness.gates.base.rules import GateSettings, Rules
 
 PREFIX = 12
+COPIES = (
+    "replay the arm on an index of its own, and see that it answers itself:"
+    " harness verify --requery 50"
+)
+
+DEEPER = (
+    f"{FEWEST_LISTS} queries or more for which both arms show {FEWEST_FIRST} hits or more:"
+    " ask more queries, or deeper (replay.k)"
+)
 
 
 class Settings(GateSettings):
@@ -31,12 +42,20 @@ class Settings(GateSettings):
         return "every answer comes from the arm's own index, and no two arms share one"
 
     @property
+    def every_look(self) -> bool:
+        return True
+
+    @property
     def unit(self) -> str:
         return "fingerprint"
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
     """FAIL where another engine answered, two arms are one, or they searched other documents.
+
+    INCONCLUSIVE where two arms that claim to be different engines are more alike than two engines
+    are, or show too little to tell: a copy of a run answers under any name. Other settings of one
+    engine may leave most scores and lists as they are, so there it is said and decides nothing.
 
     The arms named in ``also`` are held to the same.
 
@@ -55,10 +74,52 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
             f"{', '.join(silent)} answered nothing, so nobody knows who would have",
             "replay an arm that answers",
         )
+    if suspect := [*_copies(sides)]:
+        return settings.undecided(name, "; ".join(suspect), COPIES)
+    if unknown := [*_unknown(sides)]:
+        return settings.undecided(name, "; ".join(unknown), DEEPER)
     said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
     return settings.finding(
-        name, Verdict.PASS, f"every answer names its own arm's fingerprint: {said}"
+        name,
+        Verdict.PASS,
+        "; ".join((f"every answer names its own arm's fingerprint: {said}", *notices(sides))),
     )
+
+
+def notices(sides: Sequence[Side]) -> Iterator[str]:
+    """Say how far the arms' word was checked: what two runs share, and whose index was counted."""
+    control, *others = sides
+    for side in others:
+        found = copied(control.run, side.run)
+        alike = f"more alike than two builds are, and both are {control.manifest.engine}: "
+        yield f"{alike if found.too_alike else ''}of {control.arm} and {side.arm} {found.said}"
+    if unprobed := [side.arm for side in sides if side.index_sha256 is None]:
+        yield f"no index of {', '.join(unprobed)} was counted, so who answered is its own word"
+    else:
+        yield "the files of every index were counted when it was asked"
+
+
+def _copies(sides: tuple[Side, ...]) -> Iterator[str]:
+    """Say which two arms are too alike for the two engines that they claim to be."""
+    for left, right in combinations(sides, 2):
+        engines = f"{left.arm} is {left.manifest.engine}, {right.arm} is {right.manifest.engine}"
+        if left.manifest.engine == right.manifest.engine:
+            continue
+        if left.index_sha256 is not None and left.index_sha256 == right.index_sha256:
+            yield f"{engines}, and their indexes are the same files, byte for byte"
+        elif (found := copied(left.run, right.run)).too_alike:
+            yield f"{engines}, and their runs are more alike than two engines: {found.said}"
+
+
+def _unknown(sides: tuple[Side, ...]) -> Iterator[str]:
+    """Say of which two arms of different engines nobody can tell whether one is a copy."""
+    for left, right in combinations(sides, 2):
+        found = copied(left.run, right.run)
+        if left.manifest.engine != right.manifest.engine and not found.known:
+            yield (
+                f"whether {right.arm} is a copy of {left.arm} is not known, they show too little:"
+                f" {found.said}"
+            )
 
 
 def _impostors(sides: tuple[Side, ...]) -> Iterator[str]:

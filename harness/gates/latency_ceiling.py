@@ -1,44 +1,29 @@
-"""The candidate must be quicker than a budget, on the machine that the budget was set for."""
+"""The candidate must answer within a budget in milliseconds, as people feel it."""
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
-
-from pydantic import Field
+from typing import Literal
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding
+from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Rules, Where, below, plain
-from harness.gates.base.timing import TimedSettings, ready
-from harness.stats.quantiles import clustered
+from harness.gates.base.budget import NS_PER_MS, BudgetSettings
+from harness.gates.base.rules import Rules, below, plain
+from harness.gates.base.timing import TimedSettings, Times, enough, ready, repeats, steadfast
+from harness.stats.processes import percentile
 
-NS_PER_MS = 1_000_000
 
-
-class Settings(TimedSettings):
-    """A percentile of the candidate's times, below ``max_ms`` milliseconds on ``machine``."""
+class Settings(BudgetSettings, TimedSettings):
+    """A percentile of the candidate's first answers, below ``max_ms`` milliseconds."""
 
     percent: Literal["p50", "p90", "p95", "p99"]
-    max_ms: Annotated[float, Field(gt=0)]
-    machine: str
-    """The line that names a machine in a race; times of another are not judged."""
 
     @property
     def bound(self) -> str:
-        return f"{self.percent} below {self.max_ms:g} ms on {self.machine}"
-
-    @property
-    def passes(self) -> Where:
-        return "below"
-
-    @property
-    def limit(self) -> float:
-        return self.max_ms
-
-    @property
-    def unit(self) -> str:
-        return "ms"
+        return (
+            f"{self.percent} below {self.max_ms:g} ms where the reference work takes"
+            f" {self.reference_ms:g} ms"
+        )
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
@@ -50,27 +35,29 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     race = ready(name, settings, evidence, rules)
     if isinstance(race, Finding):
         return race
-    if race.machine != settings.machine:
-        return settings.undecided(
-            name,
-            f"raced on {race.machine}, but the budget was set for {settings.machine}",
-            f"on {settings.machine} run: harness race",
+    if unlike := settings.unlike(race.reference_ns, race.machine):
+        return settings.undecided(name, unlike.reason, unlike.settle)
+    arm, percent = evidence.candidate.arm, float(settings.percent[1:])
+    scale = settings.scale(race.reference_ns)
+
+    def judged(times: Times) -> tuple[Verdict, Estimate]:
+        here, in_ms = (
+            percentile(times[arm], percent, confidence=rules.confidence),
+            NS_PER_MS * scale,
         )
-    arm = evidence.candidate.arm
-    in_ns = clustered(
-        race.elapsed_ns[arm],
-        float(settings.percent[1:]),
-        confidence=rules.confidence,
-        resamples=rules.resamples,
-        seed=rules.seed,
-    )
-    found = Estimate(
-        in_ns.value / NS_PER_MS, in_ns.low / NS_PER_MS, in_ns.high / NS_PER_MS, in_ns.n
-    )
+        found = Estimate(here.value / in_ms, here.low / in_ms, here.high / in_ms, here.n)
+        return below(found, settings.max_ms), found
+
+    verdict, found, doubt = steadfast(race, judged)
     return settings.finding(
         name,
-        below(found, settings.max_ms),
-        f"{settings.percent} of {arm} {plain(found)} ms, {found.n} queries on {race.machine}",
+        verdict,
+        f"{settings.percent} of {arm} {plain(found)} ms, {found.n} queries in"
+        f" {len(race.elapsed_ns[arm])} processes over {evidence.candidate.manifest.documents:,}"
+        f" documents, {race.machine}; the budget there is {settings.max_ms * scale:.3g} ms, for"
+        f" the reference work took {scale:.3g} times as long"
+        f"{repeats(race, settings, arm, rules)}{doubt}",
         estimate=found,
-        settle=f"more than {found.n} queries or a quieter machine in: harness race",
+        settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
+        " harness race",
     )

@@ -7,9 +7,10 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding
+from harness.core.gate import Finding, Verdict
+from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules, Where, below, plain
-from harness.gates.base.timing import TimedSettings, ratio, ready
+from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready, repeats, steadfast
 
 
 class Settings(TimedSettings):
@@ -44,12 +45,19 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if isinstance(race, Finding):
         return race
     candidate, control = evidence.candidate.arm, evidence.control.arm
-    found = ratio(race, settings.percent, candidate=candidate, control=control, rules=rules)
+
+    def judged(times: Times) -> tuple[Verdict, Estimate]:
+        found = ratio(times, settings.percent, candidate=candidate, control=control, rules=rules)
+        return below(found, settings.max_ratio), found
+
+    verdict, found, doubt = steadfast(race, judged)
     return settings.finding(
         name,
-        below(found, settings.max_ratio),
+        verdict,
         f"{settings.percent} time of {candidate} over {control} {plain(found)},"
-        f" {len(race.query_ids)} queries on {race.machine}",
+        f" {len(race.query_ids)} queries in {len(race.elapsed_ns[candidate])} processes on"
+        f" {race.machine}{repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,
-        settle=f"more than {len(race.query_ids)} queries or a quieter machine in: harness race",
+        settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
+        " harness race",
     )

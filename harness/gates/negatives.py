@@ -34,6 +34,10 @@ class Settings(SampleSettings):
         return f"Empty@{self.depth}"
 
     @property
+    def deepest(self) -> int:
+        return max(super().deepest, self.depth)
+
+    @property
     def bound(self) -> str:
         return f"fills less than {self.max_more:g} more of the first {self.depth} places"
 
@@ -49,19 +53,31 @@ class Settings(SampleSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """Judge the queries that no document answers, and no others (method, section 2).
 
-    A query that fails is lost, not silent: a PASS must also hold with each counted as -1.
+    A query that fails is lost, not silent: a PASS must also hold with each counted as -1. A control
+    that fills every page leaves nothing to be spoilt, and then any candidate passes.
 
     Raises:
         EvidenceError: an arm was not scored by ``measure``.
         MismatchedQueries: the two arms were asked different queries.
+    """
+    empty, silent = emptiness(settings, evidence)
+    return judge_above(
+        name, empty, silent, rules, limit=settings.limit, versus=None, from_nothing=True
+    )
+
+
+def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidence]:
+    """Score negative queries by the share of places left empty, and name that as the measure.
+
+    Raises:
+        EvidenceError: an arm was not scored by ``measure``.
     """
     empty = settings.model_copy(update={"measure": settings.unit})
     control, candidate = (
         replace(side, scores={empty.measure: _left_empty(side, settings)})
         for side in (evidence.control, evidence.candidate)
     )
-    silent = replace(evidence, control=control, candidate=candidate)
-    return judge_above(name, empty, silent, rules, limit=settings.limit, versus=None)
+    return empty, replace(evidence, control=control, candidate=candidate)
 
 
 def _left_empty(side: Side, settings: Settings) -> Scores:

@@ -2,55 +2,90 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
-from pydantic import Field
+from pydantic import Field, model_validator
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base.paired import Comparison, compare
+from harness.gates.base.paired import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
-from harness.gates.base.rules import Rules, Share, signed
+from harness.gates.base.rules import Margin, Rules, Where, above, signed
 from harness.stats.holm import adjusted
+from harness.stats.pooling import pooled
 
 NAMED = 3
-"""Slices that the reason names, beside those that are harmed or lost queries."""
+"""Slices that the reason names, beside those that did not pass."""
 
 
 class Settings(SampleSettings):
-    """No slice may surely lose more than ``margin``; ``min_queries`` holds for each slice."""
+    """Each slice must surely lose less than its margin; ``min_queries`` holds for each slice."""
 
     slice: None = None
     slices: tuple[str, ...] = Field(default=(), strict=False)
     """Those to look at; empty for every slice of the query set."""
-    margin: Share
+    margin: Margin
+    margins: Mapping[str, Margin] = Field(default_factory=dict)
+    """Of slices that have a margin of their own."""
+
+    @model_validator(mode="after")
+    def _looked_at(self) -> Self:
+        unknown = sorted(set(self.margins) - set(self.slices)) if self.slices else []
+        if unknown:
+            raise ValueError(f"margins names {', '.join(unknown)}, and slices does not")
+        return self
+
+    def margin_of(self, name: str) -> float:
+        """Give the margin of a slice."""
+        return self.margins.get(name, self.margin)
 
     @property
     def bound(self) -> str:
-        return f"no slice surely loses more than {self.margin:g} of {self.measure}"
+        own = "".join(f", {name} less than {margin:g}" for name, margin in self.margins.items())
+        return f"each slice loses less than {self.margin:g} of {self.measure}{own}"
 
     @property
-    def limit(self) -> float:
-        return -self.margin
+    def limit(self) -> float | None:
+        return None if self.margins else -self.margin
+
+    @property
+    def passes(self) -> Where | None:
+        return None if self.margins else "above"
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Slice:
     name: str
+    limit: float
+    compared: Comparison
     estimate: Estimate
-    p_value: float
-    p_with_lost: float
-    losses: str
+    p_harmed: float
+    """Of "it loses no more than its margin"."""
+    passes: bool
+    empty: str
+    """Why a PASS would mean nothing; empty where it would mean something."""
+
+    def settled(self, rules: Rules) -> str:
+        """Say what would settle it."""
+        if self.empty:
+            return f"{self.name}: {LESS}"
+        lost = self.compared.paired.lost
+        if lost and above(self.estimate, self.limit) is Verdict.PASS:
+            return f"{self.name}: {self.compared.answers}"
+        return f"{self.name}: {self.compared.needed(self.limit, rules)}"
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """FAIL where a slice is harmed at the level of the policy, Holm-corrected over the slices.
+    """PASS where each slice surely loses less than its margin, by its interval.
 
-    The p-value of a slice is of "the loss is the margin", against "it is greater". A slice that
-    is too small, or is harmed only if its lost queries count as -1 each, is INCONCLUSIVE. This
-    looks for harm; that a slice is as good is for ``non_inferior`` to show.
+    A slice passes as in ``non_inferior``, with each lost query counted as -1. FAIL where the
+    interval of one lies below its margin, and its p-value does so too after Holm's correction for
+    the number of slices. A slice that is too small to say, or has no more than its margin to lose,
+    is INCONCLUSIVE, and named.
     """
     found: list[_Slice] = []
     small: list[str] = []
@@ -58,54 +93,63 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         own = settings.model_copy(update={"slice": label})
         compared = compare(evidence, own, versus=None)
         if too_few(name, own, compared.paired.query_ids, evidence):
-            small.append(f"{label} ({len(compared.paired.query_ids)})")
+            small.append(f"{label} ({len(compared.paired.query_ids)} of {settings.fewest} queries)")
         else:
-            found.append(_measured(label, compared, settings, rules))
+            found.append(_measured(label, compared, -settings.margin_of(label), rules))
     if not found:
         return settings.undecided(
             name,
-            f"{len(small)} slices, none with {settings.min_queries} independent queries",
+            f"{len(small)} slices, none with {settings.fewest} independent queries",
             "name slices in the query set, and judge enough queries of each",
         )
-    level = 1 - rules.confidence
-    p_values = adjusted(np.array([one.p_value for one in found]))
-    harmed = p_values <= level
-    perhaps = adjusted(np.array([one.p_with_lost for one in found])) <= level
-    if harmed.any():
-        verdict = Verdict.FAIL
-    else:
-        verdict = Verdict.INCONCLUSIVE if small or perhaps.any() else Verdict.PASS
-    in_order = np.argsort([one.estimate.value for one in found], kind="stable")
-    worst = int(in_order[0])
-    named = [
-        at for rank, at in enumerate(in_order) if rank < NAMED or harmed[at] or found[at].losses
+    p_values = adjusted(np.array([one.p_harmed for one in found]))
+    level = (1 - rules.confidence) / 2
+    harmed = [
+        above(one.estimate, one.limit) is Verdict.FAIL and p_value <= level
+        for one, p_value in zip(found, p_values, strict=True)
     ]
-    said = ", ".join(
-        f"{found[at].name} {signed(found[at].estimate)}"
-        f" (p {p_values[at]:.3g}{', harmed' if harmed[at] else ''}){found[at].losses}"
-        for at in named
-    )
-    said += f", and {len(found) - len(named)} more" if len(found) > len(named) else ""
+    verdict = Verdict.FAIL if any(harmed) else Verdict.INCONCLUSIVE
+    if verdict is not Verdict.FAIL and not small and all(one.passes for one in found):
+        verdict = Verdict.PASS
+    open_ = [one for one, bad in zip(found, harmed, strict=True) if not (one.passes or bad)]
     return settings.finding(
         name,
         verdict,
-        f"{settings.measure} by slice, worst first: {said}"
+        f"{settings.measure} by slice, worst first: {_said(found, harmed, rules)}"
         + (f"; too small: {', '.join(small)}" if small else ""),
-        estimate=found[worst].estimate,
-        settle=f"judge {settings.min_queries} independent queries of {', '.join(small)}"
-        if small
-        else "no failures: find out why queries were lost and replay",
+        estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
+        settle="; ".join([*small, *(one.settled(rules) for one in open_)]),
         p_value=float(p_values.min()),
     )
 
 
-def _measured(label: str, compared: Comparison, settings: Settings, rules: Rules) -> _Slice:
-    shift = -settings.margin
-    p_value = compared.p_value(shift, "less", rules)
+def _measured(label: str, compared: Comparison, limit: float, rules: Rules) -> _Slice:
+    estimate = compared.estimate(rules)
+    worst = compared.with_lost(-1.0, rules) if compared.paired.lost else estimate
+    kept = above(worst, limit)
+    empty = compared.empty_pass(kept, estimate, -limit)
     return _Slice(
         label,
-        compared.estimate(rules),
-        p_value,
-        compared.p_with_lost(-1.0, shift, "less", rules) if compared.paired.lost else p_value,
-        compared.losses,
+        limit,
+        compared,
+        estimate,
+        compared.p_below(limit, rules),
+        kept is Verdict.PASS and not empty,
+        empty,
     )
+
+
+def _said(found: Sequence[_Slice], harmed: Sequence[bool], rules: Rules) -> str:
+    """Name the worst slices, and all that did not pass; estimates that stand alone and pooled."""
+    together = pooled([one.estimate for one in found], confidence=rules.confidence)
+    order = sorted(range(len(found)), key=lambda at: (together[at], found[at].estimate.value))
+    named = [at for rank, at in enumerate(order) if rank < NAMED or not found[at].passes]
+    said = ", ".join(
+        f"{found[at].name} {signed(found[at].estimate)}"
+        + (f", pooled {together[at]:+.4f}" if len(found) > 1 else "")
+        + (" (harmed)" if harmed[at] else "" if found[at].passes else " (open)")
+        + found[at].compared.losses
+        + (f"; {found[at].empty}" if found[at].empty else "")
+        for at in named
+    )
+    return said + (f", and {len(found) - len(named)} more" if len(found) > len(named) else "")

@@ -4,19 +4,19 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
+from harness.gates.base.looks import LookSettings
 from harness.gates.base.paired import judge_above
-from harness.gates.base.queries import SampleSettings
-from harness.gates.base.rules import Rules, Share, Where
+from harness.gates.base.rules import Margin, Rules, Where
 
 
-class Settings(SampleSettings):
+class Settings(LookSettings):
     """The mean of candidate - control must lie above -``margin``."""
 
-    margin: Share
+    margin: Margin
 
     @property
     def bound(self) -> str:
-        return f"loses less than {self.margin:g} of {self.where}"
+        return f"loses less than {self.margin:g} of {self.where}{self.at}"
 
     @property
     def passes(self) -> Where:

@@ -8,12 +8,12 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
+from harness.gates.base.looks import LookSettings
 from harness.gates.base.paired import judge_above
-from harness.gates.base.queries import SampleSettings
 from harness.gates.base.rules import Rules, Where
 
 
-class Settings(SampleSettings):
+class Settings(LookSettings):
     """The mean of candidate - control must lie above ``margin``, which may be 0."""
 
     margin: Annotated[float, Field(ge=0, lt=1)]
@@ -27,7 +27,7 @@ class Settings(SampleSettings):
     @property
     def bound(self) -> str:
         over = "the control" if self.versus is None else self.versus
-        return f"gains more than {self.margin:g} of {self.where} over {over}"
+        return f"gains more than {self.margin:g} of {self.where} over {over}{self.at}"
 
     @property
     def passes(self) -> Where:

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import chain, repeat
+from weakref import ref
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,7 @@ from harness.measures.lookup import UNKNOWN, Lookup
 from harness.measures.repeats import repeats
 
 KEY_BITS = 63
+_last: dict[str, tuple[ref[Qrels], CodedQrels]] = {}
 
 
 @dataclass(frozen=True, eq=False)
@@ -40,16 +42,25 @@ class CodedQrels:
 
     @classmethod
     def of(cls, qrels: Qrels) -> CodedQrels:
-        """Code judgements."""
+        """Code judgements; those coded last are kept, for one arm after the other needs them."""
+        if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
+            return kept[1]
+        coded = cls._of(qrels)
+        _last["qrels"] = ref(qrels), coded
+        return coded
+
+    @classmethod
+    def _of(cls, qrels: Qrels) -> CodedQrels:
         judged = qrels.grades
         each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
         pairs = int(each.sum())
         flat = list(chain.from_iterable(judged.values()))
-        code = {doc_id: at for at, doc_id in enumerate(dict.fromkeys(flat))}
+        vocabulary = tuple(dict.fromkeys(flat))
+        code = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
         grades = chain.from_iterable(docs.values() for docs in judged.values())
         return cls.of_columns(
             tuple(judged),
-            tuple(code),
+            vocabulary,
             np.repeat(np.arange(len(judged), dtype=np.int64), each),
             np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=pairs),
             np.fromiter(grades, dtype=np.int32, count=pairs),
@@ -90,7 +101,7 @@ class CodedQrels:
     @cached_property
     def code(self) -> Mapping[str, int]:
         """Code of each judged document."""
-        return {doc_id: at for at, doc_id in enumerate(self.vocabulary)}
+        return dict(zip(self.vocabulary, range(len(self.vocabulary)), strict=True))
 
     @cached_property
     def position(self) -> Mapping[str, int]:

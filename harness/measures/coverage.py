@@ -4,10 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import compress, repeat
+
+import numpy as np
+from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
+
+UNJUDGED = float("nan")
 
 
 @dataclass(frozen=True, slots=True)
@@ -23,7 +29,7 @@ class Coverage:
     timed_out: tuple[str, ...]
     """The engine was too slow: no score."""
     missing: tuple[str, ...]
-    """Not in the run: scores 0, and is counted here."""
+    """Not in the run: no score."""
     answerable: tuple[str, ...]
     """Judged, with a relevant document."""
     negative: tuple[str, ...]
@@ -44,35 +50,42 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
     if len(set(asked)) != len(asked):
         twice = next(q for at, q in enumerate(asked) if q in asked[:at])
         raise EvidenceError(f"query {twice} is asked twice; keep one of the two")
-    positions = run.positions
-    lengths = run.lengths.tolist()
-    ended: dict[str, list[str]] = {
-        name: [] for name in ("answered", "empty", "failed", "timed_out", "missing")
+    rows = np.fromiter(map(run.positions.get, asked, repeat(-1)), np.int64, len(asked))
+    in_run = rows >= 0
+    status = np.full(len(asked), Status.NOT_ASKED, dtype=np.uint8)
+    status[in_run] = run.status[rows[in_run]]
+    hits = np.zeros(len(asked), dtype=bool)
+    hits[in_run] = run.lengths[rows[in_run]] > 0
+    answered = status == Status.ANSWERED
+    ended = {
+        "answered": _chosen(asked, answered & hits),
+        "empty": _chosen(asked, answered & ~hits),
+        "failed": _chosen(asked, status == Status.FAILED),
+        "timed_out": _chosen(asked, status == Status.TIMED_OUT),
+        "missing": _chosen(asked, status == Status.NOT_ASKED),
     }
-    for query_id in asked:
-        row = positions.get(query_id)
-        status = Status.NOT_ASKED if row is None else Status(run.status[row])
-        if status is Status.ANSWERED:
-            ended["answered" if row is not None and lengths[row] else "empty"].append(query_id)
-        else:
-            ended["missing" if status is Status.NOT_ASKED else status.name.lower()].append(query_id)
     if not ended["answered"] and not ended["empty"]:
         why = next((error for error in run.errors if error), "the run holds none of them")
         raise InvalidArm(
             f"{run.arm}: none of {len(asked)} queries was answered ({why});"
             " mend the arm and replay it"
         )
-    judged = {query_id: max(qrels.grades[query_id].values()) > 0 for query_id in qrels.grades}
+    best = {query_id: max(docs.values()) for query_id, docs in qrels.grades.items()}
+    grades = np.fromiter(map(best.get, asked, repeat(UNJUDGED)), np.float64, len(asked))
     return Coverage(
-        **{name: tuple(ids) for name, ids in ended.items()},
-        answerable=tuple(q for q in asked if judged.get(q) is True),
-        negative=tuple(q for q in asked if judged.get(q) is False),
-        unjudged=tuple(q for q in asked if q not in judged),
+        **ended,
+        answerable=_chosen(asked, grades > 0),
+        negative=_chosen(asked, grades <= 0),
+        unjudged=_chosen(asked, np.isnan(grades)),
     )
 
 
+def _chosen(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
+
+
 def missing(run: Run, qrels: Qrels, asked: Sequence[str]) -> tuple[str, ...]:
-    """Judged queries of ``asked`` that the run holds no answer for; each scores 0."""
+    """Judged queries of ``asked`` that are not in the run; none has a score."""
     found = coverage(run, qrels, asked)
     unjudged = frozenset(found.unjudged)
     return tuple(query_id for query_id in found.missing if query_id not in unjudged)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from typing import Any
 
 import ir_measures
@@ -46,8 +47,17 @@ def parse(name: str) -> Measure:
         if not ir_measures.DefaultPipeline.supports(computed):  # type: ignore[no-untyped-call]
             raise ValueError("no provider")  # noqa: TRY301
     except (SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
-        raise UnknownName("measure", name, (*COMMON, CURE)) from error
+        raise UnknownName("measure", name, (*COMMON, CURE), _respelt(name)) from error
     return measure
+
+
+def _respelt(name: str) -> str:
+    """Give the name with its measure as ir-measures spells it; empty where that is no measure."""
+    first = re.split(r"\W", name, maxsplit=1)[0]
+    for known, measure in ir_measures.measures.registry.items():
+        if known.casefold() == first.casefold() and first != measure.NAME:
+            return f"{measure.NAME}{name.removeprefix(first)}"
+    return ""
 
 
 def _read(name: str) -> Measure:

@@ -8,12 +8,12 @@ from pathlib import Path
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from harness.core.errors import BadFile, UnknownName
 from harness.core.run import Status
 from harness.core.scores import Scores
+from harness.corpus.parquet import row_groups
 from harness.measures import kernels
 from harness.measures.asked import Asked
 from harness.measures.coded import CodedQrels
@@ -69,14 +69,9 @@ def _asked(name: str, qrels: CodedQrels) -> Asked:
 
 def _row_groups(path: Path) -> Iterator[pa.Table]:
     try:
-        with pq.ParquetFile(path) as file:
-            lacking = set(COLUMNS) - set(file.schema_arrow.names)
-            if lacking:
-                raise BadFile(path, f"lacks {sorted(lacking)}", "Write it with write_run.")
-            for group in range(file.num_row_groups):
-                yield file.read_row_group(group, columns=list(COLUMNS))
-    except (OSError, pa.ArrowInvalid) as exc:
-        raise BadFile(path, f"not a Parquet file ({exc})", "Make it again.") from exc
+        yield from row_groups(path, COLUMNS)
+    except (OSError, ValueError) as exc:
+        raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
 
 
 def _positions(qrels: CodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
@@ -115,6 +110,7 @@ def _scores(
 ) -> Scores:
     """Leave out the queries without a value, each under the first reason that fits."""
     reason = np.full(len(qrels), "", dtype=object)
+    reason[ended == Status.NOT_ASKED] = "not_asked"
     reason[ended == Status.TIMED_OUT] = "timed_out"
     reason[ended == Status.FAILED] = "failed"
     reason[~kernels.has_value(qrels, asked)] = "negative_query"

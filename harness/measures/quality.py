@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from itertools import compress, repeat
 
 import numpy as np
 from ir_measures import Measure
+from numpy.typing import NDArray
 
 from harness.core.qrels import Qrels
 from harness.core.run import Run
@@ -18,8 +20,15 @@ from harness.measures.gain import as_gains
 from harness.measures.graded import Graded
 from harness.measures.name import parse
 
-Compute = Callable[[Run, Qrels, Sequence[str], Sequence[Measure]], library.Values]
-"""Values of measures for those of some queries that have hits and judgements."""
+Compute = Callable[
+    [Run, Qrels, CodedQrels, Sequence[str], Sequence[Measure]], Mapping[str, kernels.Values]
+]
+"""Values by the measure as ir-measures writes it, each of shape (judged queries,).
+
+Those of the queries named, which have hits and judgements, count; the others are not read.
+"""
+REASONS = ("unjudged", "negative_query", "failed", "timed_out", "not_asked")
+"""Why a query has no value; the first that fits."""
 
 
 def score(
@@ -28,11 +37,11 @@ def score(
     """Score the queries of ``asked``, by measure name as given (method, section 2).
 
     All measures of one call see one ranking: one graded ranking where we have a kernel, and minus
-    the rank as the score where ir-measures computes. An empty answer and a query that is missing
-    from the run score what ir-measures gives them, 0. Queries without a value stand in
-    ``Scores.undefined`` under ``unjudged``, ``negative_query`` (no relevant document; ``Judged``,
-    ``NumRet`` and ``NumQ`` have a value all the same), ``failed`` or ``timed_out``, the first
-    that fits.
+    the rank as the score where ir-measures computes. An empty answer scores what ir-measures gives
+    it, 0. Queries without a value stand in ``Scores.undefined`` under ``unjudged``,
+    ``negative_query`` (no relevant document; ``Judged``, ``NumRet`` and ``NumQ`` have a value all
+    the same), ``failed``, ``timed_out`` or ``not_asked`` (missing from the run), the first that
+    fits.
 
     Raises:
         UnknownName: a measure that ir-measures cannot parse or compute here.
@@ -47,7 +56,7 @@ def oracle(
     run: Run, qrels: Qrels, measures: Sequence[str], asked: Sequence[str]
 ) -> Mapping[str, Scores]:
     """Score as ``score`` does, with every measure computed by ir-measures: slower, the same."""
-    return score_by(run, qrels, measures, asked, library.values)
+    return score_by(run, qrels, measures, asked, _by_library)
 
 
 def score_by(
@@ -56,67 +65,113 @@ def score_by(
     """Score as ``score`` does, with the values that ``compute`` gives."""
     parsed = {name: parse(name) for name in measures}
     found = coverage(run, qrels, asked)
-    grades = sorted({grade for docs in qrels.grades.values() for grade in docs.values()})
+    coded = CodedQrels.of(qrels)
+    grades = np.unique(coded.grades).tolist()
     exact = {name: as_gains(measure, grades) for name, measure in parsed.items()}
-    judged = frozenset(found.answerable).union(found.negative)
-    shown = tuple(q for q in found.answered if q in judged)
-    values = compute(run, qrels, shown, tuple(exact.values()))
+    rows = np.fromiter(map(coded.position.get, asked, repeat(-1)), np.int64, len(asked))
+    answered = _among(asked, found.answered)
+    shown = answered & (rows >= 0)
+    values = compute(run, qrels, coded, _kept(asked, shown), tuple(exact.values()))
+    why = _unfinished(asked, found)
     return {
-        name: _scores(name, asked, _reasons(measure, qrels, found), values[repr(measure)])
+        name: _scores(
+            name,
+            asked,
+            _reasons(measure, coded, rows, why),
+            np.where(shown, np.append(values[repr(measure)], 0.0)[rows], 0.0),
+        )
         for name, measure in exact.items()
     }
 
 
 def _by_kernel(
-    run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Measure]
-) -> library.Values:
+    run: Run,
+    qrels: Qrels,
+    coded: CodedQrels,
+    shown: Sequence[str],
+    measures: Sequence[Measure],
+) -> Mapping[str, kernels.Values]:
     """Compute by kernel where there is one, and hand the other measures to ir-measures."""
     asked = {repr(measure): Asked.of(measure) for measure in measures}
     others = [measure for measure in measures if asked[repr(measure)] is None]
-    values = dict(library.values(run, qrels, shown, others)) if others else {}
-    graded = Graded.of(run, CodedQrels.of(qrels))
+    values = dict(_by_library(run, qrels, coded, shown, others)) if others else {}
+    graded = Graded.of(run, coded)
     for name, wanted in asked.items():
         if wanted is not None:
-            values[name] = by_query(graded, kernels.evaluate(graded, wanted), shown)
+            values[name] = kernels.evaluate(graded, wanted)
     return values
 
 
-def by_query(graded: Graded, values: kernels.Values, shown: Sequence[str]) -> dict[str, float]:
-    """Name the values of a kernel by query id, those of ``shown`` alone."""
-    known = dict(zip(graded.qrels.query_ids, values.tolist(), strict=True))
-    return {query_id: known[query_id] for query_id in shown}
+def _by_library(
+    run: Run,
+    qrels: Qrels,
+    coded: CodedQrels,
+    shown: Sequence[str],
+    measures: Sequence[Measure],
+) -> Mapping[str, kernels.Values]:
+    """Compute every measure by ir-measures."""
+    return {
+        name: np.array([of.get(query_id, 0.0) for query_id in coded.query_ids], dtype=np.float64)
+        for name, of in library.values(run, qrels, shown, measures).items()
+    }
 
 
-def _reasons(measure: Measure, qrels: Qrels, found: Coverage) -> Mapping[str, str]:
-    """Say why each query without a value has none; what the judgements say goes first."""
-    reasons = dict.fromkeys(found.timed_out, "timed_out") | dict.fromkeys(found.failed, "failed")
-    for query_id in (*found.answerable, *found.negative):
-        if not _answerable(measure, qrels.grades[query_id].values()):
-            reasons[query_id] = "negative_query"
-    return reasons | dict.fromkeys(found.unjudged, "unjudged")
+def _among(asked: Sequence[str], some: Sequence[str]) -> NDArray[np.bool_]:
+    """Tell which of ``asked`` are in ``some``, shape (asked,)."""
+    if len(some) == len(asked):
+        return np.ones(len(asked), dtype=bool)
+    known = frozenset(some)
+    return np.fromiter(map(known.__contains__, asked), bool, len(asked))
+
+
+def _kept(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
+    return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
+
+
+def _unfinished(asked: Sequence[str], found: Coverage) -> NDArray[np.int8]:
+    """Code of the reason that lies in the run, shape (asked,); -1 where the query was answered."""
+    why = np.full(len(asked), -1, dtype=np.int8)
+    for reason, ids in (
+        ("failed", found.failed),
+        ("timed_out", found.timed_out),
+        ("not_asked", found.missing),
+    ):
+        if ids:
+            why[_among(asked, ids)] = REASONS.index(reason)
+    return why
+
+
+def _reasons(
+    measure: Measure, coded: CodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
+) -> NDArray[np.int8]:
+    """Say why each query without a value has none, by its place in ``REASONS``; else -1."""
+    found = why.copy()
+    found[rows < 0] = REASONS.index("unjudged")
+    answerable = np.append(_answerable(measure, coded), True)
+    found[~answerable[rows]] = REASONS.index("negative_query")
+    return found
 
 
 def _scores(
-    name: str, asked: Sequence[str], reasons: Mapping[str, str], values: Mapping[str, float]
+    name: str, asked: Sequence[str], reasons: NDArray[np.int8], values: kernels.Values
 ) -> Scores:
-    kept = tuple(query_id for query_id in asked if query_id not in reasons)
+    valued = reasons < 0
     undefined: dict[str, list[str]] = {}
-    for query_id in asked:
-        if query_id in reasons:
-            undefined.setdefault(reasons[query_id], []).append(query_id)
+    for place in np.flatnonzero(~valued).tolist():
+        undefined.setdefault(REASONS[reasons[place]], []).append(asked[place])
     return Scores(
         name,
-        kept,
-        np.array([values.get(query_id, 0.0) for query_id in kept], dtype=np.float64),
+        _kept(asked, valued),
+        values[valued],
         {why: tuple(ids) for why, ids in undefined.items()},
     )
 
 
-def _answerable(measure: Measure, grades: Iterable[int]) -> bool:
-    """Tell whether a query with these grades has a value of ``measure``."""
+def _answerable(measure: Measure, coded: CodedQrels) -> NDArray[np.bool_]:
+    """Tell which judged queries have a value of ``measure``, shape (judged queries,)."""
     if library.rests_on_judging_only(measure):
-        return True
+        return np.ones(len(coded), dtype=bool)
     if "gains" in measure.params:
-        gains = measure.params["gains"]
-        return any(gains[grade] > 0 for grade in grades)
-    return max(grades) >= int(measure.params.get("rel", 1))
+        good = kernels.gains_of(coded.grades, measure.params["gains"]) > 0
+        return np.bincount(coded.rows[good], minlength=len(coded)) > 0
+    return coded.relevant(int(measure.params.get("rel", 1))) > 0

@@ -4,45 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-import numpy as np
-
+from harness.core.clusters import codes
 from harness.core.scores import Estimate, Scores
-from harness.stats.bootstrap import bca
+from harness.stats.bounded import Span
+from harness.stats.interval import interval
 
 
 def summarise(
     scores: Scores,
     *,
+    span: Span | None,
     confidence: float,
     resamples: int,
     seed: int,
-    intents: Mapping[str, str],
+    clusters: Mapping[str, str],
     threads: int = 1,
 ) -> Estimate:
-    """Mean over the queries that have a value, with its BCa interval (method, section 4).
+    """Mean over the queries that have a value, with its interval (method, section 4).
 
-    ``intents`` names the intent of a query by its id; queries of one intent are drawn together,
+    ``span`` is of the values, as ``harness.measures.spans`` gives it.
+
+    ``clusters`` names the cluster of a query by its id; queries of one cluster are drawn together,
     and a query that is not in there is drawn alone.
 
     Raises:
-        EvidenceError: fewer than two queries, or intents, have a value.
+        EvidenceError: fewer than two queries, or clusters, have a value.
     """
-    codes: dict[tuple[str, str], int] = {}
-    clusters = np.array(
-        [
-            codes.setdefault(
-                ("intent", intents[query_id]) if query_id in intents else ("query", query_id),
-                len(codes),
-            )
-            for query_id in scores.query_ids
-        ],
-        dtype=np.int64,
-    )
-    return bca(
+    return interval(
         scores.values,
+        span=span,
         confidence=confidence,
         resamples=resamples,
         seed=seed,
-        clusters=clusters if len(codes) < len(clusters) else None,
+        clusters=codes(scores.query_ids, clusters),
         threads=threads,
     )

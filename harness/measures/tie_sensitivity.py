@@ -12,12 +12,12 @@ from harness.core.errors import HarnessError
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
-from harness.measures import kernels, library
+from harness.measures import kernels
 from harness.measures.asked import Asked
 from harness.measures.coded import CodedQrels
 from harness.measures.graded import Graded
 from harness.measures.name import parse
-from harness.measures.quality import by_query, score_by
+from harness.measures.quality import Compute, score_by
 from harness.measures.tie_expected import expected
 from harness.measures.tied import Tied
 
@@ -36,6 +36,14 @@ class Ties:
     def share(self) -> float | None:
         """Tied hits of all hits; None where there is none."""
         return self.tied / self.hits if self.hits else None
+
+    @property
+    def said(self) -> str:
+        """Say it in words."""
+        return (
+            f"{self.tied} of {self.hits} hits tie with another;"
+            f" in float32, as trec_eval keeps scores, {self.only_float64} more would"
+        )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -86,20 +94,21 @@ def tie_sensitivity(
     return {name: Spread(least[name], mean[name], most[name]) for name in with_kernel}
 
 
-def _compute(
-    values: Callable[[Tied, Asked], kernels.Values],
-) -> Callable[[Run, Qrels, Sequence[str], Sequence[Measure]], library.Values]:
+def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
     def compute(
-        run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Measure]
-    ) -> library.Values:
-        graded = Graded.of(run, CodedQrels.of(qrels))
-        tied = Tied.of(run, graded)
+        run: Run,
+        qrels: Qrels,  # noqa: ARG001  the signature of ``Compute``
+        coded: CodedQrels,
+        shown: Sequence[str],  # noqa: ARG001  likewise
+        measures: Sequence[Measure],
+    ) -> Mapping[str, kernels.Values]:
+        tied = Tied.of(run, Graded.of(run, coded))
         found = {}
         for measure in measures:
             asked = Asked.of(measure)
             if asked is None:
                 raise HarnessError(f"there is no kernel for {measure}")
-            found[repr(measure)] = by_query(graded, values(tied, asked), shown)
+            found[repr(measure)] = values(tied, asked)
         return found
 
     return compute

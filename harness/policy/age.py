@@ -1,10 +1,29 @@
-"""Evidence expires: engines, machines and query sets move on."""
+"""Evidence expires: engines, machines and query sets move on. None is of a time still to come."""
 
 from __future__ import annotations
 
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 from harness.core.errors import EvidenceError
+
+SLACK = timedelta(minutes=5)
+"""Clocks of machines that share evidence may be so far apart."""
+
+
+def check_past(at: str | datetime, *, now: datetime | None = None) -> None:
+    """Refuse a stored time that is still to come; clocks may be ``SLACK`` apart.
+
+    ``at`` is aware of its zone, or ISO 8601 of such a time; ``now`` is the clock's unless given.
+
+    Raises:
+        EvidenceError: it is from the future, or is no such time.
+    """
+    made, today = _time(at) if isinstance(at, str) else at, now or datetime.now(UTC)
+    if made > today + SLACK:
+        raise EvidenceError(
+            f"{made.isoformat()} is from the future (now {today.isoformat(timespec='seconds')});"
+            " a wrong clock wrote it, or a hand"
+        )
 
 
 def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
@@ -15,14 +34,7 @@ def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
     Raises:
         EvidenceError: it is older than ``evidence_days``, from the future, or has no such time.
     """
-    try:
-        made = datetime.fromisoformat(made_at)
-    except ValueError as error:
-        raise EvidenceError(
-            f"{made_at!r} is no time; write it in ISO 8601, e.g. 2026-01-31T12:00:00+00:00"
-        ) from error
-    if made.tzinfo is None:
-        raise EvidenceError(f"{made_at!r} does not name its zone; write it in UTC, with +00:00")
+    made = _time(made_at)
     if made > now:
         raise EvidenceError(
             f"evidence of {made_at} is from the future (now {now.isoformat()}); mend the clock"
@@ -33,3 +45,15 @@ def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
             f"evidence of {made_at} is {age.days} days old, and the policy takes none older than"
             f" {evidence_days}; measure again"
         )
+
+
+def _time(made_at: str) -> datetime:
+    try:
+        made = datetime.fromisoformat(made_at)
+    except ValueError as error:
+        raise EvidenceError(
+            f"{made_at!r} is no time; write it in ISO 8601, e.g. 2026-01-31T12:00:00+00:00"
+        ) from error
+    if made.tzinfo is None:
+        raise EvidenceError(f"{made_at!r} does not name its zone; write it in UTC, with +00:00")
+    return made

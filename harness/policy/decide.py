@@ -10,7 +10,11 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.policy.age import check_age
 from harness.policy.bounded import judge_over
+from harness.policy.canary import check_canary
+from harness.policy.conditions import unmet
+from harness.policy.conviction import believed
 from harness.policy.model import Policy, Step
+from harness.policy.operating import Selftest
 
 EXIT_PROMOTE = 0
 EXIT_FAIL = 1
@@ -24,6 +28,8 @@ def decide(
     *,
     now: datetime,
     ends: Sequence[Mapping[str, Evidence]] = (),
+    selftest: Selftest | None = None,
+    reservations: Sequence[Finding] = (),
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
@@ -31,13 +37,19 @@ def decide(
     its gates. Where the policy is chained, a step waits for the first one before it that is
     neither taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with
     what is open settled otherwise: a gate answers only where it answers the same at all of them.
+    A gate whose evidence was measured under other conditions than the policy demands, or under
+    different ones for the two arms, is INCONCLUSIVE; a gate that ``selftest`` convicts does not
+    pass. ``reservations`` are findings of every step that no gate makes
+    (``harness.policy.reservations``).
 
     Raises:
         UnknownName: there is evidence for a step that the policy does not have.
-        EvidenceError: evidence is stale, about other arms, or contradicts itself; the control is
-            not the baseline that the policy names, or not what the step before it accepted.
+        EvidenceError: the canary was answered wrongly; or evidence is stale, about other arms, or
+            contradicts itself; the control is not the baseline that the policy names, or not what
+            the step before it accepted.
         MismatchedQueries: the arms of a step were asked different queries.
     """
+    check_canary(policy)
     known = tuple(step.name for step in policy.steps)
     for name in evidence:
         if name not in known:
@@ -48,7 +60,8 @@ def decide(
         if policy.chained and at and policy.steps[at - 1].taken:
             _accepted(policy.steps[at - 1], step, evidence)
         others = [end[step.name] for end in ends if step.name in end]
-        findings = _findings(policy, step, evidence.get(step.name), others, now)
+        judged = _findings(policy, step, evidence.get(step.name), others, now)
+        findings = (*(believed(found, step.name, selftest) for found in judged), *reservations)
         accepting = policy.accepting(at)
         by = accepting.accepted.sha256 if accepting and accepting.accepted else ""
         decision = StepDecision(
@@ -94,7 +107,13 @@ def _findings(
             for gate in step.gates
         )
     _check(policy, step, evidence, now)
-    return tuple(judge_over(gate, evidence, ends, policy.rules) for gate in step.gates)
+    found = []
+    for gate in step.gates:
+        if missing := unmet(gate.settings, evidence, policy.demands):
+            found.append(gate.settings.undecided(gate.name, missing.reason, missing.settle))
+        else:
+            found.append(judge_over(gate, evidence, ends, policy.rules))
+    return tuple(found)
 
 
 def _accepted(before: Step, step: Step, evidence: Mapping[str, Evidence]) -> None:
@@ -137,5 +156,7 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
         raise MismatchedQueries(left - right, right - left)
     if evidence.race is not None:
         check_age(evidence.race.raced_at, now=now, evidence_days=policy.evidence_days)
+    if evidence.load is not None and any(gate.settings.loaded for gate in step.gates):
+        check_age(evidence.load.loaded_at, now=now, evidence_days=policy.evidence_days)
     if evidence.traffic is not None:
         check_age(evidence.traffic.until, now=now, evidence_days=policy.evidence_days)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -11,10 +9,15 @@ from typing import Any, NoReturn, TypeVar
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
+from harness.core.clusters import BY_TEXT
 from harness.core.errors import BadPolicy, UnknownName
+from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
+from harness.core.printable import between
+from harness.core.reading import Malformed, text_of
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy import lines
+from harness.policy.demands import NOTHING
 from harness.policy.model import (
     FORMAT,
     Accepted,
@@ -27,6 +30,8 @@ from harness.policy.model import (
 )
 
 ROUNDING = 1e-12
+SHOWN = 100
+"""Characters of a value that a message shows."""
 Model = TypeVar("Model", bound=BaseModel)
 TABLES = {
     "policy": "Write the table [policy]",
@@ -43,16 +48,13 @@ def load_policy(path: Path) -> Policy:
             does not exist, or steps or gates contradict each other.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of(path, most=MAX_SETTINGS_BYTES)
+    except (OSError, Malformed) as error:
         raise BadPolicy(path, f"cannot be read ({error})", "Give the path of a policy") from error
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        raise BadPolicy(
-            path, f"is not TOML: {error}", "Correct it", int(line[1]) if line else None
-        ) from error
+        raw = toml_of(text)
+    except Malformed as error:
+        raise BadPolicy(path, f"is not TOML: {error}", "Correct it", error.line) from error
     return _Reader(path, lines.find(text)).policy(raw)
 
 
@@ -77,7 +79,12 @@ class _Reader:
             steps=steps,
             chained=head.chained,
             alpha=head.alpha,
+            clusters=head.clusters,
+            clusters_reason=head.clusters_reason or "",
+            demands=head.evidence or NOTHING,
+            registered=self._path.parent / head.registered if head.registered else None,
         )
+        self._with_a_reason(policy)
         self._within_alpha(policy)
         return policy
 
@@ -91,6 +98,17 @@ class _Reader:
                 f"its format is {found!r}, and this harness reads format {FORMAT}",
                 f"Use the harness that it was written for, or write it anew as format {FORMAT}"
                 " (docs/params.md)",
+            )
+
+    def _with_a_reason(self, policy: Policy) -> None:
+        """Refuse queries that are taken for independent without a word, and a word for nothing."""
+        if (policy.clusters == BY_TEXT) is bool(policy.clusters_reason):
+            said = "and gives a reason" if policy.clusters_reason else "and no reason"
+            self._wrong(
+                ("policy", "clusters"),
+                f"clusters is {policy.clusters!r} {said}",
+                f"Write clusters_reason beside a value other than {BY_TEXT!r}, and only there: the"
+                " page shows it",
             )
 
     def _within_alpha(self, policy: Policy) -> None:
@@ -157,7 +175,7 @@ class _Reader:
             self._wrong((*at, "rule"), str(error), "Name one of these rules")
         settings = {key: value for key, value in raw.items() if key not in GateHead.model_fields}
         said = f"gate {head.name!r} (rule {rule.name})"
-        return Gate(head.name, rule, self._table(rule.settings, settings, at, said))
+        return Gate(head.name, rule, self._table(rule.settings, settings, at, said), settings)
 
     def _table(
         self, model: type[Model], raw: Mapping[str, Any], at: lines.Path, owner: str
@@ -188,7 +206,7 @@ class _Reader:
             )
         self._wrong(
             path,
-            f"{owner}: {key} is {error['input']!r}, but {error['msg'].lower()}",
+            f"{owner}: {key} is {between(repr(error['input']), SHOWN)}, but {error['msg'].lower()}",
             f"Correct {key}",
         )
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime
 
 from harness.core.errors import EvidenceError
+from harness.policy.age import check_past
 from harness.policy.migration_events import (
     Advanced,
     Begun,
@@ -127,7 +128,8 @@ def state_of(events: Iterable[Event]) -> State:
 
     Raises:
         EvidenceError: they are not those of one migration: it does not begin, time runs
-            backwards, or what is taken back or drilled was never taken.
+            backwards, a decision is of later than its event, or what is taken back or drilled was
+            never taken.
     """
     state: State | None = None
     last: datetime | None = None
@@ -138,6 +140,8 @@ def state_of(events: Iterable[Event]) -> State:
                 " mend the clock"
             )
         last = event.at
+        if isinstance(event, Observed | Advanced) and event.decision:
+            check_past(event.decision.newest, now=event.at)
         state = applied(state, event)
     if state is None:
         raise EvidenceError("the migration has not begun. Run: harness migrate begin")

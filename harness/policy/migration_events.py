@@ -55,6 +55,12 @@ class Decided(_Kept):
         return next((said for said in self.steps if said.step == step), None)
 
     @property
+    def newest(self) -> AwareDatetime:
+        """The latest of all its times."""
+        replays = (said.replayed_at for said in self.steps)
+        return max(filter(None, (self.decided_at, self.raced_at, *replays)))
+
+    @property
     def oldest(self) -> AwareDatetime:
         """Time of the oldest evidence in it, as far as it tells."""
         replays = (said.replayed_at for said in self.steps)

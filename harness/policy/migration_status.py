@@ -9,7 +9,7 @@ from enum import StrEnum
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome, Verdict
-from harness.policy.age import check_age
+from harness.policy.age import check_age, check_past
 from harness.policy.migration import START, State, Taken
 from harness.policy.migration_events import Decided, Said
 from harness.policy.model import Policy, Step
@@ -134,6 +134,7 @@ def _of_decision(
         )
     try:
         check_age(decision.oldest.isoformat(), now=now, evidence_days=policy.evidence_days)
+        check_past(decision.newest, now=now)
     except EvidenceError as stale:
         yield str(stale)
     turned_back = state.turned_back.get(step.name)

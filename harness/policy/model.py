@@ -3,21 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core.clusters import BY_TEXT, Clustering
 from harness.core.errors import UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
+from harness.core.names import Label, Name
 from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
+from harness.policy.demands import NOTHING, Demands
 from harness.stats.chain import Account, Stage, account
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
-Name = Annotated[str, Field(min_length=1)]
+Text = Annotated[str, Field(min_length=1)]
 FORMAT = 1
 """Of the files that are read; raised where a key changes its meaning."""
 FEWEST_RESAMPLES = 1_000
@@ -31,7 +34,7 @@ class _Table(BaseModel):
 class Header(_Table):
     """The table ``[policy]``."""
 
-    name: Name
+    name: Label
     version: Annotated[int, Field(ge=1)]
     seed: Annotated[int, Field(ge=0)]
     confidence: Annotated[float, Field(ge=0.5, lt=1)]
@@ -40,19 +43,23 @@ class Header(_Table):
     evidence_days: Annotated[int, Field(ge=1)]
     alpha: Probability | None = None
     chained: bool = True
+    clusters: Clustering = BY_TEXT
+    clusters_reason: Text | None = None
+    evidence: Demands | None = None
+    registered: Text | None = None
     format: int = FORMAT
 
 
 class StepTable(_Table):
     """A table ``[[step]]``; its gates are read once their rule is known."""
 
-    name: Name
+    name: Label
     control: Name
     candidate: Name
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
     attempts: Annotated[int, Field(ge=1)] = 1
-    accepted: Name | None = None
+    accepted: Text | None = None
     accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
     shadow_days: Annotated[int, Field(ge=1)] | None = None
@@ -63,8 +70,8 @@ class GateHead(BaseModel):
     """The keys that every ``[[step.gate]]`` has; the others are settings of its rule."""
 
     model_config = ConfigDict(frozen=True, extra="ignore", strict=True)
-    name: Name
-    rule: Name
+    name: Label
+    rule: Text
 
 
 class PolicyFile(_Table):
@@ -81,6 +88,8 @@ class Gate:
     name: str
     rule: Rule
     settings: GateSettings
+    written: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """The table as the file has it; empty where the gate is not from a file."""
 
     def judge(self, evidence: Evidence, rules: Rules) -> Finding:
         """Judge ``evidence`` by this gate's rule and settings."""
@@ -114,6 +123,11 @@ class Step:
     accepted: Accepted | None = None
     """The decision that it was taken by; None where the policy does not name it."""
 
+    @property
+    def chances(self) -> int:
+        """How often it had a chance to err: once where each of its gates holds at every look."""
+        return 1 if all(gate.settings.every_look for gate in self.gates) else self.attempts
+
 
 @dataclass(frozen=True, slots=True)
 class Policy:
@@ -130,12 +144,20 @@ class Policy:
     """Whether a step waits for those before it, as in a migration; else each stands alone."""
     alpha: float | None = None
     """What its steps may err together; None where the policy does not say."""
+    clusters: Clustering = BY_TEXT
+    """Which queries depend on each other and are resampled together."""
+    clusters_reason: str = ""
+    """Why not by their texts; empty where they are."""
+    demands: Demands = NOTHING
+    """Under which conditions its evidence must have been measured."""
+    registered: Path | None = None
+    """The registration that it demands; None where it names none."""
 
     @property
     def account(self) -> Account:
         """What the steps may err, each alone and all together (``harness.stats.chain``)."""
         stages = [
-            Stage(step.name, self.chained and at > 0, step.attempts)
+            Stage(step.name, self.chained and at > 0, step.chances)
             for at, step in enumerate(self.steps)
         ]
         return account(stages, confidence=self.rules.confidence)
@@ -155,6 +177,11 @@ class Policy:
         return tuple(dict.fromkeys(named))
 
     @property
+    def loaded(self) -> bool:
+        """Whether a gate rests on a load test."""
+        return any(gate.settings.loaded for step in self.steps for gate in step.gates)
+
+    @property
     def measures(self) -> tuple[str, ...]:
         """Every measure of quality that a gate reads, in the order of the policy."""
         asked = (gate.settings.measures for step in self.steps for gate in step.gates)
@@ -165,6 +192,11 @@ class Policy:
         control = self.steps[at].control
         before = [step for step in self.steps[:at] if step.taken and step.candidate == control]
         return before[-1] if self.chained and before else None
+
+    def seen(self, looks: Mapping[str, int]) -> Policy:
+        """Count the looks at each step, by its name, where they are more than it says itself."""
+        steps = (replace(s, attempts=max(s.attempts, looks.get(s.name, 1))) for s in self.steps)
+        return replace(self, steps=tuple(steps))
 
     def on(self, threads: int) -> Policy:
         """Draw on so many threads; no verdict changes."""

@@ -1,34 +1,47 @@
-"""What a gate says where the truth is known: labels swapped, and losses planted.
+"""Trials in which the truth is known: labels swapped, and losses planted in several patterns.
 
-Two arms whose labels are swapped at random, query by query, do not differ: what differences are
-left is noise, of the very size that the comparison has (Fisher's sign-flip, as in
-``harness.stats.randomization``). On top of it a loss of a known size is planted: some queries,
-drawn at random, lose all that they had, as where an engine stops finding things. How often the
-gate is then wrong can be counted, with its own interval and its own verdict.
+Two arms whose labels are swapped at random, cluster by cluster, do not differ: what differences are
+left is noise, of the very size that the comparison has (Fisher's sign-flip). On top of it a loss of
+a known size is planted, as where an engine stops finding things. A loss for the control is a gain
+for the candidate.
 """
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
+from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from harness.core.errors import EvidenceError
-from harness.core.gate import Verdict
-from harness.core.scores import Estimate
-from harness.gates.base.rules import Rules, above
-from harness.stats.bootstrap import bca_each
-from harness.stats.proportion import share
 
 Floats = NDArray[np.float64]
-CELLS_AT_ONCE = 1 << 22
+Codes = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 NEARLY_ALL = 0.999
-NOT_SEEN, SEEN, HALVINGS = 0.5, 1.5, 4
-"""Where the smallest loss is looked for, by what a normal approximation expects."""
+EVEN = 0.5
+PRONE = 10.0
+"""Rare losses befall the best queries, which together could lose so many times what is lost."""
+GROUP = 4
+"""Queries, or clusters of them, of a planted cluster."""
+BURST = 5
+"""Queries of a burst."""
+LIFT = 0.02
+"""What all other queries gain where rare losses are planted under a bound of 0."""
+
+
+class Pattern(StrEnum):
+    """How a planted loss is spread over the queries."""
+
+    SCATTERED = "total losses scattered over the queries, among the noise at hand"
+    RARE = "rare total losses of the best queries, no other difference"
+    CLUSTERED = f"total losses of whole clusters of {GROUP}, which the gate is told of"
+    BURSTS = f"total losses in bursts of {BURST}, which nobody told the gate of"
+
+
+ASSUMED = frozenset({Pattern.BURSTS})
+"""Patterns that break what a gate says that it assumes: measured and shown, no fault of it."""
 
 
 class Values(NamedTuple):
@@ -38,7 +51,7 @@ class Values(NamedTuple):
     """Shape (queries,)."""
     candidate: Floats
     """Shape (queries,)."""
-    clusters: NDArray[np.int64]
+    clusters: Codes
     """Shape (queries,): codes from 0; queries of one code are swapped, lost and drawn together."""
 
     @property
@@ -46,107 +59,106 @@ class Values(NamedTuple):
         """Mean of what a planted loss can take away: of either arm, as labels are swapped."""
         return float((self.control.mean() + self.candidate.mean()) / 2)
 
-
-class Counted(NamedTuple):
-    """How often a gate that asks for a mean difference above its limit was wrong."""
-
-    false_promote: Estimate | None
-    """Share of PASS where the true difference is the limit; None where that cannot be planted."""
-    false_hold: Estimate | None
-    """Share without PASS where the truth is better than the limit by the limit's own size: no
-    difference for a margin, twice the gain for a gain; None for a limit of 0."""
-    smallest_loss: float | None
-    """Smallest loss that is surely seen as one (interval below 0) in the share ``power`` of the
-    trials; None where the arms do not score high enough to lose as much."""
-    seen: Estimate | None
-    """Share of trials in which a loss of that size was seen."""
+    @property
+    def units(self) -> int:
+        """Clusters, those of one query among them."""
+        return int(self.clusters.max(initial=-1)) + 1
 
 
-def count(values: Values, *, limit: float, rules: Rules, trials: int) -> Counted:
-    """Try the gate "the mean difference lies above ``limit``" ``trials`` times a truth.
+class Trials(NamedTuple):
+    """Differences candidate - control whose mean is known, a column a trial."""
 
-    Seeded by ``rules``; ``rules.resamples`` draws a trial. Rates have exact intervals.
+    differences: Floats
+    """Shape (queries, trials)."""
+    clusters: Codes | None
+    """Shape (queries,): what the gate is told; None where that is what the comparison says."""
+
+
+class Masks(NamedTuple):
+    """Which queries are swapped and which lose in each trial; shape (queries, trials)."""
+
+    swapped: Bools
+    lost: Bools
+
+    def applied(self, control: Floats, candidate: Floats, *, gain: bool) -> Floats:
+        """Give the differences of the two, shape (queries, trials)."""
+        first = np.where(self.swapped, candidate[:, None], control[:, None])
+        second = np.where(self.swapped, control[:, None], candidate[:, None])
+        (first if gain else second)[self.lost] = 0
+        return second - first
+
+
+def draw(
+    pattern: Pattern, values: Values, truth: float, *, trials: int, seed: int
+) -> Trials | None:
+    """Draw trials whose true mean difference is ``truth``; None where so much cannot be lost.
+
+    Nor can whole clusters be lost where all queries would be one cluster.
 
     Raises:
         EvidenceError: fewer than two independent queries, or no trial.
     """
-    if trials < 1 or values.clusters.max(initial=0) < 1:
+    if trials < 1 or values.units < 2:  # noqa: PLR2004  one has no spread
         raise EvidenceError("a selftest needs two independent queries and one trial, or more")
-
-    def rate(truth: float, bound: float, wanted: Verdict) -> Estimate | None:
-        if abs(truth) > NEARLY_ALL * values.level:
-            return None
-        said = [above(found, bound) for found in _tried(values, truth, rules, trials)]
-        return share(said.count(wanted), trials, confidence=rules.confidence)
-
-    promoted = rate(limit + abs(limit), limit, Verdict.PASS) if limit else None
-    loss, seen = _smallest(
-        _expected_loss(values, rules), rules.power, lambda lost: rate(-lost, 0.0, Verdict.FAIL)
-    )
-    return Counted(
-        false_promote=rate(limit, limit, Verdict.PASS),
-        false_hold=promoted and _complement(promoted),
-        smallest_loss=loss,
-        seen=seen,
-    )
-
-
-def _smallest(
-    expected: float, power: float, seen: Callable[[float], Estimate | None]
-) -> tuple[float | None, Estimate | None]:
-    """Halve the way to the smallest loss that is seen often enough; the draws are the same ones."""
-    low, high = NOT_SEEN * expected, SEEN * expected
-    best = seen(high)
-    if best is None or best.value < power:
-        return None, None
-    for _ in range(HALVINGS):
-        middle = (low + high) / 2
-        tried = seen(middle)
-        if tried is not None and tried.value >= power:
-            high, best = middle, tried
-        else:
-            low = middle
-    return high, best
+    rng = np.random.default_rng((seed, list(Pattern).index(pattern)))
+    if pattern is Pattern.RARE:
+        return _rare(values, truth, trials, rng)
+    if abs(truth) > NEARLY_ALL * values.level:
+        return None
+    share = abs(truth) / values.level if truth else 0.0
+    told = None
+    units = values.clusters
+    if pattern is Pattern.CLUSTERED and values.units <= GROUP:
+        return None
+    if pattern is Pattern.CLUSTERED:
+        units = told = (rng.permutation(values.units) // GROUP)[values.clusters]
+    if pattern is Pattern.BURSTS:
+        lost = in_bursts(len(units), share, trials, rng)
+        masks = masked(units, 0.0, trials, rng)._replace(lost=lost)
+    else:
+        masks = masked(units, share, trials, rng)
+    found = masks.applied(values.control, values.candidate, gain=truth > 0)
+    return Trials(found, told)
 
 
-def _complement(found: Estimate) -> Estimate:
-    return Estimate(1 - found.value, 1 - found.high, 1 - found.low, found.n)
+def masked(units: Codes, share: float, trials: int, rng: np.random.Generator) -> Masks:
+    """Swap each unit with even chance, and let it lose with the chance ``share``."""
+    count = int(units.max()) + 1
+    swapped = rng.random((count, trials), dtype=np.float32) < EVEN
+    lost = rng.random((count, trials)) < share
+    return Masks(swapped[units], lost[units])
 
 
-def _expected_loss(values: Values, rules: Rules) -> float:
-    """Solve loss = z * deviation(loss) / sqrt(queries), as in ``harness.stats.power``.
+def in_bursts(queries: int, share: float, trials: int, rng: np.random.Generator) -> Bools:
+    """Let runs of queries lose together, in an order drawn anew; each loses with ``share``.
 
-    A planted loss has a spread of its own: a share p = loss / level of the queries loses x, so the
-    variance is that of the differences plus p E[x^2] - loss^2.
+    Bursts of one length begin by chance, and may follow each other: shape (queries, trials).
     """
-    squares = float((values.control**2).mean() + (values.candidate**2).mean()) / 2
-    difference = values.candidate - values.control
-    sums = np.bincount(values.clusters, weights=difference)
-    variance = float((sums**2).sum()) / len(difference)
-    together = len(difference) / len(sums)
-    z = float(ndtri(1 - (1 - rules.confidence) / 2) + ndtri(rules.power))
-    a, b = len(difference) / z**2 + 1, together * squares / (values.level or 1)
-    return (b + math.sqrt(b * b + 4 * a * variance)) / (2 * a)
+    begins = 1 - (1 - share) ** (1 / BURST)
+    started = rng.random((queries + BURST - 1, trials)) < begins
+    counts = np.cumsum(started, axis=0)
+    within = counts[BURST - 1 :].copy()
+    within[1:] -= counts[:-BURST]
+    return np.asarray((within > 0)[rng.permutation(queries)])
 
 
-def _tried(values: Values, truth: float, rules: Rules, trials: int) -> Iterator[Estimate]:
-    """Yield the interval of each trial where the true mean difference is ``truth``."""
-    rng = np.random.default_rng(rules.seed)
-    _, code = np.unique(values.clusters, return_inverse=True)
-    units = int(code.max()) + 1
-    block = max(1, CELLS_AT_ONCE // len(code))
-    for start in range(0, trials, block):
-        size = min(block, trials - start)
-        swapped = rng.random((units, size))[code] < 0.5  # noqa: PLR2004  heads or tails
-        first = np.where(swapped, values.candidate[:, None], values.control[:, None])
-        second = np.where(swapped, values.control[:, None], values.candidate[:, None])
-        lost = rng.random((units, size))[code] < abs(truth) / (values.level or 1)
-        (second if truth < 0 else first)[lost] = 0
-        yield from bca_each(
-            second - first,
-            confidence=rules.confidence,
-            resamples=rules.resamples,
-            seed=rules.seed + start,
-            clusters=None if units == len(code) else code,
-            threads=rules.threads,
-        )
+def _rare(values: Values, truth: float, trials: int, rng: np.random.Generator) -> Trials | None:
+    """Give every query one difference above ``truth``, and the best ones rarely a total loss.
+
+    Below a limit for losses nothing else differs; above one for gains all others gain twice it.
+    """
+    base = 0.0 if truth < 0 else max(2 * truth, LIFT)
+    taken = np.bincount(values.clusters, weights=values.control + base)
+    wanted = len(values.control) * (base - truth)
+    order = np.argsort(-taken / np.bincount(values.clusters), kind="stable")
+    could = np.cumsum(taken[order])
+    if could[-1] * NEARLY_ALL < wanted:
+        return None
+    prone = order[: int(np.searchsorted(could, PRONE * wanted)) + 1]
+    share = wanted / float(taken[prone].sum())
+    lost = np.zeros((values.units, trials), dtype=np.bool_)
+    lost[prone] = rng.random((len(prone), trials)) < share
+    found = np.full((len(values.control), trials), base)
+    by_query = lost[values.clusters]
+    found[by_query] = np.broadcast_to(-values.control[:, None], found.shape)[by_query]
+    return Trials(found, None)

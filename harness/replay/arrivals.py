@@ -7,7 +7,6 @@ vol. 1, section 2.4). Arrivals of a real day, which come in bursts, are read fro
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
+from harness.core.formats import json_of
+from harness.core.reading import numbered
 from harness.core.records import Query
 
 NS_PER_S = 1_000_000_000
@@ -125,15 +126,11 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
     """
     cure = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
     rows = {query.query_id: row for row, query in enumerate(queries)}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", cure) from exc
     starts: list[float] = []
     picks: list[int] = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered(path):
         try:
-            arrival = json.loads(line)
+            arrival = json_of(line)
             at_s, query_id = float(arrival["at_s"]), arrival["query_id"]
         except (ValueError, KeyError, TypeError) as exc:
             raise BadFile(path, f"no arrival ({exc})", cure, number) from exc

@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
+from time import perf_counter
 
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Searcher
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.records import Query
-from harness.core.run import Row, Run
+from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay.ask import observe
 
+MUCH_TOO_LATE = 1.5
+"""Of the time limit: beyond it, no pause between two clocks explains an answer."""
 PART = 500
 """Queries a part file holds."""
 
@@ -31,6 +35,8 @@ def drive(
     advance: Callable[[int], object],
 ) -> Run:
     """Ask every query once, in seeded order, and give the run in the order of ``queries``.
+
+    The run says under which conditions it was asked.
 
     Finished parts lie below ``parts``, named by all that they depend on (``code_sha256`` stands
     for the engine's source), and are not asked again. ``advance`` is told how many queries are
@@ -52,12 +58,29 @@ def drive(
         path = parts / f"{of_json(depends_on)[:32]}.parquet"
         part = _finished(path)
         if part is None:
-            limit_ns = int(time_limit_s * 1e9)
-            part = Run.of(arm, [observe(searcher, query, k, limit_ns).row for query in some])
+            part = Run.of(arm, [_row(arm, searcher, query, k, time_limit_s) for query in some])
             write_run(part, path)
         rows.update((row.query_id, row) for row in part.rows())
         advance(len(some))
-    return Run.of(arm, [rows[query.query_id] for query in queries])
+    run = Run.of(arm, [rows[query.query_id] for query in queries])
+    return replace(run, conditions=Conditions(k, time_limit_s))
+
+
+def _row(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> Row:
+    """Ask once, and see by a clock of our own that the time limit fires.
+
+    Raises:
+        EvidenceError: an answer came long after its limit, and counts as one.
+    """
+    asked_s = perf_counter()
+    row = observe(searcher, query, k, int(time_limit_s * 1e9)).row
+    took_s = perf_counter() - asked_s
+    if row.status is Status.ANSWERED and took_s > MUCH_TOO_LATE * time_limit_s:
+        raise EvidenceError(
+            f"{arm}: query {query.query_id} took {took_s:.3f} s, its limit is {time_limit_s:g} s,"
+            " and it counts as answered: the time limit does not fire. Correct harness.replay"
+        )
+    return row
 
 
 def _finished(path: Path) -> Run | None:

@@ -14,14 +14,15 @@ from pathlib import Path
 from time import perf_counter_ns
 from typing import NamedTuple
 
+from harness.replay.machine import usable_cores
+from harness.replay.reference import Reference
+
 CPUINFO = Path("/proc/cpuinfo")
 VECTORS = (
     "sse4_2", "avx2", "f16c", "avx_vnni", "avx512f", "avx512_vnni", "avx512_fp16", "amx_int8",
     "asimd", "asimdhp", "asimddp", "i8mm", "sve",
 )  # fmt: skip
 """Instructions by which products of vectors are quick, as Linux names them."""
-WORK = 4_000
-"""Numbers that are sorted and put into a table: about a millisecond."""
 P95 = 95
 
 
@@ -59,8 +60,7 @@ def load_of_core() -> float | None:
     """Count what wanted to run in the last minute, for each usable core; None if unknown."""
     if not hasattr(os, "getloadavg"):
         return None
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return os.getloadavg()[0] / (cores or 1)
+    return os.getloadavg()[0] / usable_cores()
 
 
 def free_bytes(folder: Path) -> int:
@@ -70,19 +70,18 @@ def free_bytes(folder: Path) -> int:
 
 
 def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
-    """Time the same work ``rounds`` times as each of two arms.
+    """Time the reference work ``rounds`` times as each of two arms.
 
     Raises:
         ValueError: there are fewer than two rounds.
     """
     if rounds <= 1:
         raise ValueError(f"{rounds} rounds say nothing of how they differ; take two or more")
+    reference = Reference(clock)
     times: tuple[list[int], list[int]] = [], []
     for at in range(rounds * 2):
-        started = clock()
-        _work()
         arm = (at // 2 + at) % 2
-        times[arm].append(clock() - started)
+        times[arm].append(reference.time_ns())
     medians = [statistics.median(one) for one in times]
     tails = [statistics.quantiles(one, n=100, method="inclusive")[P95 - 1] for one in times]
     median = statistics.median((*times[0], *times[1]))
@@ -93,9 +92,3 @@ def noise(rounds: int, clock: Callable[[], int] = perf_counter_ns) -> Noise:
         max(tails) / min(tails),
         max(map(max, times)) / median,
     )
-
-
-def _work() -> int:
-    numbers = [at * 7919 % WORK for at in range(WORK)]
-    table = {number: at for at, number in enumerate(sorted(numbers))}
-    return table[0]

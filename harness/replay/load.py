@@ -19,7 +19,7 @@ from harness.core.engine import Searcher
 from harness.core.records import Query
 from harness.core.run import Row, Status
 from harness.replay.ask import Observation, observe
-from harness.replay.race import shown
+from harness.replay.race import Expected, shown
 
 NS_PER_S = 1_000_000_000
 COARSE_NS = 200_000
@@ -53,10 +53,6 @@ class WallClock:
         while time.perf_counter_ns() < at_ns:
             time.sleep(0)
         return time.thread_time_ns() - spent_ns
-
-
-Expected = tuple[Status, tuple[str, ...], str]
-"""How an answer ends, its documents in order, and who gives it."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Self
 
 from harness.core.errors import EvidenceError
+from harness.core.formats import json_of
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.histogram import Histogram
@@ -80,7 +81,7 @@ class Record:
             EvidenceError: it is no trial, or one of another format.
         """
         try:
-            told = json.loads(line)
+            told = json_of(line)
             if told["format"] != FORMAT:
                 raise EvidenceError(
                     f"a trial of format {told['format']}, where {FORMAT} is read: move the file"

@@ -7,6 +7,7 @@ their median over rounds.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -75,3 +76,8 @@ def median_of(values: Sequence[float], *, confidence: float) -> Estimate | None:
         return None
     ordered = sorted(values)
     return Estimate(float(np.median(ordered)), ordered[low], ordered[count - 1 - low], count)
+
+
+def fewest_rounds(confidence: float) -> int:
+    """Count the rounds of which a median has an interval: the largest must be above it surely."""
+    return math.ceil(math.log2(2 / (1 - confidence)))

@@ -10,11 +10,16 @@ from pathlib import Path
 
 def machine() -> str:
     """Name the processor, its usable cores, the system and the Python."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     python = ".".join(str(part) for part in sys.version_info[:3])
-    return (
-        f"{processor()}, {cores} cores, {platform.system()} {platform.machine()}, Python {python}"
-    )
+    system = f"{platform.system()} {platform.machine()}"
+    return f"{processor()}, {usable_cores()} cores, {system}, Python {python}"
+
+
+def usable_cores() -> int:
+    """Count the processors that this process may run on."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def processor() -> str:

@@ -1,103 +1,136 @@
-"""Race: several open arms asked the same queries, interleaved, one clock each (method, section 5).
+"""Race: several open arms asked the same texts, interleaved, one clock each (method, section 5).
 
-Closed loop: the next question comes when the last was answered, so a race says how long an
-answer takes, not how a service bears load.
+This is what one process does. Closed loop: the next question comes when the last was answered, so a
+race says how long an answer takes, not how long people wait at a rate of arrivals.
 """
 
 from __future__ import annotations
 
 import gc
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import NamedTuple
 
 from harness.core.engine import Searcher
-from harness.core.errors import EvidenceError, MismatchedQueries
+from harness.core.errors import EvidenceError
 from harness.core.records import Query
-from harness.core.run import Row, Run, Status
+from harness.core.run import Row, Status
 from harness.replay.ask import observe
+from harness.replay.meter import Meter, Taken
+from harness.replay.race_texts import Texts
+from harness.replay.reference import Reference
+from harness.replay.surroundings import Surroundings, between, look
 
-Entrant = tuple[str, bool]
-"""An arm, and whether this is its A/A twin: the same arm opened a second time."""
+Expected = tuple[Status, tuple[str, ...], str]
+"""How an answer ends, its documents in order, and who gives it."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+class Call(NamedTuple):
+    """One timed answer."""
+
+    arm: str
+    query_id: str
+    repetition: int
+    """0 for the first time that the process saw the text, 1 for the second."""
+    turn: int
+    """How many arms had this text, this time, before this one."""
+    elapsed_ns: int
+    taken: Taken
+
+
+@dataclass(frozen=True, slots=True)
 class Lap:
-    """Times of one race, and what was wrong with any answer."""
+    """What one process measured."""
 
-    query_ids: tuple[str, ...]
-    elapsed_ns: Mapping[Entrant, NDArray[np.int64]]
-    """Shape (queries, repetitions)."""
-    strays: Mapping[Entrant, tuple[str, ...]]
-    """Queries whose answer was not the one in the arm's run."""
+    calls: tuple[Call, ...]
+    """In the order in which they were made."""
+    strays: Mapping[str, tuple[str, ...]]
+    """Queries whose answer was not the one in the arm's run, by arm."""
+    reference_ns: tuple[int, ...]
+    """One time of the reference work beside each text."""
+    surroundings: Surroundings
+    counts: str
+    """What ``Taken.waited_ns`` is on this system."""
 
 
 def race(
-    entrants: Mapping[Entrant, Searcher],
-    runs: Mapping[str, Run],
-    queries: Sequence[Query],
+    searchers: Mapping[str, Searcher],
+    expected: Mapping[str, Mapping[str, Expected]],
+    texts: Texts,
     *,
     k: int,
-    repetitions: int,
-    warmup: int,
     seed: int,
+    process: int,
     time_limit_s: float,
     advance: Callable[[int], object],
 ) -> Lap:
-    """Ask every query of every entrant ``warmup + repetitions`` times; warm-up is not kept.
+    """Warm every arm up on texts of its own, then ask all texts once, and the first few again.
 
-    Rounds go over the queries in seeded order, and within a query the entrants take turns in
-    seeded order, so that a slow moment of the machine falls on all of them. Each answer is held
-    against the first ``k`` hits of the arm's run.
+    Texts come in an order of this process. All arms have a text before the next one comes, in
+    seeded order, so that a slow moment of the machine falls on all of them; from process to process
+    that order moves on by one, so that each arm is asked first equally often. Each answer is
+    compared with ``expected``, by arm and query.
 
     Raises:
         EvidenceError: the time of an answer is longer than the call that gave it, so it covers
-            that of another entrant.
-        MismatchedQueries: an arm's run lacks one of the queries.
+            that of another arm.
     """
-    rng = random.Random(seed)
-    names = sorted(entrants)
-    at = {query.query_id: row for row, query in enumerate(queries)}
-    times = {name: np.zeros((len(queries), repetitions), dtype=np.int64) for name in names}
-    strays: dict[Entrant, set[str]] = {name: set() for name in names}
+    rng = random.Random(f"{seed} {process}")
+    names = sorted(searchers)
+    strays: dict[str, set[str]] = {name: set() for name in names}
+    calls: list[Call] = []
+    reference_ns: list[int] = []
+    reference, meter = Reference(), Meter()
     limit_ns = int(time_limit_s * 1e9)
-    expected = {
-        arm: {row.query_id: shown(row, k) for row in run.rows() if row.query_id in at}
-        for arm, run in runs.items()
-    }
-    for rows in expected.values():
-        if missing := at.keys() - rows.keys():
-            raise MismatchedQueries(missing, ())
-    with _quiet_collector():
-        for lap in range(-warmup, repetitions):
-            for query in rng.sample(list(queries), len(queries)):
-                for name in rng.sample(names, len(names)):
-                    asked_ns = perf_counter_ns()
-                    seen = observe(entrants[name], query, k, limit_ns)
-                    _check_clock(name, query, seen.elapsed_ns, perf_counter_ns() - asked_ns)
-                    if lap >= 0:
-                        times[name][at[query.query_id], lap] = seen.elapsed_ns
-                    if shown(seen.row, k) != expected[name[0]][query.query_id]:
-                        strays[name].add(query.query_id)
-            advance(len(queries))
-    found = {name: tuple(sorted(ids)) for name, ids in strays.items()}
-    return Lap(tuple(query.query_id for query in queries), times, found)
+
+    def ask(name: str, query: Query, repetition: int, turn: int) -> Call:
+        before, asked_ns = meter.read(), perf_counter_ns()
+        seen = observe(searchers[name], query, k, limit_ns)
+        call_ns, after = perf_counter_ns() - asked_ns, meter.read()
+        _check_clock(name, query, seen.elapsed_ns, call_ns)
+        if shown(seen.row, k) != expected[name][query.query_id]:
+            strays[name].add(query.query_id)
+        taken = meter.taken(before, after, seen.elapsed_ns)
+        return Call(name, query.query_id, repetition, turn, seen.elapsed_ns, taken)
+
+    def turns(query: Query) -> Iterator[tuple[int, str]]:
+        order = random.Random(f"{seed} {query.query_id}").sample(names, len(names))
+        first = process % len(order)
+        return enumerate((*order[first:], *order[:first]))
+
+    try:
+        with _quiet_collector():
+            for query in texts.warm:
+                for turn, name in turns(query):
+                    ask(name, query, 0, turn)
+                advance(1)
+            reference.work()
+            before = look()
+            for repetition, again in enumerate((texts.timed, texts.repeated)):
+                for query in rng.sample(again, len(again)):
+                    calls += [ask(name, query, repetition, turn) for turn, name in turns(query)]
+                    if not repetition:
+                        reference_ns.append(reference.time_ns())
+                    advance(1)
+            around = between(before, look())
+    finally:
+        meter.close()
+    astray = {name: tuple(sorted(ids)) for name, ids in strays.items()}
+    return Lap(tuple(calls), astray, tuple(reference_ns), around, meter.counts)
 
 
-def _check_clock(name: Entrant, query: Query, elapsed_ns: int, call_ns: int) -> None:
+def _check_clock(name: str, query: Query, elapsed_ns: int, call_ns: int) -> None:
     if elapsed_ns > call_ns:
         raise EvidenceError(
-            f"{name[0]}: query {query.query_id} is said to have taken {elapsed_ns} ns in a call of"
+            f"{name}: query {query.query_id} is said to have taken {elapsed_ns} ns in a call of"
             f" {call_ns} ns: the time of one arm covers another's. Time each arm by itself"
         )
 
 
-def shown(row: Row, k: int) -> tuple[Status, tuple[str, ...], str]:
+def shown(row: Row, k: int) -> Expected:
     """Reduce an answer to what must be the same: its end, its documents in order, who answered."""
     documents = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
     return row.status, documents[:k], row.served_by

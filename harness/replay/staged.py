@@ -45,31 +45,45 @@ def trace(
     """
     if not isinstance(searcher, Staged):
         return unstaged(shown)
-    told: dict[str, tuple[Stage, ...]] = {}
+    listed: dict[str, tuple[Stage, ...]] = {}
     lost: dict[str, str] = {}
     positions = shown.positions
     for query in queries:
         if shown.status[positions[query.query_id]] == Status.ANSWERED:
             try:
-                told[query.query_id] = searcher.stages(query.text, k, query.params)
+                listed[query.query_id] = told(searcher, query, k)
             except Exception as exc:  # noqa: BLE001  whatever an engine may raise
                 lost[query.query_id] = f"{type(exc).__name__}: {exc}"
         else:
             lost[query.query_id] = "was not answered"
         advance(1)
-    ways = Counter(_names(stages) for stages in told.values())
+    ways = Counter(_names(stages) for stages in listed.values())
     if not ways:
         why = next(iter(lost.values()), "none was asked")
         raise InvalidArm(f"{shown.arm}: not one query has stages; the first: {why}")
     ((usual, _),) = ways.most_common(1)
-    same = {query_id: stages for query_id, stages in told.items() if _names(stages) == usual}
-    for query_id in told.keys() - same.keys():
-        lost[query_id] = "went through " + (", ".join(s.name for s in told[query_id]) or "nothing")
+    same = {query_id: stages for query_id, stages in listed.items() if _names(stages) == usual}
+    for query_id in listed.keys() - same.keys():
+        through = ", ".join(stage.name for stage in listed[query_id])
+        lost[query_id] = f"went through {through or 'nothing'}"
     runs = [_run(name, at, same) for at, (name, _) in enumerate(usual)]
     way = tuple(run for run, (_, beside) in zip(runs, usual, strict=True) if not beside)
     _ends_in(way, shown)
     fed_by = tuple(run for run, (_, beside) in zip(runs, usual, strict=True) if beside)
     return Traced(way, fed_by, dict(sorted(lost.items())))
+
+
+def told(searcher: Staged, query: Query, k: int) -> tuple[Stage, ...]:
+    """Ask for the stages of one query.
+
+    Raises:
+        TypeError: they, or the hits of one, are no tuple: what an engine yields need not end.
+    """
+    stages = searcher.stages(query.text, k, query.params)
+    for found in (stages, *(stage.hits for stage in stages if isinstance(stages, tuple))):
+        if not isinstance(found, tuple):
+            raise TypeError(f"stages or hits are a {type(found).__name__} instead of a tuple")
+    return stages
 
 
 def unstaged(shown: Run) -> Traced:

@@ -11,7 +11,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import Any, NamedTuple
 
-from harness.report.plain import one_line
+from harness.core.printable import one_line
 
 CHECK = "search-harness"
 

@@ -7,6 +7,7 @@ from enum import StrEnum
 
 import numpy as np
 
+from harness.core.clusters import BY_TEXT, Dependence
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Paired
@@ -181,7 +182,38 @@ def effect(report: ReportInput, name: str) -> str:
         else f"{signed(float(pairs.difference.mean()))} (no interval)"
     )
     control, candidate = number(float(pairs.control.mean())), number(float(pairs.candidate.mean()))
-    return f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
+    return (
+        f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
+        f"{dependence(report.dependence.get(name, {}).get(report.measure))}"
+        f"{parted(report)}{alone(report)}"
+    )
+
+
+def dependence(found: Dependence | None) -> str:
+    """Say how many independent queries these are worth; empty where each stands alone."""
+    if found is None or found.clusters == found.queries:
+        return ""
+    return (
+        f" {found.queries:,} queries in {found.clusters:,} clusters (largest {found.largest}):"
+        f" design effect {found.design_effect:.2f}, worth {found.effective:,.0f} independent ones."
+    )
+
+
+def parted(report: ReportInput) -> str:
+    """Say how many near duplicates are independent by declared intents; empty where none."""
+    count = max((len(found.parted) for found in report.evidence.values()), default=0)
+    if not count:
+        return ""
+    return f" Declared intents part {count:,} queries that are near duplicates by their words."
+
+
+def alone(report: ReportInput) -> str:
+    """Say that the policy takes queries for independent, and why; empty where it does not."""
+    policy = report.trust.policy if report.trust else None
+    if policy is None or policy.clusters == BY_TEXT:
+        return ""
+    which = "All queries" if policy.clusters == "none" else "Queries without an intent"
+    return f" {which} were taken to be independent: {policy.clusters_reason}."
 
 
 def card(report: ReportInput, decision: StepDecision) -> Card:

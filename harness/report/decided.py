@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile
+from harness.core.formats import json_file
 from harness.core.gate import Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 
@@ -24,7 +24,7 @@ class Decided(NamedTuple):
 
 def schema() -> Json:
     """JSON Schema (draft 2020-12) of ``decision.json``."""
-    found: Json = json.loads(SCHEMA.read_text(encoding="utf-8"))
+    found: Json = json_file(SCHEMA)
     return found
 
 

@@ -1,8 +1,8 @@
 """``decision.json``: the decision for machines, versioned, checked against a schema, read back.
 
-What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``, and the
-``MACHINE_FACTS`` of ``provenance``), so that ``without_times`` leaves what must be equal in two
-runs of the same inputs.
+What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``, the
+``record`` of earlier experiments, and the ``MACHINE_FACTS`` of ``provenance``), so that
+``without_times`` leaves what must be equal in two runs of the same inputs.
 """
 
 from __future__ import annotations
@@ -13,16 +13,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
+import numpy as np
+
+from harness.core.clusters import BY_TEXT, Dependence
 from harness.core.evidence import Agreement, Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.printable import printable
 from harness.core.scores import Estimate
-from harness.report import trust
+from harness.report import custody
 from harness.report.inputs import Latency, ReportInput
 from harness.report.latency_tables import is_verified, trusted_ratios
-from harness.report.plain import printable
 from harness.report.rounding import for_json
+from harness.report.trust_json import as_json
 
-SCHEMA_VERSION = "1.1"
+SCHEMA_VERSION = "1.3"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 
 Json = dict[str, Any]
@@ -42,6 +46,16 @@ def _estimate(found: Estimate | None) -> Json | None:
         return None
     ends = {"low": for_json(found.low), "high": for_json(found.high)}
     return {"value": for_json(found.value), **ends, "n": found.n}
+
+
+def _dependence(found: Dependence) -> Json:
+    return {
+        "queries": found.queries,
+        "clusters": found.clusters,
+        "largest": found.largest,
+        "design_effect": for_json(found.design_effect),
+        "effective": for_json(found.effective),
+    }
 
 
 def _estimates(found: Mapping[str, Estimate]) -> Json:
@@ -99,6 +113,9 @@ def _comparison(report: ReportInput, name: str, found: Evidence) -> Json:
         "control": found.control.arm,
         "candidate": found.candidate.arm,
         "differences": _estimates(report.differences.get(name, {})),
+        "dependence": {
+            measure: _dependence(one) for measure, one in report.dependence.get(name, {}).items()
+        },
         "agreement": _agreement(found.agreement),
         "noise": _agreement(found.noise),
     }
@@ -117,7 +134,11 @@ def _latency(report: ReportInput, found: Latency | None) -> Json | None:
         "verified": dict(found.race.verified),
         "percentiles": {arm: _estimates(row) for arm, row in shown.items()},
         "ratios": {name: _estimates(row) for name, row in ratios.items()},
-        "twins": {arm: _estimates(row) for arm, row in found.twins.items()},
+        "aa": {arm: _estimates(row) for arm, row in found.aa.items()},
+        "repeats": _estimates(found.repeats),
+        "processes": max(map(len, found.race.elapsed_ns.values()), default=0),
+        "reference_ns": float(np.median(found.race.reference_ns)),
+        "stolen": {arm: one.shares for arm, one in found.race.stolen.items()},
     }
 
 
@@ -144,6 +165,7 @@ def _provenance(report: ReportInput) -> Json:
         "python": of.python,
         "code_version": of.code_version,
         "seed": of.seed,
+        "settings": dict(of.settings),
         "commands": list(of.commands),
         "machine": of.machine,
         "decided_at": of.decided_at,
@@ -160,6 +182,11 @@ def _dataset(report: ReportInput) -> Json:
     return {
         "dataset": report.provenance.dataset,
         "policy": asdict(report.policy) if report.policy else None,
+        "clusters": {
+            "how": report.trust.policy.clusters if report.trust else BY_TEXT,
+            "reason": printable(report.trust.policy.clusters_reason) if report.trust else "",
+            "parted": max((len(found.parted) for found in report.evidence.values()), default=0),
+        },
         "steps": [_step(decision) for decision in report.decisions],
         "comparisons": [_comparison(report, n, found) for n, found in report.evidence.items()],
         "quality": {
@@ -168,7 +195,9 @@ def _dataset(report: ReportInput) -> Json:
             "slices": slices,
         },
         "latency": _latency(report, report.latency),
-        "trust": trust.as_json(report.trust),
+        "trust": as_json(report.trust),
+        "evidence": custody.evidence_json(report.custody) if report.custody else None,
+        "record": custody.record_json(report.custody) if report.custody else None,
         "provenance": _provenance(report),
     }
 
@@ -211,7 +240,7 @@ def without_times(value: Json) -> Json:
     rest = copy.deepcopy(value)
     del rest["summary"]
     for dataset in rest["datasets"]:
-        del dataset["latency"]
+        del dataset["latency"], dataset["record"]
         for fact in MACHINE_FACTS:
             del dataset["provenance"][fact]
         for step in dataset["steps"]:

@@ -11,13 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from harness.core.printable import one_line
 from harness.core.run import Run, Status
 from harness.report.explore_link import named
 from harness.report.explore_stages import Stages, stages
 from harness.report.inputs import Latency, ReportInput
 from harness.report.latency_tables import is_verified
 from harness.report.moved import DEPTH, SNIPPET, TITLE, instead_of
-from harness.report.plain import one_line
 
 EXCERPT = 2 * SNIPPET
 """Longest beginning of a document that is stored, in characters."""
@@ -51,8 +51,8 @@ class Times:
     low: list[int]
     high: list[int]
     again: list[int]
-    """Median of its twin, the same arm once more; empty where it had none."""
-    repetitions: int
+    """Median when the text came again; 0 where it did not."""
+    processes: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,21 +168,21 @@ def _times(latency: Latency, arms: Sequence[str], query_ids: Sequence[str]) -> l
     for number, arm in enumerate(arms):
         if not is_verified(latency, arm) or arm not in race.elapsed_ns:
             continue
-        times = race.elapsed_ns[arm][known]
-        twin = race.again_ns.get(arm)
+        times = race.elapsed_ns[arm][:, known]
+        again = _middle(race.repeated_ns[arm])
         found.append(
             Times(
                 arm=number,
                 queries=[row[race.query_ids[at]] for at in known],
                 median=_middle(times),
-                low=times.min(axis=1).tolist(),
-                high=times.max(axis=1).tolist(),
-                again=[] if twin is None else _middle(twin[known]),
-                repetitions=times.shape[1],
+                low=times.min(axis=0).tolist(),
+                high=times.max(axis=0).tolist(),
+                again=[again[at] if at < len(again) else 0 for at in known],
+                processes=len(times),
             )
         )
     return found
 
 
 def _middle(times: np.ndarray[tuple[int, ...], np.dtype[np.int64]]) -> list[int]:
-    return [int(value) for value in np.median(times, axis=1)]
+    return [int(value) for value in np.median(times, axis=0)]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from urllib.parse import quote, urlencode
 
-from harness.report.plain import one_line
+from harness.core.printable import one_line
 
 PAGE = "explore.html"
 NAME = 400

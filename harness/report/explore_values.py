@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from harness.core.evidence import Agreement
+from harness.core.printable import one_line
 from harness.core.records import Query
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
@@ -22,7 +23,6 @@ from harness.report.explore_link import named
 from harness.report.inputs import ReportInput
 from harness.report.moved import DIGITS, QUERY
 from harness.report.page_view import ALIKE
-from harness.report.plain import one_line
 from harness.report.rounding import for_json
 from harness.report.tables import NOT_MEASURED, measures_of
 

@@ -15,10 +15,10 @@ from matplotlib.ticker import MaxNLocator
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
+from harness.core.printable import one_line
 from harness.core.scores import Estimate, Paired
 from harness.report.cards import movement
 from harness.report.gate_bars import bar
-from harness.report.plain import one_line
 from harness.report.rounding import in_unit, interval, signed
 from harness.report.svg import (
     ARMS,

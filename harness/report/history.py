@@ -11,9 +11,13 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
+from harness.core.formats import checked
 from harness.core.gate import Outcome, Verdict
+from harness.core.locks import held
+from harness.core.reading import Malformed, numbered
+from harness.policy.age import check_past
 
 FORMAT = 1
 CURE = "Bring the file back (git), or take the line out"
@@ -116,22 +120,24 @@ def read(path: Path) -> tuple[Entry, ...]:
     """Read a history, by time; one that is not there is empty.
 
     Raises:
-        BadFile: a line is no entry, or a decision is there twice.
+        BadFile: a line is no entry or of the future, or a decision is there twice.
     """
-    if not path.is_file():
+    if not path.exists():
         return ()
     found: dict[str, Entry] = {}
-    try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", CURE) from exc
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered(path):
         try:
-            entry = Entry.model_validate_json(line)
+            entry = Entry.model_validate_json(checked(line))
+        except Malformed as exc:
+            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the line"
             raise BadFile(path, f"{where}: {first['msg']}", CURE, number) from exc
+        try:
+            check_past(entry.decided_at)
+        except EvidenceError as exc:
+            raise BadFile(path, str(exc), CURE, number) from exc
         if entry.decision_sha256 in found:
             raise BadFile(path, "this decision is there already", CURE, number)
         found[entry.decision_sha256] = entry
@@ -139,17 +145,19 @@ def read(path: Path) -> tuple[Entry, ...]:
 
 
 def add(path: Path, entry: Entry) -> bool:
-    """Add an entry, and tell whether it was new; the file is written beside and renamed.
+    """Add an entry, and tell whether it was new; it is on the disk then.
 
     Raises:
         BadFile: as ``read``.
     """
-    known = read(path)
-    if any(entry.decision_sha256 == one.decision_sha256 for one in known):
-        return False
-    entries: Sequence[Entry] = sorted((*known, entry), key=lambda one: one.decided_at)
-    write_text(path, "".join(one.model_dump_json() + "\n" for one in entries))
-    return True
+    with held(path):
+        known = read(path)
+        if any(entry.decision_sha256 == one.decision_sha256 for one in known):
+            return False
+        entries: Sequence[Entry] = sorted((*known, entry), key=lambda one: one.decided_at)
+        text = "".join(one.model_dump_json() + "\n" for one in entries)
+        write_text(path, text, durable=True)
+        return True
 
 
 def changed(before: Entry, after: Entry) -> tuple[str, ...]:

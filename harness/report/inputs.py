@@ -8,8 +8,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
+from harness.core.clusters import Dependence
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Race, Side
@@ -19,6 +20,7 @@ from harness.core.records import Document, Query
 from harness.core.scores import Estimate
 
 if TYPE_CHECKING:
+    from harness.report.custody import Custody
     from harness.report.explore_stages import Apart
     from harness.report.load_inputs import LoadReport
     from harness.report.trust import Trust
@@ -71,6 +73,8 @@ class Provenance:
     """UTC, ISO 8601: when the decision stops counting; None where no policy says so."""
     replayed_at: Mapping[str, str] = field(default_factory=dict)
     """UTC, ISO 8601: when each arm's run was made, by arm; without those that nobody knows."""
+    settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """By stage, as JSON: how arms were scored, compared and judged, to derive the numbers again."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -79,11 +83,13 @@ class Latency:
 
     race: Race
     percentiles: Mapping[str, Mapping[str, Estimate]]
-    """By arm, then by name (``p50`` ... ``p99.9``, ``max``); a name is absent if undefined."""
+    """Of first answers, by arm, then by name (``p50`` ... ``p99``); absent if undefined."""
     ratios: Mapping[str, Mapping[str, Estimate]]
     """Candidate / control by comparison, then by name (``mean``, ``p50``, ``p95``)."""
-    twins: Mapping[str, Mapping[str, Estimate]]
-    """The same arm against itself, by arm and name: how noisy the machine was."""
+    aa: Mapping[str, Mapping[str, Estimate]]
+    """Every other process over the rest, by arm and name: how noisy the machine was."""
+    repeats: Mapping[str, Estimate]
+    """Time of a text that comes again over that of its first time, by arm."""
 
 
 class Links(NamedTuple):
@@ -132,6 +138,8 @@ class ReportInput:
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
     trust: Trust | None = None
     """What is known of the judge; None where there is no policy."""
+    custody: Custody | None = None
+    """How the evidence was kept; None where there is no policy."""
     place: str = ""
     """Options that name these data on a command line; empty where nobody said."""
     apart: tuple[Apart, ...] = ()
@@ -139,6 +147,10 @@ class ReportInput:
     load: LoadReport | None = None
     """The last load of these arms as they are; None where none was run."""
     links: Links = field(default_factory=Links)
+    dependence: Mapping[str, Mapping[str, Dependence]] = field(default_factory=dict)
+    """What clusters of queries cost each of ``differences``."""
+    pooled_slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
+    """``slice_differences``, each drawn to the mean of all slices of its comparison."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as ET
 
 from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.printable import one_line, printable
 from harness.report.cards import answer, gate_row
 from harness.report.inputs import ReportInput
-from harness.report.plain import one_line, printable
 
 ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 

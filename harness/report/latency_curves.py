@@ -26,7 +26,7 @@ DASHES = (0, (3, 2))
 
 
 def latency_curves(name: str, latency: Latency) -> str | None:
-    """Draw the share of answers within a time for each verified arm, its A/A twin dashed."""
+    """Draw the share of answers within a time by verified arm; dashed where texts came again."""
     race = latency.race
     arms = [a for a in race.elapsed_ns if is_verified(latency, a) and race.elapsed_ns[a].size]
     if not arms:
@@ -43,13 +43,13 @@ def latency_curves(name: str, latency: Latency) -> str | None:
         for at, arm in enumerate(arms):
             colour = ARMS[at % len(ARMS)]
             axes.plot(curve(race.elapsed_ns[arm]), share, color=colour, linewidth=1.8)
-            twin = race.again_ns.get(arm)
-            if twin is not None and twin.size:
-                axes.plot(curve(twin), share, color=colour, linewidth=1.2, linestyle=DASHES)
+            again = race.repeated_ns.get(arm)
+            if again is not None and again.size:
+                axes.plot(curve(again), share, color=colour, linewidth=1.2, linestyle=DASHES)
             _percentiles(axes, at, race.elapsed_ns[arm], latency.percentiles.get(arm, {}))
             key(axes, at, arm)
         note(axes, 0, "bars: intervals")
-        note(axes, 1, "dashed: A/A twin")
+        note(axes, 1, "dashed: texts again")
         axes.set_xscale("log")
         axes.xaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
         axes.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))

@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from harness.core.scores import Estimate
 from harness.report.inputs import Latency, ReportInput
-from harness.report.rounding import interval, interval_ms, milliseconds, number
+from harness.report.rounding import interval, interval_ms, milliseconds, number, percent
 from harness.report.tables import NOT_MEASURED, Cell, Table
+
+CACHED = 0.5
+"""An arm is said to have a cache where a text that comes again surely takes less than this."""
 
 
 def percentiles(latency: Latency) -> Table:
@@ -27,7 +30,56 @@ def percentiles(latency: Latency) -> Table:
         else:
             why = "not shown: its rankings in the race were not those of its run"
             rows.append((Cell(arm, why), *(Cell("not shown") for _ in names)))
-    return Table("Milliseconds per query", ("arm", *names), tuple(rows))
+    return Table("Milliseconds to the first answer to a text", ("arm", *names), tuple(rows))
+
+
+def conditions(latency: Latency) -> Table:
+    """Show under which conditions each arm was timed, and what it gains when texts come again."""
+    race = latency.race
+    rows = []
+    for arm, times in race.elapsed_ns.items():
+        stolen, again = race.stolen[arm], latency.repeats.get(arm)
+        gain = Cell(NOT_MEASURED)
+        if again is not None:
+            cached = "a cache" if again.high < CACHED else ""
+            gain = Cell(number(again.value), f"{interval(again)} {cached}".strip())
+        rows.append((
+            Cell(arm),
+            Cell(str(len(times))),
+            Cell(percent(stolen.share), stolen.by),
+            Cell(percent(stolen.waited)),
+            Cell(number(stolen.preempted)),
+            Cell(percent(stolen.worked)),
+            gain,
+        ))
+    header = (
+        "arm",
+        "processes",
+        "taken by the system",
+        "waiting for a processor",
+        "preemptions an answer",
+        "processor time / wall time",
+        "text again / first time",
+    )
+    return Table("What surrounded the times", header, tuple(rows))
+
+
+def budgets(report: ReportInput) -> Table:
+    """Show what each budget in milliseconds asked for and found, step by step."""
+    rows = [
+        (
+            Cell(f"{decision.step}: {finding.gate}"),
+            Cell(finding.bound),
+            Cell(number(finding.estimate.value), interval(finding.estimate))
+            if finding.estimate
+            else Cell(NOT_MEASURED),
+            Cell(finding.verdict.value),
+        )
+        for decision in report.decisions
+        for finding in decision.findings
+        if finding.timed and finding.unit == "ms"
+    ]
+    return Table("Budgets", ("gate", "budget", "ms, scaled", "verdict"), tuple(rows))
 
 
 def trusted_ratios(report: ReportInput, latency: Latency) -> Mapping[str, Mapping[str, Estimate]]:
@@ -41,11 +93,11 @@ def trusted_ratios(report: ReportInput, latency: Latency) -> Mapping[str, Mappin
 
 
 def ratios(report: ReportInput, latency: Latency) -> Table:
-    """Show candidate / control of each comparison, and each arm against itself."""
+    """Show candidate / control of each comparison, and each arm in other processes."""
     trusted = trusted_ratios(report, latency)
     rows_of = {
         **{name: trusted.get(name) for name in latency.ratios},
-        **{f"{arm} against itself (A/A)": row for arm, row in latency.twins.items()},
+        **{f"{arm} in other processes (A/A)": row for arm, row in latency.aa.items()},
     }
     names = tuple(dict.fromkeys(name for row in rows_of.values() if row for name in row))
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from statistics import median
+
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
@@ -193,4 +195,7 @@ def notes(report: LoadReport) -> tuple[str, ...]:
         said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms: nobody waits there.")
     busy = share(round(1000 * report.busy), 1000)
     said.append(f"{report.machine}; {busy} of its time went to others before the trials.")
+    records = (record for point in report.points for record in point.records)
+    if reference := [ns for record in records for ns in record.about.get("reference_ns", ())]:
+        said.append(f"The reference work took {milliseconds(median(reference))} ms.")
     return tuple(said)

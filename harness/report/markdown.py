@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from harness.report import latency_tables, tables, trust
+from harness.core.printable import printable
+from harness.report import custody, latency_tables, slice_tables, tables, trust
 from harness.report.cards import card, gate_rows
+from harness.report.headline import headline
 from harness.report.inputs import ReportInput
 from harness.report.merged import merged
 from harness.report.moved import Moved, movers
-from harness.report.plain import markdown, printable
+from harness.report.plain import markdown
 from harness.report.tables import Table
 from harness.report.unjudged import unjudged
 
@@ -68,6 +70,7 @@ def _trust(report: ReportInput) -> Iterator[str]:
     yield ""
     if found := report.trust.selftest:
         yield from _table(trust.rates(found, report.trust.command), 4)
+        yield from _table(trust.curves(found), 4)
         yield from _table(trust.nulls(found), 4)
 
 
@@ -94,12 +97,19 @@ def _code(lines: Sequence[str]) -> Iterator[str]:
     yield ""
 
 
+def _kept(report: ReportInput) -> Iterator[str]:
+    if report.custody:
+        yield from (f"- {markdown(line)}" for line in custody.lines(report.custody))
+        yield ""
+
+
 def _dataset(report: ReportInput) -> Iterator[str]:
     yield f"## {markdown(report.provenance.dataset)}"
     yield ""
     if not report.decisions:
         yield "No policy was asked, so nothing is decided: the arms are only compared."
         yield ""
+    yield from _kept(report)
     yield from _steps(report)
     yield from _trust(report)
     yield from _table(tables.leaderboard(report), 3)
@@ -107,10 +117,10 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield from _table(tables.differences(report), 3)
         yield from _table(unjudged(merged(report)), 3)
     if report.slice_means:
-        yield from _table(tables.by_slice(report), 3)
+        yield from _table(slice_tables.by_slice(report), 3)
     described = merged(report)
     if described.slice_differences:
-        yield from _table(tables.slice_differences(described), 3)
+        yield from _table(slice_tables.slice_differences(described), 3)
     for name, evidence in report.evidence.items():
         yield f"### Agreement: {markdown(name)}"
         yield ""
@@ -123,6 +133,9 @@ def _dataset(report: ReportInput) -> Iterator[str]:
         yield ""
     else:
         yield from _table(latency_tables.percentiles(report.latency), 4)
+        yield from _table(latency_tables.conditions(report.latency), 4)
+        if (budgets := latency_tables.budgets(report)).rows:
+            yield from _table(budgets, 4)
         yield from _table(latency_tables.ratios(report, report.latency), 4)
     yield from _worst(report)
     yield "### Provenance"
@@ -136,6 +149,9 @@ def to_markdown(reports: Sequence[ReportInput]) -> str:
     """Give the decisions of all datasets as GitHub-flavoured Markdown."""
     lines = ["# May the search engine be replaced?", ""]
     decided = [(report, card(report, d)) for report in reports for d in report.decisions]
+    for report in reports:
+        if said := headline([shown for of, shown in decided if of is report]):
+            lines += [f"{markdown(report.provenance.dataset)}: **{markdown(said)}**", ""]
     if decided:
         rows = [
             (report.provenance.dataset, shown.step, shown.outcome.value.upper(), shown.answer)

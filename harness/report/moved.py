@@ -6,13 +6,14 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.core.evidence import Evidence, Side
+from harness.core.printable import one_line
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.core.scores import Paired
 from harness.measures.decompose import decompose
 from harness.report.cards import paired
 from harness.report.inputs import ReportInput
-from harness.report.plain import one_line, snippet
+from harness.report.plain import snippet
 from harness.report.rounding import number, signed
 
 DEPTH = 10

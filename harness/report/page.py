@@ -9,17 +9,17 @@ from __future__ import annotations
 import base64
 import hashlib
 from collections.abc import Sequence
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
+from harness.core.printable import printable
 from harness.report.explore_link import explore_link
 from harness.report.inputs import ReportInput
 from harness.report.page_view import ALIKE as ALIKE  # noqa: PLC0414  shared with the explorer
 from harness.report.page_view import view
-from harness.report.plain import printable
 
 TEMPLATES = Path(__file__).with_name("templates")
 LONGEST = 2_000
@@ -32,6 +32,7 @@ def script_source(script: str) -> str:
     return f"'sha256-{digest}'"
 
 
+@cache
 def environment() -> Environment:
     """Make templates into pages: all that is not markup of ours is made printable and escaped."""
     made = Environment(

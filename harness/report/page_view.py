@@ -10,14 +10,15 @@ from markupsafe import Markup
 
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
-from harness.report import figures, forest, latency_tables, tables, trust
+from harness.core.printable import one_line, printable
+from harness.report import custody, figures, forest, latency_tables, slice_tables, tables, trust
 from harness.report.cards import Card, GateRow, card, effect, gate_rows, paired
+from harness.report.headline import headline
 from harness.report.inputs import Links, ReportInput
 from harness.report.latency_curves import latency_curves
 from harness.report.load_brief import LoadView, load_view
 from harness.report.merged import merged
 from harness.report.moved import QUERY, Moved, movers
-from harness.report.plain import one_line, printable
 from harness.report.rounding import for_json
 from harness.report.tables import Table
 from harness.report.unjudged import unjudged
@@ -69,6 +70,10 @@ class DatasetView:
     expires_at: str
     start: str
     """Where the migration begins."""
+    kept: tuple[str, ...]
+    """How the evidence was kept, a line each."""
+    headline: str
+    """The answer in one sentence; empty where nothing is decided."""
     cards: tuple[Card, ...]
     gates: tuple[GatesView, ...]
     leaderboard: Table
@@ -80,6 +85,8 @@ class DatasetView:
     slices: Markup
     comparisons: tuple[ComparisonView, ...]
     percentiles: Table | None
+    conditions: Table | None
+    budgets: Table
     ratios: Table | None
     ratio_forest: Markup
     curves: Markup
@@ -92,6 +99,7 @@ class DatasetView:
     together: str
     """What all verdicts may err; empty where nothing was decided."""
     rates: Table | None
+    operating: Table | None
     nulls: Table | None
 
 
@@ -125,7 +133,7 @@ def _ratios(report: ReportInput, figure: str) -> str | None:
     compared = latency_tables.trusted_ratios(report, latency)
     groups = (
         *(forest.Group(name, row) for name, row in compared.items()),
-        *(forest.Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.twins.items()),
+        *(forest.Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
     )
     about = "Ratios of times, beside each arm against itself; numbers are in the table"
     return forest.ratios(figure, about, groups)
@@ -194,6 +202,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
     slices = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
     drawn = latency_curves(f"{prefix}-curves", latency) if latency else None
+    cards = tuple(card(report, decision) for decision in report.decisions)
     return DatasetView(
         number=number,
         dataset=report.provenance.dataset,
@@ -201,7 +210,9 @@ def view(report: ReportInput, number: int) -> DatasetView:
         decided_at=report.provenance.decided_at,
         expires_at=report.provenance.expires_at or "",
         start=report.decisions[0].control if report.decisions else "",
-        cards=tuple(card(report, decision) for decision in report.decisions),
+        kept=custody.lines(report.custody) if report.custody else (),
+        headline=headline(cards),
+        cards=cards,
         gates=tuple(
             _gates(report, decision, f"{prefix}-{at}")
             for at, decision in enumerate(report.decisions)
@@ -210,11 +221,13 @@ def view(report: ReportInput, number: int) -> DatasetView:
         quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
         differences=tables.differences(described),
         unjudged=unjudged(described),
-        by_slice=tables.by_slice(report),
-        slice_differences=tables.slice_differences(described),
+        by_slice=slice_tables.by_slice(report),
+        slice_differences=slice_tables.slice_differences(described),
         slices=_markup(slices),
         comparisons=_comparisons(described, prefix),
         percentiles=latency_tables.percentiles(latency) if latency else None,
+        conditions=latency_tables.conditions(latency) if latency else None,
+        budgets=latency_tables.budgets(report),
         ratios=latency_tables.ratios(described, latency) if latency else None,
         ratio_forest=_markup(_ratios(described, f"{prefix}-ratios")),
         curves=_markup(drawn),
@@ -226,5 +239,6 @@ def view(report: ReportInput, number: int) -> DatasetView:
         commands=report.provenance.commands,
         together=report.trust.together if report.trust else "",
         rates=trust.rates(tried, report.trust.command) if report.trust and tried else None,
+        operating=trust.curves(tried) if tried else None,
         nulls=trust.nulls(tried) if tried else None,
     )

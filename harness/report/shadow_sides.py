@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.core.printable import one_line
 from harness.core.run import Status
 from harness.report.moved import DEPTH, QUERY, TITLE, move
-from harness.report.plain import one_line
 from harness.report.rounding import milliseconds, number
 from harness.report.shadow_words import what_was_typed
 from harness.shadow.diverging import Trace

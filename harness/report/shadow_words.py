@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.agreement.classes import Class
+from harness.core.printable import one_line
 from harness.core.scores import Estimate
-from harness.report.plain import one_line
 from harness.report.rounding import number, share, watched
 from harness.report.tables import Cell, Table
 from harness.shadow.alarms import ARMS, Alarm, State

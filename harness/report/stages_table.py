@@ -11,6 +11,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.cells import cell
 from harness.core.records import Query
 from harness.measures.decompose import Parts
 from harness.report.rounding import for_json
@@ -113,7 +114,7 @@ def to_csv(found: Decomposed) -> str:
     rows = _rows(found)
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["query_id"], lineterminator="\n")
     writer.writeheader()
-    writer.writerows(rows)
+    writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 

@@ -15,7 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from harness.report.plain import one_line
+from harness.core.printable import one_line
 
 INK, MUTED, LINE, PAPER = "#1f2328", "#5b6470", "#d0d5db", "#fbfbf9"
 VERDICT = MappingProxyType({"pass": "#1b7f4d", "fail": "#b3261e", "inconclusive": "#54708f"})

@@ -60,13 +60,15 @@ def _over(n: int | None) -> str:
     return "" if n is None else f", over {n:,} queries where a cell names no other number"
 
 
-def _mean(found: Estimate | None, usual: int | None) -> Cell:
+def mean_cell(found: Estimate | None, usual: int | None) -> Cell:
+    """Write a level and its interval, and n where it is not the usual one."""
     if found is None:
         return Cell(NOT_MEASURED)
     return Cell(number(found.value), _sure(found, usual))
 
 
-def _difference(found: Estimate | None, usual: int | None) -> Cell:
+def difference_cell(found: Estimate | None, usual: int | None) -> Cell:
+    """Write a difference and its interval, and n where it is not the usual one."""
     if found is None:
         return Cell(NOT_MEASURED)
     return Cell(signed(found.value), _sure(found, usual))
@@ -103,38 +105,12 @@ def leaderboard(report: ReportInput) -> Table:
     rows = tuple(
         (
             Cell(arm),
-            *(_mean(means[arm].get(measure), usual) for measure in measures),
+            *(mean_cell(means[arm].get(measure), usual) for measure in measures),
             Cell(answered(report.arms.get(arm))),
         )
         for arm in best_first(means, report.measure)
     )
     return Table(f"Quality of every arm{_over(usual)}", ("arm", *measures, "queries"), rows)
-
-
-def by_slice(report: ReportInput) -> Table:
-    """Show the first measure of every arm in every slice, arms in the leaderboard's order."""
-    arms = best_first(report.means, report.measure)
-    rows = tuple(
-        (Cell(name), *(_mean(means.get(arm, {}).get(report.measure), None) for arm in arms))
-        for name, means in sorted(report.slice_means.items())
-    )
-    return Table(f"{report.measure} by slice", ("slice", *arms), rows)
-
-
-def slice_differences(report: ReportInput) -> Table:
-    """Show the first measure's difference in every slice, a column a comparison."""
-    names = tuple(name for name in report.evidence if name in report.slice_differences)
-    slices = sorted({name for row in report.slice_differences.values() for name in row})
-    rows = tuple(
-        (
-            Cell(part),
-            *(_difference(report.slice_differences[name].get(part), None) for name in names),
-        )
-        for part in slices
-    )
-    sides = (report.evidence[name] for name in names)
-    header = (f"{e.control.arm} → {e.candidate.arm}" for e in sides)
-    return Table(f"Candidate minus control by slice, {report.measure}", ("slice", *header), rows)
 
 
 def differences(report: ReportInput) -> Table:
@@ -144,7 +120,7 @@ def differences(report: ReportInput) -> Table:
     rows = tuple(
         (
             Cell(name, f"{evidence.control.arm} → {evidence.candidate.arm}"),
-            *(_difference(report.differences.get(name, {}).get(m), usual) for m in measures),
+            *(difference_cell(report.differences.get(name, {}).get(m), usual) for m in measures),
         )
         for name, evidence in report.evidence.items()
     )

@@ -5,11 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from markupsafe import Markup
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
+from harness.core.reading import opened
 from harness.core.scores import Estimate
 from harness.report.history import Entry, Interval, StepKept, changed, comparable
 from harness.report.page import TEMPLATES, environment
@@ -19,6 +21,9 @@ from harness.report.trends_figures import measures, ratios
 COLUMNS = 8
 """Most decisions side by side: the latest ones, the very latest first."""
 PREFIX = 12
+GENERATOR = '<meta name="generator" content="harness history page">'
+HEAD = 2_000
+"""Bytes within which a page names what made it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,6 +71,12 @@ class TrendView:
     steps: Mapping[str, tuple[Said | None, ...]]
     rows: tuple[Row, ...]
     """The latest first."""
+
+
+def is_page(file: Path) -> bool:
+    """Tell whether a file is such a page, so that a new one may take its place."""
+    with opened(file) as found:
+        return GENERATOR.encode() in found.read(HEAD)
 
 
 def view(name: str, entries: Sequence[Entry]) -> TrendView:

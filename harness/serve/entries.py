@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -12,6 +11,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile, HarnessError
+from harness.core.formats import json_file
 from harness.corpus import pool as pools
 from harness.report.cards import Tone, answer, counts, tone
 from harness.report.decided import from_json
@@ -181,7 +181,7 @@ def _headline(sheet: Sheet) -> str:
 
 def _json(path: Path) -> Any:  # noqa: ANN401  whatever a file holds
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
+        return json_file(path)
     except (OSError, ValueError, RecursionError) as exc:
         raise BadFile(path, "cannot be read as JSON", "Run: harness report") from exc
 

@@ -31,8 +31,7 @@ CONFLICT = 409
 @cache
 def _environment() -> Environment:
     made = environment().overlay(loader=FileSystemLoader([OWN, TEMPLATES]))
-    made.filters["address"] = _address
-    made.filters["called"] = _called
+    made.filters = {**made.filters, "address": _address, "called": _called}
     return made
 
 

@@ -15,7 +15,7 @@ from harness.shadow.admission import Gate, Reason
 from harness.shadow.compare import Slices
 from harness.shadow.lane import Lane
 from harness.shadow.limits import Limits, Recording
-from harness.shadow.log import Log
+from harness.shadow.log import OFF, Log
 from harness.shadow.pair import Attempt, Pair, Served, Trouble
 from harness.shadow.record import Kind
 from harness.shadow.recorder import Recorder
@@ -23,8 +23,6 @@ from harness.shadow.sampler import Sampler
 from harness.shadow.side import told
 from harness.shadow.worker import Worker
 
-OFF = "off"
-"""A file of this name in the log's folder switches the comparison off while it is there."""
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005
 

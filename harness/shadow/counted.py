@@ -9,12 +9,11 @@ import numpy as np
 
 from harness.agreement.classes import Class
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Traffic
+from harness.core.evidence import LOST, Traffic
 from harness.core.run import Status
 from harness.shadow.record import SKIPPED, Observation, Seen
 from harness.shadow.streams import Read
 
-LOST = "lost by the log"
 OTHER_CONTROL = "whose control was another engine"
 NO_CONTROL = "whose control did not answer"
 IN_ITS_PLACE = "answered by another engine"
@@ -34,9 +33,10 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
         raise EvidenceError("the log has no attempt; compare the arms on live queries first")
     passed_over: Counter[str] = Counter({LOST: log.missing} if log.missing else {})
     failures: Counter[str] = Counter()
-    failed: list[bool] = []
-    overlap: dict[int, list[float]] = {}
-    times: list[tuple[int, int]] = []
+    asked: Counter[str] = Counter()
+    failed: list[tuple[bool, int]] = []
+    overlap: dict[int, list[tuple[float, int]]] = {}
+    times: list[tuple[int, int, int]] = []
     for seen in log.observations:
         ours, theirs = seen.control, seen.candidate
         if reason := _passed_over(seen, control):
@@ -45,23 +45,33 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
         if ours is None or theirs is None or theirs.status is Status.NOT_ASKED:
             passed_over[seen.reason or Class.SKIPPED] += 1
             continue
+        asked[seen.query] += 1
         how = _failure(theirs, candidate)
-        failed.append(bool(how))
+        failed.append((bool(how), seen.at))
         if how:
             failures[how] += 1
         elif seen.jaccard is not None:
-            overlap.setdefault(seen.k, []).append(seen.jaccard)
+            overlap.setdefault(seen.k, []).append((seen.jaccard, seen.at))
         if not how or theirs.status is Status.TIMED_OUT:
-            times.append((ours.elapsed_ns, theirs.elapsed_ns))
-    pairs = np.array(times, dtype=np.int64).reshape(-1, 2)
+            times.append((ours.elapsed_ns, theirs.elapsed_ns, seen.at))
+    pairs = np.array(times, dtype=np.int64).reshape(-1, 3)
     return Traffic(
         attempted=len(log.observations) + log.missing,
         passed_over=dict(sorted(passed_over.items())),
-        failed=np.array(failed, dtype=bool),
+        asked=np.array([count for _, count in asked.most_common()], dtype=np.int64),
+        failed=np.array([bad for bad, _ in failed], dtype=bool),
+        failed_at=np.array([at for _, at in failed], dtype=np.int64),
         failures=dict(sorted(failures.items())),
-        overlap={k: np.array(found) for k, found in sorted(overlap.items())},
+        overlap={
+            k: np.array([value for value, _ in found]) for k, found in sorted(overlap.items())
+        },
+        overlap_at={
+            k: np.array([at for _, at in found], dtype=np.int64)
+            for k, found in sorted(overlap.items())
+        },
         control_ns=pairs[:, 0],
         candidate_ns=pairs[:, 1],
+        timed_at=pairs[:, 2],
         since=_when(log.observations[0].at),
         until=_when(max(seen.at for seen in log.observations)),
     )

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Generic
 
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.reading import Malformed, text_of
 from harness.shadow.record import AnyRecord, Degradation, Divergence, Observation, Record, parsed
 from harness.shadow.streams import WRITER, path, whole_lines
 from harness.shadow.summary import Summary
@@ -102,8 +103,8 @@ def _moment(record: AnyRecord) -> tuple[int, str, int]:
 
 def _writer(folder: Path) -> str:
     try:
-        return (folder / WRITER).read_text(encoding="utf-8").strip()
-    except (OSError, UnicodeDecodeError) as error:
+        return text_of(folder / WRITER).strip()
+    except (OSError, Malformed) as error:
         cure = "Give a folder that a live comparison was written to"
         problem = f"there is no log in it (no file {WRITER!r})"
         raise BadFile(folder, problem, cure) from error

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import json
 import zlib
 from typing import Any
 
+from harness.core import formats
 from harness.shadow.reading import Unreadable
 
 EITHER = 47
@@ -45,6 +45,6 @@ def json_of(text: bytes) -> Any:  # noqa: ANN401  any JSON
         Unreadable: it is none.
     """
     try:
-        return json.loads(text)
-    except (ValueError, RecursionError) as exc:
+        return formats.json_of(text.decode("utf-8"))
+    except ValueError as exc:
         raise Unreadable(f"it is no JSON: {type(exc).__name__}") from exc

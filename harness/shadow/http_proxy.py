@@ -1,229 +1,217 @@
-"""A proxy before a search server: the client gets the server's bytes, and a candidate the question.
+"""A proxy before a search server: the client gets the server's bytes, and a candidate the query.
 
-What goes through is passed on as it comes, but for the headers that concern one connection (RFC
-9110, section 7.6.1). When the client has the whole answer, the question is offered to a comparison.
+Every client has a connection to the control of its own (``http_tunnel``), so the proxy adds no
+pool, no queue and no rule about what a request may look like. It bounds what clients may hold: so
+many connections, and so long for a head to come. Where all are taken, the one that was idle for
+longest makes room; where none is idle, new ones wait in the system's queue, in order.
 """
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Container, Iterable
-from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
-from time import perf_counter_ns
-from urllib.parse import parse_qsl
-
-import httpx
-from starlette.applications import Starlette
-from starlette.background import BackgroundTask
-from starlette.requests import Request
-from starlette.responses import PlainTextResponse, Response, StreamingResponse
-from starlette.routing import Route
+import asyncio
+import resource
+import signal
+import socket
+from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
 
 from harness.core.errors import HarnessError
-from harness.core.records import Scalar
 from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
-from harness.shadow.http_body import json_of, unpacked
-from harness.shadow.http_candidate import KIND, OK, directed
-from harness.shadow.pair import Served
-from harness.shadow.reading import Reading, Unreadable
-from harness.shadow.side import told
+from harness.shadow.http_candidate import KIND
+from harness.shadow.http_offer import Offers
+from harness.shadow.http_tunnel import CHUNK, Control, Tunnel
+from harness.shadow.listening import bound
+from harness.shadow.reading import Reading
 
-HOP = {
-    b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization",
-    b"proxy-connection", b"te", b"trailer", b"transfer-encoding", b"upgrade",
-}  # fmt: skip
-"""Headers of one connection."""
-METHODS = ["GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"]
-TOO_LARGE, BAD_GATEWAY = 413, 502
-Headers = Iterable[tuple[bytes, bytes]]
+HEAD_S = 20.0
+"""How long a head may take to come."""
+SPARE_FILES = 128
+"""Open files that are not connections."""
+PAUSE_S = 0.05
+PORTS = {"http": 80, "https": 443}
+
+
+class Room(NamedTuple):
+    """What clients may hold."""
+
+    connections: int
+    head_s: float = HEAD_S
 
 
 @dataclass(slots=True)
-class Passed:
-    """An answer on its way through."""
+class Running:
+    """A proxy that serves, as whoever stops it sees it."""
 
-    status: int
-    encoding: str
-    elapsed_ns: int
-    """What the server took: to its first byte, and then of each part."""
-    body: bytearray = field(default_factory=bytearray)
-    whole: bool = False
-    error: str = ""
+    url: str
+    stop: Callable[[], object]
+    """End in order: no new connection, what is on its way arrives; may be called on any thread."""
 
 
-@dataclass(frozen=True, slots=True)
-class HttpProxy:
-    """Passes requests on to one server, and offers those that are questions."""
+class Proxy:
+    """Accepts clients, one tunnel each."""
 
-    url: httpx.URL
-    backend: Backend
-    reading: Reading
-    comparison: Comparison
-    client: httpx.AsyncClient
+    def __init__(self, control: Control, reading: Reading, offers: Offers, room: Room) -> None:
+        self._control, self._offers, self._room = control, offers, room
+        self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
+        self._drain_s = reading.bounds.timeout_s
+        self._tunnels: dict[Tunnel, asyncio.Task[None]] = {}
+        self._idle: dict[Tunnel, None] = {}
+        """In the order in which they became idle."""
+        self._freed = asyncio.Event()
 
-    async def answer(self, request: Request) -> Response:
-        """Answer as the server does; 413 and 502 are the proxy's own."""
-        body = await self._body(request)
-        if body is None:
-            most = self.reading.bounds.request_bytes
-            return PlainTextResponse(f"more than {most} bytes\n", TOO_LARGE)
-        sent = httpx.Request(
-            request.method,
-            directed(self.url, _target(request)),
-            headers=[*end_to_end(request.headers.raw, {b"host", b"content-length"})],
-            content=body or None,
+    async def serve(self, opened: socket.socket, stopping: asyncio.Event) -> None:
+        """Serve until told to stop, and then until what is on its way has arrived."""
+        opened.settimeout(0)
+        accepting = asyncio.create_task(self._accept(opened))
+        await stopping.wait()
+        accepting.cancel()
+        opened.close()
+        for tunnel in list(self._tunnels):
+            tunnel.finish()
+        if self._tunnels:
+            await asyncio.wait(self._tunnels.values(), timeout=self._drain_s)
+        for task in list(self._tunnels.values()):
+            task.cancel()
+        await asyncio.gather(*self._tunnels.values(), return_exceptions=True)
+
+    async def _accept(self, opened: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._make_room()
+            try:
+                client, _ = await loop.sock_accept(opened)
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._start(await _streams(client))
+            except OSError:
+                await asyncio.sleep(PAUSE_S)
+
+    async def _make_room(self) -> None:
+        while len(self._tunnels) >= self._room.connections:
+            self._freed.clear()
+            if self._idle:
+                next(iter(self._idle)).abort()
+            await self._freed.wait()
+
+    def _start(self, client: tuple[StreamReader, StreamWriter]) -> None:
+        tunnel = Tunnel(
+            client,
+            self._control,
+            head_s=self._room.head_s,
+            keep=self._keep,
+            ended=self._offers.put,
+            left=self._offers.left,
         )
-        start = perf_counter_ns()
-        try:
-            got = await self.client.send(sent, stream=True)
-        except httpx.HTTPError as exc:
-            passed = Passed(BAD_GATEWAY, "", perf_counter_ns() - start, error=told(exc))
-            offer = BackgroundTask(self._offer, request, body, passed)
-            return PlainTextResponse(
-                "the server cannot be reached\n", BAD_GATEWAY, background=offer
-            )
-        encoding = got.headers.get("content-encoding", "")
-        passed = Passed(got.status_code, encoding, perf_counter_ns() - start)
-        shown = StreamingResponse(
-            self._through(got, passed),
-            got.status_code,
-            background=BackgroundTask(self._offer, request, body, passed),
-        )
-        shown.raw_headers = [*end_to_end(got.headers.raw)]
-        return shown
+        tunnel.changed = self._note
+        self._idle[tunnel] = None
+        task = asyncio.create_task(tunnel.run())
+        self._tunnels[tunnel] = task
+        task.add_done_callback(lambda _: self._forget(tunnel))
 
-    async def _body(self, request: Request) -> bytes | None:
-        """Read what the client sends; None where it is too much."""
-        found = bytearray()
-        async for part in request.stream():
-            found += part
-            if len(found) > self.reading.bounds.request_bytes:
-                return None
-        return bytes(found)
+    def _note(self, tunnel: Tunnel) -> None:
+        self._idle.pop(tunnel, None)
+        if tunnel.idle:
+            self._idle[tunnel] = None
+            self._freed.set()
 
-    async def _through(self, got: httpx.Response, passed: Passed) -> AsyncIterator[bytes]:
-        """Pass the answer on, and keep as much of it as may be compared."""
-        parts = got.aiter_raw()
-        try:
-            while True:
-                start = perf_counter_ns()
-                part = await anext(parts, b"")
-                passed.elapsed_ns += perf_counter_ns() - start
-                if not part:
-                    break
-                if len(passed.body) <= self.reading.bounds.answer_bytes:
-                    passed.body += part
-                yield part
-            passed.whole = True
-        finally:
-            await got.aclose()
-
-    def _offer(self, request: Request, body: bytes, passed: Passed) -> None:
-        """Offer a question and its answer, on a thread, when the client has the answer.
-
-        A request that is to be compared and cannot be read is a fault, which the log says.
-        """
-        if f"{request.method} {request.scope['path']}" not in self.reading.request.compared:
-            return
-        try:
-            text, k = self.reading.asked(_as_json(request, body))
-            params = _again(request, body)
-        except Exception as exc:  # noqa: BLE001  the client has its answer; the log is told
-            self.comparison.fault(exc)
-            return
-        answer, generation, error = None, self.backend.now(), passed.error
-        try:
-            if not error:
-                answer, generation = self.backend.read(self._json(passed))
-        except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
-            error = told(exc)
-        served = Served(text, k, params, answer, error, passed.elapsed_ns, generation)
-        self.comparison.offer(served, self.backend.now)
-
-    def _json(self, passed: Passed) -> object:
-        most = self.reading.bounds.answer_bytes
-        if passed.status != OK:
-            raise Unreadable(f"HTTP {passed.status}")
-        if not passed.whole or len(passed.body) > most:
-            raise Unreadable(f"an answer of more than {most} bytes")
-        return json_of(unpacked(bytes(passed.body), passed.encoding, most))
+    def _forget(self, tunnel: Tunnel) -> None:
+        self._idle.pop(tunnel, None)
+        self._tunnels.pop(tunnel, None)
+        self._freed.set()
 
 
-def end_to_end(headers: Headers, without: Container[bytes] = ()) -> list[tuple[bytes, bytes]]:
-    """Leave out the headers of one connection, and others that are named in lower case."""
-    given = [(name.lower(), name, value) for name, value in headers]
-    named = {
-        part.strip().lower()
-        for key, _, value in given
-        if key == b"connection"
-        for part in value.split(b",")
-    }
-    return [
-        (name, value)
-        for key, name, value in given
-        if key not in HOP and key not in named and key not in without
-    ]
+def serve(
+    server: str,
+    reading: Reading,
+    comparison: Comparison,
+    at: tuple[str, int],
+    ready: Callable[[Running], object],
+    *,
+    room: Room | None = None,
+) -> None:
+    """Serve at host and port until interrupted or stopped; ``ready`` is told where.
 
+    Returns when every exchange was offered to the comparison.
 
-def application(
-    server: str, reading: Reading, comparison: Comparison, client: httpx.AsyncClient
-) -> Starlette:
-    """Make the proxy an application; the client is closed when it ends."""
+    Raises:
+        HarnessError: the control's address is none, the host is no address in numbers, or the port
+            is taken.
+    """
     url = checked(server)
-    backend = Backend(reading, KIND, str(url))
-    proxy = HttpProxy(url, backend, reading, comparison, client)
-
-    @asynccontextmanager
-    async def until_closed(_: Starlette) -> AsyncIterator[None]:
-        async with client:
-            yield
-
-    routes = [Route("/{path:path}", proxy.answer, methods=METHODS)]
-    return Starlette(routes=routes, lifespan=until_closed)
+    backend = Backend(reading, KIND, server)
+    offers = Offers(backend, reading, comparison)
+    with bound(*at) as (opened, here):
+        asyncio.run(_serve(url, here, reading, offers, opened, ready, room or all_room()))
 
 
-def checked(server: str) -> httpx.URL:
+async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
+    url: SplitResult,
+    here: str,
+    reading: Reading,
+    offers: Offers,
+    opened: socket.socket,
+    ready: Callable[[Running], object],
+    room: Room,
+) -> None:
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError, RuntimeError):  # only the main thread hears signals
+            loop.add_signal_handler(number, stopping.set)
+    control = Control(
+        host=url.hostname or "",
+        port=url.port or PORTS[url.scheme],
+        tls=url.scheme == "https",
+        prefix=url.path.rstrip("/").encode("ascii"),
+        ours=_names(here),
+        connect_s=reading.bounds.timeout_s,
+    )
+    offers.start()
+    try:
+        ready(Running(here, lambda: loop.call_soon_threadsafe(stopping.set)))
+        await Proxy(control, reading, offers, room).serve(opened, stopping)
+    finally:
+        offers.close()
+
+
+def checked(server: str) -> SplitResult:
     """Take the address of a server.
 
     Raises:
         HarnessError: it is none, or has a query or a user in it.
     """
     try:
-        url = httpx.URL(server)
-    except httpx.InvalidURL as exc:
-        raise HarnessError(f"{server}: {exc}; give an address as http://127.0.0.1:9200") from exc
-    if url.scheme not in {"http", "https"} or not url.host or url.query or url.userinfo:
+        url = urlsplit(server)
+        fits = url.scheme in PORTS and url.hostname and url.port != 0
+    except ValueError:
+        fits = False
+    if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
         raise HarnessError(f"{server} is no address of a server, as http://127.0.0.1:9200")
     return url
 
 
-def connections(reading: Reading) -> httpx.AsyncClient:
-    """Make what the server is reached with; it heeds no environment and follows no redirect."""
-    return httpx.AsyncClient(trust_env=False, timeout=reading.bounds.timeout_s)
+def all_room() -> Room:
+    """Give as much room as this process may have open files, two for each client."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return Room(max((soft - SPARE_FILES) // 2, 1))
 
 
-def _target(request: Request) -> bytes:
-    """Path and query as the client wrote them."""
-    scope = request.scope
-    path: bytes = scope.get("raw_path") or scope["path"].encode()
-    query: bytes = scope["query_string"]
-    return path + b"?" + query if query else path
+def _names(here: str) -> frozenset[bytes]:
+    """Name the proxy as its clients may."""
+    port = urlsplit(here).port
+    hosts = {urlsplit(here).netloc.rpartition(":")[0], "localhost", "127.0.0.1", "[::1]"}
+    return frozenset(f"{host}:{port}".encode("ascii") for host in hosts)
 
 
-def _as_json(request: Request, body: bytes) -> dict[str, object]:
-    query = request.scope["query_string"].decode("ascii")
-    found: dict[str, object] = {"query": dict(parse_qsl(query, keep_blank_values=True))}
-    if body:
-        found["body"] = json_of(body)
-    return found
-
-
-def _again(request: Request, body: bytes) -> dict[str, Scalar]:
-    """Keep what it takes to send a request again."""
-    return {
-        "method": request.method,
-        "target": _target(request).decode("ascii"),
-        "type": request.headers.get("content-type", ""),
-        "body": body.decode(),
-    }
+async def _streams(opened: socket.socket) -> tuple[StreamReader, StreamWriter]:
+    loop = asyncio.get_running_loop()
+    reader = StreamReader(limit=CHUNK)
+    protocol = StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, opened)
+    return reader, StreamWriter(transport, protocol, reader, loop)

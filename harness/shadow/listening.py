@@ -15,6 +15,9 @@ from harness.core.errors import HarnessError
 if TYPE_CHECKING:
     import uvicorn
 
+BACKLOG = 4096
+"""Connections that the system queues before they are accepted, as far as it allows."""
+
 
 def listen(app: ASGIApp, host: str, port: int, ready: Callable[[str], object]) -> None:
     """Serve until interrupted; port 0 takes a free one, ``ready`` is told where.
@@ -44,7 +47,7 @@ def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
             opened.bind((host, port))
         except (OSError, OverflowError) as exc:
             raise HarnessError(f"cannot serve on {host} port {port}: {exc}; name another") from exc
-        opened.listen()
+        opened.listen(BACKLOG)
         shown = f"[{host}]" if ":" in host else host
         yield opened, f"http://{shown}:{opened.getsockname()[1]}"
 

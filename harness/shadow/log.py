@@ -20,6 +20,8 @@ from uuid import uuid4
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
+from harness.core.owned import SHADOW_LOG, claim
+from harness.core.reading import text_of
 from harness.shadow.record import (
     HEAD,
     Degradation,
@@ -30,6 +32,8 @@ from harness.shadow.record import (
 from harness.shadow.streams import STEMS, WRITER, files, path, whole_lines
 
 LOCK = "lock"
+OFF = "off"
+"""A file of this name in the folder switches the comparison off while it is there."""
 WRITER_DIGITS = 12
 CHUNK = 65_536
 """Bytes that are looked through at once for the last line end."""
@@ -102,12 +106,23 @@ class Stream:
         os.close(self._file)
 
 
+def is_log(folder: Path) -> bool:
+    """Tell whether a log was begun in a folder, whatever version of the program did it."""
+    return (folder / WRITER).is_file() and (folder / LOCK).is_file()
+
+
+def _may_begin(folder: Path) -> bool:
+    """Tell whether a folder is a log's, or holds nothing but the switch of one to come."""
+    return is_log(folder) or (folder.is_dir() and {path.name for path in folder.iterdir()} == {OFF})
+
+
 class Log:
     """The one writer of a folder; goes on where the last one stopped.
 
     Raises:
         EvidenceError: another process, or another ``Log`` of this one, is writing there.
-        BadFile: the folder cannot be written to.
+        NotOurs: the folder holds what no log wrote.
+        HarnessError: it cannot be written to.
     """
 
     def __init__(
@@ -118,6 +133,7 @@ class Log:
         sync_ns: int,
         clock: Callable[[], int] = monotonic_ns,
     ) -> None:
+        claim(folder, SHADOW_LOG, known=_may_begin)
         self.folder = folder
         self._sync_ns, self._clock = sync_ns, clock
         try:
@@ -143,7 +159,7 @@ class Log:
         name = self.folder / WRITER
         if not name.is_file():
             write_text(name, uuid4().hex[:WRITER_DIGITS] + "\n")
-        return name.read_text(encoding="utf-8").strip()
+        return text_of(name).strip()
 
     def append(
         self,

@@ -11,7 +11,7 @@ from typing import Any
 
 import anyio
 from anyio.abc import TaskGroup
-from mcp import Client, MCPError
+from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
 from mcp.server.stdio import stdio_server
@@ -27,6 +27,7 @@ from mcp.types import (
 from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
 from harness.shadow.listening import bound, server
+from harness.shadow.mcp_control import McpControl
 from harness.shadow.pair import Served
 from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.side import told
@@ -39,7 +40,7 @@ Context = ServerRequestContext[Any]
 class McpProxy:
     """Passes calls on to one server, and offers those that are questions."""
 
-    control: Client
+    control: McpControl
     reading: Reading
     comparison: Comparison
     later: TaskGroup
@@ -51,9 +52,7 @@ class McpProxy:
 
     async def tools(self, _: Context, asked: PaginatedRequestParams | None) -> ListToolsResult:
         """List the control's tools."""
-        return await self.control.session.send_request(
-            ListToolsRequest(params=asked), ListToolsResult
-        )
+        return await self.control.send(ListToolsRequest(params=asked), ListToolsResult)
 
     async def call(self, _: Context, asked: CallToolRequestParams) -> CallToolResult:
         """Answer as the control does; an error of the protocol is passed on too."""
@@ -61,9 +60,7 @@ class McpProxy:
         answer, error = None, ""
         start = perf_counter_ns()
         try:
-            answer = await self.control.session.send_request(
-                CallToolRequest(params=call), CallToolResult
-            )
+            answer = await self.control.send(CallToolRequest(params=call), CallToolResult)
         except MCPError as exc:
             error = told(exc)
             raise
@@ -112,14 +109,14 @@ class McpProxy:
         )
 
 
-def named(control: Client) -> str:
+def named(control: McpControl) -> str:
     """Name and version that a server gives of itself."""
     about = control.server_info
     return f"{about.name} {about.version}" if about else ""
 
 
 async def serve(
-    control: Client,
+    control: McpControl,
     reading: Reading,
     comparison: Comparison,
     http: tuple[str, int] | None,

@@ -2,28 +2,24 @@
 
 from __future__ import annotations
 
-import os
 import pickle
-import signal
-from multiprocessing import get_context, parent_process
-from multiprocessing.connection import Connection, wait
-from threading import Thread
+from multiprocessing import get_context
+from multiprocessing.connection import wait
 from time import perf_counter_ns
 
 import psutil
 
 from harness.core.run import Status
-from harness.shadow.generation import Generation
+from harness.shadow.candidate import serve
+from harness.shadow.messages import Answered, Garbage, Opened, asking, frame_of, heard
 from harness.shadow.record import Kind, Side
-from harness.shadow.side import asked, given_up, told
+from harness.shadow.side import LONGEST, given_up, told
 from harness.shadow.worker import Lost, Open, Question, hung
 
 LOOK_S = 0.05
 """How often the memory of a candidate that is busy is looked at."""
 QUESTION_BYTES = 32_768
 """A longer question might not fit into the pipe, and wait there for a candidate that stopped."""
-ANSWER_BYTES = 16 << 20
-"""A longer answer is not read."""
 
 
 class ProcessWorker:
@@ -37,10 +33,11 @@ class ProcessWorker:
 
     def __init__(self, opens: Open, *, start_ns: int, memory_bytes: int) -> None:
         self._memory_bytes = memory_bytes
+        self._number = 0
         context = get_context("spawn")
         self._ours, theirs = context.Pipe()
         self._process = context.Process(
-            target=_serve, args=(opens, theirs), name="shadow candidate", daemon=True
+            target=serve, args=(opens, theirs), name="shadow candidate", daemon=True
         )
         try:
             self._process.start()
@@ -55,12 +52,14 @@ class ProcessWorker:
         except (Lost, psutil.Error) as exc:
             self.close()
             raise Lost(Kind.CRASH, f"it did not open: {exc}") from None
-        if opened:
+        problem = opened.problem if isinstance(opened, Opened) else "it answers before it is asked"
+        if problem:
             self.close()
-            raise Lost(Kind.CRASH, f"it did not open: {opened}")
+            raise Lost(Kind.CRASH, f"it did not open: {problem}")
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> Side:
-        sent = pickle.dumps((question, late_ns))
+        self._number += 1
+        sent = asking(self._number, question, late_ns)
         if len(sent) > QUESTION_BYTES:
             why = f"a question of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
             return given_up(Status.NOT_ASKED, why, 0)
@@ -69,29 +68,34 @@ class ProcessWorker:
         except OSError:
             raise self._ended(0) from None
         found = self._wait(hang_ns)
-        if not isinstance(found, Side):
-            cause = f"it said {type(found).__name__} where an answer was due"
-            raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, 0))
-        return found
+        if not isinstance(found, Answered) or found.number != self._number:
+            raise _babbled("an answer to another question", 0)
+        return found.side
 
-    def _wait(self, limit_ns: int) -> object:
+    def _wait(self, limit_ns: int) -> Opened | Answered:
         """Give the next thing that the candidate says.
 
         Raises:
-            Lost: it hung, ended or grew too large.
+            Lost: it hung, ended, grew too large or said what is no message.
         """
         start = perf_counter_ns()
-        while True:
-            spent_ns = perf_counter_ns() - start
-            if spent_ns >= limit_ns:
-                raise hung(limit_ns)
-            ready = wait([self._ours], timeout=min(LOOK_S, (limit_ns - spent_ns) / 1e9))
-            self._look_at_memory(spent_ns)
-            if ready:
-                try:
-                    return pickle.loads(self._ours.recv_bytes(ANSWER_BYTES))  # noqa: S301  ours
-                except (EOFError, OSError):
-                    raise self._ended(perf_counter_ns() - start) from None
+
+        def ready() -> None:
+            there = False
+            while not there:
+                spent_ns = perf_counter_ns() - start
+                if spent_ns >= limit_ns:
+                    raise hung(limit_ns)
+                left_s = (limit_ns - spent_ns) / 1e9
+                there = bool(wait([self._ours], timeout=min(LOOK_S, left_s)))
+                self._look_at_memory(spent_ns)
+
+        try:
+            return heard(frame_of(self._ours.fileno(), ready))
+        except (EOFError, OSError):
+            raise self._ended(perf_counter_ns() - start) from None
+        except Garbage as exc:
+            raise _babbled(str(exc), perf_counter_ns() - start) from exc
 
     def _look_at_memory(self, spent_ns: int) -> None:
         try:
@@ -115,31 +119,6 @@ class ProcessWorker:
         return False
 
 
-def _serve(opens: Open, pipe: Connection) -> None:
-    """Run in the process: open, say so with an empty text, answer until the pipe closes.
-
-    A Ctrl-C in the terminal is for the process that serves, which then closes the pipe.
-    """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    Thread(target=_end_with_parent, daemon=True).start()
-    try:
-        opened = opens()
-        searcher = opened.__enter__()
-    except Exception as exc:  # noqa: BLE001  told to who waits for it
-        pipe.send(told(exc))
-        return
-    generation = Generation(searcher)
-    pipe.send("")
-    try:
-        while True:
-            question, late_ns = pickle.loads(pipe.recv_bytes())  # noqa: S301  from our own parent
-            pipe.send(asked(searcher, generation, question, late_ns))
-    except (EOFError, OSError):
-        opened.__exit__(None, None, None)
-
-
-def _end_with_parent() -> None:
-    parent = parent_process()
-    if parent is not None:
-        parent.join()
-        os._exit(1)
+def _babbled(what: str, spent_ns: int) -> Lost:
+    cause = f"it said what is no answer: {what}"[:LONGEST]
+    return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))

@@ -52,13 +52,14 @@ class AnswerTable(_Table):
 
 
 class Bounds(_Table):
-    """What is forwarded and read at most."""
+    """What is read at most."""
 
     request_bytes: int = Field(ge=1)
+    """A longer request is passed on whole, and not compared; over MCP it is refused."""
     answer_bytes: int = Field(ge=1)
     """A longer answer is passed on whole, and compared as one that failed."""
     timeout_s: float = Field(gt=0)
-    """Of each wait for a server."""
+    """To connect, and of each wait for the candidate."""
 
 
 class Asked(NamedTuple):

@@ -25,6 +25,8 @@ from harness.agreement.classes import UNCOMPARED, Class
 from harness.core.digest import of_json
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
+from harness.core.formats import checked
+from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.core.run import Status
 
@@ -220,7 +222,10 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
         problem = f"the line does not start with {HEAD.decode()!r}"
         raise BadFile(path, problem, cure, number)
     try:
-        found: Record = _ADAPTERS[kind].validate_json(b"{" + line[len(HEAD) :])
+        whole = checked(line.decode("utf-8"))
+        found: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
+    except (UnicodeDecodeError, Malformed) as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"

@@ -16,6 +16,7 @@ from pathlib import Path
 
 from harness.agreement.classes import Tally, tally
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.reading import MAX_LINE_BYTES, opened
 from harness.shadow.record import (
     Degradation,
     Divergence,
@@ -65,11 +66,14 @@ def files(folder: Path, kind: type[object]) -> list[Path]:
 
 def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
     """Yield the lines from byte ``start`` on that have an end, with it."""
-    with file.open("rb") as found:
+    with opened(file) as found:
         found.seek(start)
-        for line in found:
+        while line := found.readline(MAX_LINE_BYTES):
             if line.endswith(b"\n"):
                 yield line
+            elif len(line) == MAX_LINE_BYTES:
+                problem = f"a line has more than {MAX_LINE_BYTES} bytes"
+                raise BadFile(file, problem, "Give a folder that a live comparison was written to.")
 
 
 def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
@@ -90,9 +94,11 @@ def read(folder: Path, *more: Path) -> Read:
 
     Raises:
         BadFile: a folder holds no log, or a line is no record.
-        EvidenceError: an attempt was written twice, or two folders hold the same log.
+        EvidenceError: an attempt was written twice, or two folders hold the same log, by the same
+            writer's name or by another.
     """
     parts = [_one(each) for each in (folder, *more)]
+    _distinct(parts)
     seen: set[tuple[str, int]] = set()
     for one in chain.from_iterable(part.observations for part in parts):
         if (one.writer, one.number) in seen:
@@ -106,6 +112,18 @@ def read(folder: Path, *more: Path) -> Read:
         degradations=_ordered(part.degradations for part in parts),
         missing=sum(part.missing for part in parts),
     )
+
+
+def _distinct(parts: Iterable[Read]) -> None:
+    """Refuse a log that is there again under another name: one query, asked in one nanosecond."""
+    seen: dict[tuple[int, str], Observation] = {}
+    for one in chain.from_iterable(part.observations for part in parts):
+        first = seen.setdefault((one.at, one.query), one)
+        if first.writer != one.writer:
+            raise EvidenceError(
+                f"attempt {one.number} of the log {one.writer} is attempt {first.number} of the"
+                f" log {first.writer}: the same query at the same nanosecond; give each log once"
+            )
 
 
 def _one(folder: Path) -> Read:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,6 +9,7 @@ from typing import Any, NamedTuple
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence
+from harness.core.formats import json_file
 from harness.core.gate import Outcome
 from harness.policy.model import Accepted, Policy, Step
 
@@ -70,7 +70,7 @@ def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
             f" {accepted.sha256[:PREFIX]}. {CURE}"
         )
     try:
-        written: Any = json.loads(path.read_text(encoding="utf-8"))
+        written: Any = json_file(path)
         about = next(one for one in written["datasets"] if one["dataset"] == dataset)
         said = next(one for one in about["steps"] if one["step"] == step.name)
         arm = about["provenance"]["arms"][said["candidate"]]

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import json
-
 from harness.core.errors import BadFile
 from harness.core.files import write_json
+from harness.core.formats import json_file
 from harness.report.explore_stages import CURE, Apart, from_json
 from harness.report.stages_table import Decomposed, to_json
 from harness.stages.layout import Layout
@@ -27,7 +26,7 @@ def kept(layout: Layout) -> tuple[Apart, ...]:
     found = []
     for path in sorted((layout.today / FOLDER).glob("*.json")):
         try:
-            written = json.loads(path.read_text(encoding="utf-8"))
+            written = json_file(path)
         except ValueError as exc:
             raise BadFile(path, f"not JSON ({exc})", CURE) from exc
         found.append(from_json(written, path))

@@ -14,6 +14,7 @@ from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.corpus.prepared import Prepared
+from harness.replay.staged import told
 from harness.shadow.generation import Generation, answers_for
 from harness.shadow.record import Side
 from harness.shadow.side import asked
@@ -121,7 +122,7 @@ def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     if made.engine == IMPORTED:
         raise EvidenceError(f"{arm.name}: was imported as a run, so nobody can be asked")
     check_settings(layout, arm)
-    with arm.engine.open(layout.index(arm.name)) as searcher:
+    with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, made, searcher.manifest)
         yield searcher
 
@@ -130,7 +131,7 @@ def _reasons(name: str, searcher: Searcher, query: Query, k: int) -> Reasons:
     text, params = query.text, query.params
     try:
         depth = max(k, STAGE_DEPTH)
-        stages = searcher.stages(text, depth, params) if isinstance(searcher, Staged) else ()
+        stages = told(searcher, query, depth) if isinstance(searcher, Staged) else ()
         why = searcher.explain(text, k, params) if isinstance(searcher, Explains) else None
     except Exception as exc:
         raise InvalidArm(f"{name}: answers, and cannot say why ({exc})") from exc

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
@@ -11,11 +10,12 @@ from typing import Any, NamedTuple
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision
+from harness.core.reading import numbered
 from harness.core.records import Query
 from harness.core.scores import Paired, Scores
 from harness.corpus import jsonl
-from harness.corpus.lines import numbered
 from harness.corpus.prepared import QUERIES
 from harness.corpus.score_table import read_scores
 from harness.report import decided
@@ -51,7 +51,7 @@ def read(folder: Path) -> Left:
     """
     path = folder / DECISION
     try:
-        whole: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
+        whole: dict[str, Any] = json_file(path)
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"no decision ({exc})", CURE) from exc
     decisions = tuple(one.decision for one in decided.from_json(whole, path))

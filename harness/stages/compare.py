@@ -2,31 +2,36 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.agreement.agree import agree
+from harness.core.clusters import BY_TEXT, Clustering, independent
 from harness.core.errors import BadFile
 from harness.core.evidence import Agreement
 from harness.core.files import replacing, write_json
 from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.parquet import table_of
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores, write_scores
+from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.stages import receipt
-from harness.stages.crosscheck import crosscheck
+from harness.stages.crosscheck import crosscheck, some
 from harness.stages.layout import Layout
 from harness.stages.means import as_json
 from harness.stages.params import CompareParams, ScoreParams
-from harness.stages.score import FEWEST, check_scores, intents
+from harness.stages.score import FEWEST, check_scores
 
 Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
 KEYS = ("control", "candidate")
+DEPTH = "depth"
+"""Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
 
 
 def compare(
@@ -35,9 +40,12 @@ def compare(
     params: CompareParams,
     sure: ScoreParams,
     *,
+    how: Clustering = BY_TEXT,
     threads: int = 1,
 ) -> None:
     """Write agreement and paired differences for each pair, and of each control with itself.
+
+    ``how`` says which queries depend on each other: those who judge by a policy give its word.
 
     Raises:
         EvidenceError: an arm was not scored or changed since, or an agreement is not what a count
@@ -50,7 +58,8 @@ def compare(
         path = layout.again(control) if control == candidate else layout.run(candidate)
         runs = read_run(layout.run(control)), read_run(path)
         agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
-        crosscheck(*runs, agreement, depths=params.depths, seed=sure.seed)
+        drawn = some(agreement.query_ids, sure.seed)
+        crosscheck(*runs, agreement, depths=params.depths, queries=drawn)
         found[control, candidate] = agreement
     write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
     rows = [
@@ -61,12 +70,18 @@ def compare(
     names = [*KEYS, "query_id", "class"]
     columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
     with replacing(layout.classes) as beside:
-        pq.write_table(
-            pa.table([pa.array(column, pa.string()) for column in columns], names), beside
-        )
-    apart = differences(layout, pairs, sure, threads)
+        table = pa.table([pa.array(column, pa.string()) for column in columns], names)
+        pq.write_table(table.replace_schema_metadata(_noted(found.values())), beside)
+    clusters = Prepared.open(layout.data).clusters(how)
+    apart = differences(layout, pairs, sure, clusters, threads)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
     receipt.write(layout.compare_receipt, _files(layout, pairs))
+
+
+def _noted(found: Iterable[Agreement]) -> dict[str, str]:
+    """Give the depth of the agreements, which is one for all."""
+    depths = {agreement.depth for agreement in found if agreement.depth is not None}
+    return {DEPTH: str(*depths)} if depths else {}
 
 
 def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
@@ -90,11 +105,14 @@ def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
 
 
 def differences(
-    layout: Layout, pairs: Sequence[Pair], sure: ScoreParams, threads: int
+    layout: Layout,
+    pairs: Sequence[Pair],
+    sure: ScoreParams,
+    clusters: Mapping[str, str],
+    threads: int,
 ) -> dict[Pair, dict[str, Estimate]]:
     """Mean of candidate - control of each measure, with its interval."""
     scores = read_scores(layout.per_query, ["arm"])
-    together = intents(Prepared.open(layout.data).queries())
     found: dict[Pair, dict[str, Estimate]] = {}
     for control, candidate in pairs:
         by_measure = {
@@ -104,14 +122,15 @@ def differences(
         found[control, candidate] = {
             measure: summarise(
                 Scores(measure, paired.query_ids, paired.difference, {}),
+                span=span_of_difference(measure),
                 confidence=sure.confidence,
                 resamples=sure.resamples,
                 seed=sure.seed,
-                intents=together,
+                clusters=clusters,
                 threads=threads,
             )
             for measure, paired in by_measure.items()
-            if len(paired.query_ids) >= FEWEST
+            if independent(paired.query_ids, clusters) >= FEWEST
         }
     return found
 
@@ -123,8 +142,8 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
         BadFile: it did not run, or a file is no table.
     """
     try:
-        table = pq.read_table(layout.classes)
-    except (FileNotFoundError, pa.ArrowInvalid) as exc:
+        table = table_of(layout.classes)
+    except (OSError, ValueError) as exc:
         cure = f"Run: harness compare --dataset {layout.root.name}"
         raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
     classes: dict[Pair, list[tuple[str, str]]] = {}
@@ -133,11 +152,14 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     ):
         classes.setdefault((control, candidate), []).append((query_id, name))
     scores = read_scores(layout.agreement, KEYS)
+    noted = (table.schema.metadata or {}).get(DEPTH.encode())
+    depth = int(noted) if noted else None
     return {
         pair: Agreement(
             tuple(query_id for query_id, _ in rows),
             tuple(name for _, name in rows),
             scores[pair],
+            depth=depth,
         )
         for pair, rows in classes.items()
     }

@@ -1,14 +1,15 @@
 """Kernels held against other people's code: a comparator that is wrong must not be believed.
 
 The kernels of ``harness.agreement`` and ``harness.measures`` work on arrays. Here a few queries are
-counted once more, the slow way: sets for Jaccard, scipy for Kendall's tau-b, over ranks of the
-shared documents alone, and ir-measures for quality.
+counted once more, the slow way: sets for Jaccard, every two of the shared documents for Kendall's
+tau-b, and ir-measures for quality.
 """
 
 from __future__ import annotations
 
 import random
 from collections.abc import Mapping, Sequence
+from itertools import combinations
 
 import numpy as np
 
@@ -29,24 +30,35 @@ EMPTY = {
     (True, False): Class.SHADOW_EMPTY,
 }
 """Class by whether control and candidate show anything."""
+UNFINISHED = {
+    Status.NOT_ASKED: Class.SKIPPED,
+    Status.FAILED: Class.ERROR,
+    Status.TIMED_OUT: Class.TIMEOUT,
+}
+"""Class of a query that an arm did not answer; the first that fits."""
+NOT_SHOWN = frozenset({*EMPTY.values(), *UNFINISHED.values()})
 
 
 def crosscheck(
-    control: Run, candidate: Run, agreement: Agreement, *, depths: Sequence[int], seed: int
+    control: Run,
+    candidate: Run,
+    agreement: Agreement,
+    *,
+    depths: Sequence[int],
+    queries: Sequence[str],
 ) -> None:
-    """Count Jaccard and tau of some queries again, and of all where an arm shows nothing.
+    """Count Jaccard and tau of ``queries`` again, and of all where an arm shows nothing.
 
     Raises:
-        EvidenceError: a value is another, or stands where there is none, or the reverse; or an
-            empty answer is not of the class of its own.
+        EvidenceError: a value is another, or stands where there is none, or the reverse; or a query
+            that an arm did not answer, or answered with nothing, is not of the class of its own.
     """
-    queries = agreement.query_ids
-    drawn = random.Random(seed).sample(queries, min(QUERIES, len(queries)))
-    drawn += sorted(_check_empty(control, candidate, agreement) - set(drawn))
+    counted = [*queries, *sorted(_check_classes(control, candidate, agreement) - set(queries))]
     names = [f"Jaccard@{depth}" for depth in depths]
     values = {name: agreement.scores[name].by_query for name in (*names, "tau")}
-    for query_id in drawn:
-        both = [_shown(run, query_id) for run in (control, candidate)]
+    shown = [_shown(run, counted) for run in (control, candidate)]
+    for query_id in counted:
+        both = [rankings.get(query_id) for rankings in shown]
         left, right = both if None not in both else (None, None)
         expected = {f"Jaccard@{depth}": _jaccard(left, right, depth) for depth in depths}
         expected["tau"] = _tau(left, right, max(depths))
@@ -62,28 +74,49 @@ def crosscheck(
                 )
 
 
-def _check_empty(control: Run, candidate: Run, agreement: Agreement) -> set[str]:
-    """Give the queries that both arms answered, one of them with nothing, and hold their class."""
+def some(queries: Sequence[str], seed: int) -> tuple[str, ...]:
+    """Draw the queries that a stage counts twice; verification counts all of them."""
+    return tuple(random.Random(seed).sample(list(queries), min(QUERIES, len(queries))))
+
+
+def _check_classes(control: Run, candidate: Run, agreement: Agreement) -> set[str]:
+    """Give the queries of which an arm shows nothing, though both answered; hold all classes.
+
+    A query that an arm did not answer has the class of that ending, and no agreement at all.
+    """
+    ended = [dict(zip(run.query_ids, run.status, strict=True)) for run in (control, candidate)]
     shown = [dict(zip(run.query_ids, run.lengths, strict=True)) for run in (control, candidate)]
-    answered = [
-        {q for q, how in zip(run.query_ids, run.status, strict=True) if how == Status.ANSWERED}
-        for run in (control, candidate)
-    ]
-    found = set()
+    silent: dict[str, Class] = {}
+    empty = set()
     for query_id, kind in zip(agreement.query_ids, agreement.classes, strict=True):
-        if not all(query_id in of for of in answered):
-            continue
+        how = {of[query_id] for of in ended}
         some = (bool(shown[0][query_id]), bool(shown[1][query_id]))
-        wanted = EMPTY.get(some, kind)
-        if kind != wanted or (kind in EMPTY.values() and some not in EMPTY):
+        if unfinished := next((named for end, named in UNFINISHED.items() if end in how), None):
+            silent[query_id] = wanted = unfinished
+        elif some in EMPTY:
+            empty.add(query_id)
+            wanted = EMPTY[some]
+        else:
+            _hold(query_id, kind, kind if kind not in NOT_SHOWN else None)
+            continue
+        _hold(query_id, kind, wanted)
+    for name, scores in agreement.scores.items():
+        if wrong := next((q for q in scores.query_ids if q in silent), None):
             raise EvidenceError(
-                f"query {query_id} is of class {kind}, but by hand"
-                f" {f'it is {wanted}' if some in EMPTY else 'neither arm is empty'};"
-                " the comparison cannot be believed: mend harness.agreement"
+                f"{control.arm} and {candidate.arm} have a {name} for query {wrong}, and by hand"
+                f" it is {silent[wrong]}; the comparison cannot be believed: correct"
+                " harness.agreement"
             )
-        if some in EMPTY:
-            found.add(query_id)
-    return found
+    return empty
+
+
+def _hold(query_id: str, found: str, wanted: str | None) -> None:
+    if found != wanted:
+        by_hand = f"it is {wanted}" if wanted else "both arms answered and show something"
+        raise EvidenceError(
+            f"query {query_id} is of class {found}, but by hand {by_hand}; the comparison cannot"
+            " be believed: correct harness.agreement"
+        )
 
 
 def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, seed: int) -> None:
@@ -95,11 +128,20 @@ def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, 
         EvidenceError: a value is another, or stands where there is none, or the reverse.
     """
     answered = np.flatnonzero(run.status == Status.ANSWERED).tolist()
-    drawn = random.Random(seed).sample(answered, min(QUERIES, len(answered)))
-    queries = [run.query_ids[row] for row in drawn]
-    if not queries:
-        return
-    for name, wanted in oracle(run, qrels, tuple(scores), queries).items():
+    queries = some([run.query_ids[row] for row in answered], seed)
+    if queries:
+        same_values(run.arm, scores, oracle(run, qrels, tuple(scores), queries), queries)
+
+
+def same_values(
+    arm: str, scores: Mapping[str, Scores], library: Mapping[str, Scores], queries: Sequence[str]
+) -> None:
+    """Compare scores of an arm with those of ir-measures, over ``queries``.
+
+    Raises:
+        EvidenceError: as ``crosscheck_quality``.
+    """
+    for name, wanted in library.items():
         found, exact = scores[name].by_query, wanted.by_query
         for query_id in queries:
             ours, theirs = found.get(query_id), exact.get(query_id)
@@ -107,14 +149,15 @@ def crosscheck_quality(run: Run, qrels: Qrels, scores: Mapping[str, Scores], *, 
                 ours is not None and theirs is not None and abs(ours - theirs) > SAME
             ):
                 raise EvidenceError(
-                    f"{name} of {run.arm} for query {query_id} is {ours}, but ir-measures says"
+                    f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
                     f" {theirs}; the scores cannot be believed: mend harness.measures"
                 )
 
 
-def _shown(run: Run, query_id: str) -> tuple[str, ...] | None:
-    answered = run.status[run.positions[query_id]] == Status.ANSWERED
-    return run.ranking(query_id) if answered else None
+def _shown(run: Run, queries: Sequence[str]) -> dict[str, tuple[str, ...]]:
+    """Give the rankings of those of ``queries`` that the arm answered."""
+    answered = dict(zip(run.query_ids, run.status == Status.ANSWERED, strict=True))
+    return run.rankings(query_id for query_id in queries if answered[query_id])
 
 
 def _jaccard(
@@ -127,13 +170,14 @@ def _jaccard(
 
 
 def _tau(left: tuple[str, ...] | None, right: tuple[str, ...] | None, depth: int) -> float | None:
-    from scipy.stats import kendalltau
-
     if left is None or right is None:
         return None
+    if left[:depth] == right[:depth] and len(left) > 1:
+        return 1.0
     there = right[:depth]
     shared = [doc_id for doc_id in left[:depth] if doc_id in there]
     if len(shared) < 2:  # noqa: PLR2004  one document has no order
         return None
-    ranks = range(len(shared))
-    return float(kendalltau(ranks, [there.index(doc_id) for doc_id in shared]).statistic)
+    places = [there.index(doc_id) for doc_id in shared]
+    alike = [1 if first < second else -1 for first, second in combinations(places, 2)]
+    return sum(alike) / len(alike)

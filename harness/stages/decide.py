@@ -1,8 +1,9 @@
-"""Old evidence under another policy: nothing is asked again, and nothing is written."""
+"""Old evidence under another policy: no query is run again, and no decision is written."""
 
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import StepDecision
@@ -10,20 +11,30 @@ from harness.corpus.score_table import read_scores
 from harness.policy.decide import decide as judge
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
+from harness.stages import experiment_log
 from harness.stages.accepted import check_accepted
 from harness.stages.compare import read_agreement
+from harness.stages.custody import drifted, pin_of
 from harness.stages.evidence import gathered, pairs_of, sides
+from harness.stages.experiment_notes import note_judged
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
 from harness.stages.race import read_race
+from harness.stages.registering import registered_of, unregistered
 from harness.stages.replayed import check_replayed
 from harness.stages.ties import tie_ends
 
 
 def decide(
-    layout: Layout, policy: Policy, *, control: str, now: datetime, over_ties: bool = False
+    layout: Layout,
+    policy: Policy,
+    policy_file: Path,
+    *,
+    control: str,
+    now: datetime,
+    over_ties: bool = True,
 ) -> tuple[StepDecision, ...]:
-    """Judge what was measured in ``layout`` by ``policy``; no index is opened.
+    """Judge what was measured in ``layout`` by ``policy``, and note in the log that it was done.
 
     ``now`` is aware of its zone; evidence is as old as it is then. With ``control``, a name that
     is not empty, the policy's one step judges every other arm that was measured. A step whose
@@ -45,9 +56,20 @@ def decide(
     measured = sides(layout, arms)
     named = [arm for arm in policy.arms if arm in arms]
     check_replayed(layout, named, now=now, evidence_days=policy.evidence_days)
-    evidence = gathered(layout, pairs, measured, read_race(layout))
+    evidence = gathered(layout, pairs, measured, read_race(layout), policy.clusters)
     check_accepted(policy, layout.root.name, evidence)
     ends = tie_ends(layout, policy, evidence) if over_ties else ()
-    decisions = judge(policy, evidence, now=now, ends=ends)
+    drift = pin_of(layout, policy_file)
+    again = f"harness policy pin {policy_file}"
+    registered = registered_of(layout, policy, policy_file, {})
+    decisions = judge(
+        policy,
+        evidence,
+        now=now,
+        ends=ends,
+        reservations=(*(drifted(drift, again) if drift else ()), *unregistered(registered)),
+    )
     held_to(policy, decisions)
+    with experiment_log.writing(layout):
+        note_judged(layout, policy, policy_file, decisions, now, decided=False)
     return decisions

@@ -9,9 +9,11 @@ from pathlib import Path
 import numpy as np
 
 from engines.contract import arms
+from harness.core.clusters import codes
 from harness.core.engine import IMPORTED
 from harness.core.errors import HarnessError
 from harness.core.files import write_json, write_text
+from harness.core.progress import progress
 from harness.core.records import Query
 from harness.core.run import Run
 from harness.core.scores import Paired
@@ -24,9 +26,8 @@ from harness.replay.staged import Traced, trace, unstaged
 from harness.report.stages_table import Decomposed, Moved, to_csv, to_json
 from harness.stages.index import check_settings
 from harness.stages.layout import Layout
-from harness.stages.progress import progress
 from harness.stages.proof import check_run, check_same, read_manifest
-from harness.stages.score import intents, slices
+from harness.stages.score import slices
 from harness.stats import discoveries
 from harness.stats.randomization import sign_flip_each
 
@@ -83,7 +84,7 @@ def decompose(layout: Layout, wanted: Wanted, rules: Rules, cache: Path) -> Deco
             for run in traced.beside
         },
         level=1 - rules.confidence,
-        moved=_moved(steps, ids, slices(queries), intents(queries), rules),
+        moved=_moved(steps, ids, slices(queries), data.clusters(), rules),
         lost={query_id: why for query_id, why in traced.lost.items() if query_id in known},
     )
 
@@ -112,7 +113,7 @@ def _trace(
     arm = arms.load(wanted.candidate, cache)
     check_settings(layout, arm)
     with (
-        arm.engine.open(layout.index(arm.name)) as searcher,
+        arm.open(layout.index(arm.name)) as searcher,
         progress(f"asking {arm.name} for its stages", len(queries)) as advance,
     ):
         check_same(layout, arm.name, manifest, searcher.manifest)
@@ -123,12 +124,10 @@ def _moved(
     steps: Mapping[str, Parts],
     ids: Sequence[str],
     of_slices: Mapping[str, frozenset[str]],
-    of_intents: Mapping[str, str],
+    clusters: Mapping[str, str],
     rules: Rules,
 ) -> tuple[Moved, ...]:
     """Try each step on each slice; the slices are one family for each step."""
-    code = {label: at for at, label in enumerate(dict.fromkeys(of_intents.get(q, q) for q in ids))}
-    clusters = np.array([code[of_intents.get(q, q)] for q in ids], dtype=np.int64)
     members = {
         name: np.array([q in wanted for q in ids], dtype=bool)
         for name, wanted in {ALL: frozenset(ids), **of_slices}.items()
@@ -143,7 +142,7 @@ def _moved(
                 alternative="two-sided",
                 resamples=rules.resamples,
                 seed=rules.seed,
-                clusters=clusters[inside],
+                clusters=codes([q for q, own in zip(ids, inside, strict=True) if own], clusters),
             )
     p_values = np.array(list(found.values()))
     adjusted = np.column_stack([discoveries.adjusted(column) for column in p_values.T])

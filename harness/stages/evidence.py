@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from harness.core.clusters import BY_TEXT, Clustering
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, Evidence, Race, Side
 from harness.core.scores import Scores
@@ -13,8 +14,10 @@ from harness.corpus.score_table import Key, read_scores
 from harness.policy.model import Policy
 from harness.stages.compare import Pair, check_compared, read_agreement
 from harness.stages.layout import Layout
+from harness.stages.loaded import with_load
 from harness.stages.proof import read_manifest
-from harness.stages.score import check_scores, intents, slices
+from harness.stages.replayed import replayed_index
+from harness.stages.score import check_scores, slices
 from harness.stages.traffic import with_traffic
 
 
@@ -35,13 +38,21 @@ def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) 
             f"{layout.per_query}: the arm {arm} has no scores."
             f" Add it to arms in params.yaml, and run: harness score --dataset {layout.root.name}"
         )
-    return Side(arm, read_manifest(layout, arm), read_run(layout.run(arm)), scores[arm,])
+    run, counted = read_run(layout.run(arm)), replayed_index(layout, arm)
+    return Side(arm, read_manifest(layout, arm), run, scores[arm,], counted)
 
 
 def gathered(
-    layout: Layout, pairs: Mapping[str, Pair], arms: Mapping[str, Side], race: Race | None
+    layout: Layout,
+    pairs: Mapping[str, Pair],
+    arms: Mapping[str, Side],
+    race: Race | None,
+    how: Clustering = BY_TEXT,
 ) -> dict[str, Evidence]:
     """Put together the evidence of each comparison; ``pairs`` is control and candidate by name.
+
+    ``how`` says which queries depend on each other.
+
 
     Raises:
         EvidenceError: a pair was not compared, or an arm was replayed or scored after it was.
@@ -49,7 +60,7 @@ def gathered(
     check_compared(layout, tuple(pairs.values()))
     agreement = read_agreement(layout)
     data = Prepared.open(layout.data)
-    queries, qrels = data.queries(), data.qrels()
+    queries, qrels, clusters = data.queries(), data.qrels(), data.clusters(how)
     found = {
         name: Evidence(
             dataset=data.manifest.name,
@@ -59,13 +70,14 @@ def gathered(
             noise=_compared(layout, agreement, (control, control)),
             others={arm: s for arm, s in arms.items() if arm not in {control, candidate}},
             slices=slices(queries),
-            intents=intents(queries),
+            clusters=clusters,
+            parted=data.parted(how),
             race=race,
             qrels=qrels,
         )
         for name, (control, candidate) in pairs.items()
     }
-    return with_traffic(layout, found)
+    return with_load(layout, with_traffic(layout, found))
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:

@@ -2,26 +2,35 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision
+from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
-from harness.policy.age import check_age
+from harness.policy.age import check_age, check_past
 from harness.policy.decide import decide
+from harness.policy.load import load_policy
+from harness.policy.model import Policy
+from harness.policy.pins import path_of
+from harness.policy.registration import cited
 from harness.report.decided import from_json
 from harness.report.decision_json import to_json, without_times
 from harness.report.junit import to_junit
-from harness.stages import receipt
+from harness.stages import experiment_log, receipt
 from harness.stages.accepted import check_accepted
-from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.assemble import Subject, assemble, evidence_of, measured
+from harness.stages.custody import custody, reservations
+from harness.stages.experiment_notes import note_judged
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
+from harness.stages.load_files import receipt_of, trials_of
 from harness.stages.replayed import check_replayed
+from harness.stages.selftest import tried
 from harness.stages.ties import tie_ends
 from harness.stages.traffic import taken_in
 
@@ -33,31 +42,51 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
 
     ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
-    An earlier decision is taken away first: where this one cannot be made, there is none.
+    An earlier decision is taken away first: where this one cannot be made, there is none. A gate
+    that the selftest of this evidence, policy and code convicts does not pass; where there is no
+    selftest, one is made, unless the subject wants no trials.
 
     Raises:
         EvidenceError: there is no policy; evidence is missing, stale or about other arms; or a
             gate was judged under another bound than the policy's.
     """
-    for stale in (layout.decision_receipt, layout.decision, layout.junit):
+    for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
         stale.unlink(missing_ok=True)
-    if subject.policy is None:
+    if subject.policy is None or subject.policy_file is None:
         raise EvidenceError("there is nothing to judge by; name a policy")
+    with experiment_log.writing(layout):
+        return _judged(layout, subject, subject.policy, subject.policy_file, now)
+
+
+def _judged(
+    layout: Layout, subject: Subject, policy: Policy, policy_file: Path, now: datetime
+) -> tuple[StepDecision, ...]:
+    """Judge, write what was decided, and add it to the log of experiments."""
     evidence = evidence_of(layout, subject)
-    days = subject.policy.evidence_days
-    check_replayed(layout, subject.policy.arms, now=now, evidence_days=days)
-    check_accepted(subject.policy, layout.root.name, evidence)
-    ends = tie_ends(layout, subject.policy, evidence) if subject.over_ties else ()
-    decisions = decide(subject.policy, evidence, now=now, ends=ends)
-    held_to(subject.policy, decisions)
-    report = assemble(layout, subject, evidence, decisions, now)
+    check_replayed(layout, policy.arms, now=now, evidence_days=policy.evidence_days)
+    check_accepted(policy, layout.root.name, evidence)
+    found = tried(layout, policy, policy_file, evidence, trials=subject.trials)
+    kept = custody(
+        layout, subject, measured(layout, subject, evidence), experiment_log.read(layout)
+    )
+    decisions = decide(
+        policy,
+        evidence,
+        now=now,
+        ends=tie_ends(layout, policy, evidence) if subject.over_ties else (),
+        selftest=found,
+        reservations=reservations(policy, kept),
+    )
+    held_to(policy, decisions)
+    report = assemble(layout, subject, evidence, decisions, now, custody=kept)
     written = to_json([report])
     steady = without_times(written)["datasets"][0]
     write_json(layout.decision, written)
     write_text(layout.junit, to_junit([report]))
     write_json(layout.findings, {key: steady[key] for key in DETERMINISTIC})
-    files = rests_on(layout, subject.arms, subject.policy_file)
+    files = rests_on(layout, subject.arms, policy_file)
     receipt.write(layout.decision_receipt, dict.fromkeys(files))
+    note_judged(layout, policy, policy_file, decisions, now, decided=True)
     return decisions
 
 
@@ -87,10 +116,18 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
     yield from (layout.score_receipt, layout.compare_receipt)
     if policy:
         yield policy
+        if path_of(policy).is_file():
+            yield path_of(policy)
+        judged_by = load_policy(policy)
+        registered = cited(judged_by, policy, layout.root.name)
+        if registered and registered.registration:
+            yield registered.file
+        if judged_by.loaded and trials_of(layout).is_file():
+            yield from (receipt_of(layout), trials_of(layout))
     if layout.race_receipt.is_file():
         yield from (layout.race_receipt, layout.times)
     yield from taken_in(layout)
-    yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS))
+    yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS, CLUSTERS))
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))
         yield from (layout.run(arm), layout.again(arm))
@@ -106,16 +143,20 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
     """Read what was decided, and when.
 
     Raises:
-        BadFile: there is no decision, or it is not one that ``gate`` wrote.
+        BadFile: there is no decision, it is not one that ``gate`` wrote, or it is of the future.
     """
     path = layout.decision
     cure = f"Run: harness gate --dataset {layout.root.name}"
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = json_file(path)
     except FileNotFoundError:
         raise BadFile(path, "nothing was decided yet", cure) from None
     except ValueError as exc:
         raise BadFile(path, f"not JSON ({exc})", cure) from exc
     decisions = tuple(found.decision for found in from_json(written, path))
     decided_at = written["datasets"][0]["provenance"]["decided_at"]
+    try:
+        check_past(decided_at)
+    except EvidenceError as exc:
+        raise BadFile(path, str(exc), cure) from exc
     return decisions, datetime.fromisoformat(decided_at)

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from harness.core.errors import EvidenceError
 from harness.core.gate import Finding, StepDecision, Verdict
 from harness.policy.model import Gate, Policy
+from harness.policy.reservations import of_gates
 
 DIGITS = 9
 """``decision.json`` keeps ten significant digits."""
@@ -31,12 +32,13 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
         )
     for step, decision in zip(policy.steps, decisions, strict=True):
         asked = [gate.name for gate in step.gates]
-        judged = [finding.gate for finding in decision.findings]
+        findings = of_gates(decision)
+        judged = [finding.gate for finding in findings]
         if asked != judged:
             raise EvidenceError(
                 f"the step {step.name} has the gates {asked}, judged were {judged}; judge again"
             )
-        for gate, finding in zip(step.gates, decision.findings, strict=True):
+        for gate, finding in zip(step.gates, findings, strict=True):
             _same_bound(step.name, gate, finding)
             if finding.verdict is Verdict.PASS:
                 _sure(step.name, gate, finding)

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from harness.core import digest
-from harness.core.errors import EvidenceError
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
+from harness.core.formats import json_file
+from harness.core.names import checked
 from harness.report import history
 from harness.report.trends import to_page
 from harness.stages.gate import read_decision
@@ -29,10 +30,11 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
     """
     read_decision(layout)
     held()
-    (about,) = json.loads(layout.decision.read_text(encoding="utf-8"))["datasets"]
+    (about,) = json_file(layout.decision)["datasets"]
     sha256 = digest.of_file(layout.decision)
     entry = history.entry_of(about, decision_sha256=sha256, commit=commit)
-    return history.add(folder / f"{entry.dataset}{SUFFIX}", entry)
+    name = checked("a data set", entry.dataset)
+    return history.add(folder / f"{name}{SUFFIX}", entry)
 
 
 def page(folder: Path, to: Path) -> int:
@@ -48,6 +50,15 @@ def page(folder: Path, to: Path) -> int:
         raise EvidenceError(f"{folder}: holds no history. Run: harness history add")
     write_text(to, to_page(found))
     return sum(map(len, found.values()))
+
+
+def is_history(folder: Path) -> bool:
+    """Tell whether all lines of a folder's files, of which there are some, are histories."""
+    files = sorted(folder.glob(f"*{SUFFIX}"))
+    try:
+        return all(map(history.read, files)) and bool(files)
+    except BadFile:
+        return False
 
 
 def commit_of(root: Path) -> str:

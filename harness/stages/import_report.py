@@ -56,7 +56,12 @@ class ImportReport:
             ("documents are empty", self.empty_documents),
             ("queries are empty", self.empty_queries),
         )
-        return tuple(f"{len(ids)} {what}: {few(ids)}." for what, ids in found if ids)
+        left_out = (
+            f"{self.unjudged_queries} of {self.queries + self.unjudged_queries} queries have no"
+            " judgement and were left out."
+        )
+        odd = tuple(f"{len(ids)} {what}: {few(ids)}." for what, ids in found if ids)
+        return (left_out, *odd) if self.unjudged_queries else odd
 
 
 @dataclass(slots=True)

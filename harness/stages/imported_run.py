@@ -21,13 +21,16 @@ from harness.stages.replayed import note_replayed
 EXAMPLES = 3
 
 
-def import_run(layout: Layout, arm: str, file: Path) -> Run:
+def import_run(
+    layout: Layout, arm: str, file: Path, *, missing: trec.Missing = trec.Missing.LOST
+) -> Run:
     """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
 
-    Queries that the file has and the data has not are left out. A query without a line is
-    NOT_ASKED: it scores 0 and is counted. There is nobody to ask again, so the second run is the
-    first, and such an arm cannot race. A TREC run does not say when it was made, so its age
-    counts from when it is taken in.
+    Queries that the file has and the data has not are left out. A query without a line is what
+    ``missing`` says: NOT_ASKED, which has no score, or an empty answer, which scores 0; who takes
+    it for an answer has another arm. There is nobody to ask again, so the second run is the first,
+    and such an arm cannot race. A TREC run does not say when it was made, so its age counts from
+    when it is taken in.
 
     Raises:
         BadFile: the file is malformed or empty.
@@ -35,14 +38,14 @@ def import_run(layout: Layout, arm: str, file: Path) -> Run:
     """
     data = Prepared.open(layout.data)
     asked = [query.query_id for query in data.queries()]
+    read = trec.read_run(file, arm, asked, missing=missing)
     manifest = Manifest(
         engine=IMPORTED,
         version=f"sha256 {digest.of_file(file)}",
         documents=data.manifest.documents,
         corpus_sha256=data.manifest.corpus_sha256,
-        settings_sha256=digest.of_json({}),
+        settings_sha256=digest.of_json({"missing": missing}),
     )
-    read = trec.read_run(file, arm, asked)
     strange = sorted(set(read.vocabulary) - {document.doc_id for document in data.documents()})
     if strange:
         raise DatasetError(
@@ -57,6 +60,17 @@ def import_run(layout: Layout, arm: str, file: Path) -> Run:
     note_run(layout, arm)
     note_replayed(layout, arm, datetime.now(UTC))
     return run
+
+
+def left_out(run: Run) -> str:
+    """Say how many queries an imported run leaves out, and what to do; empty where none."""
+    count = run.count(Status.NOT_ASKED)
+    return (
+        f"{count:,} of {len(run):,} queries have no line: they are lost, and count against every"
+        " candidate; where the engine found nothing for them, say --missing empty"
+        if count
+        else ""
+    )
 
 
 def _signed(row: Row, manifest: Manifest) -> Row:

@@ -6,14 +6,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core import digest
 from harness.core.digest import of_queries
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
+from harness.core.journal import Change, changing
+from harness.core.names import check_distinct, checked
+from harness.core.owned import check_apart
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, prepared, topics, trec
 from harness.corpus.card import Card, Digests
 from harness.corpus.form import with_forms
+from harness.stages.import_place import check_free
 from harness.stages.import_report import (
     NOT_STATED,
     NOTHING_STATED,
@@ -24,6 +29,8 @@ from harness.stages.import_report import (
     refuse_dangling,
     report,
 )
+
+CORPUS = "corpus.jsonl"
 
 
 def import_beir(
@@ -46,11 +53,15 @@ def import_beir(
 
     Raises:
         BadFile: a file is missing or malformed, or an id comes twice.
-        DatasetError: the name is taken and ``force`` is not given, or judgements name unknown
-            documents or queries and ``allow_dangling`` is not given.
+        BadName: no data set or split can be called so.
+        DatasetError: the name is taken and ``force`` is not given, or it is taken by what no
+            import wrote; or judgements name unknown documents or queries and ``allow_dangling`` is
+            not given.
     """
     read = beir.Beir(path, split, fields)
-    given = _Given(read.documents, _queries(read, forms=forms), read.qrels(), fields)
+    given = _Given(
+        read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
+    )
     to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
     return _register(given, to)
 
@@ -76,7 +87,8 @@ def import_trec(
         BadFile, DatasetError: as ``import_beir``.
     """
     read = topics.table if topics_file.suffix == ".tsv" else topics.tagged
-    given = _Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file))
+    files = corpus_file, topics_file, qrels_file
+    given = _Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
     to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
     return _register(given, to)
 
@@ -103,7 +115,8 @@ def import_jsonl(
     """
     judged = beir.qrels if qrels_file.suffix == ".tsv" else trec.qrels
     asked = tuple(jsonl.queries(queries_file))
-    given = _Given(_corpus(corpus_file), asked, judged(qrels_file))
+    files = corpus_file, queries_file, qrels_file
+    given = _Given(_corpus(corpus_file), asked, judged(qrels_file), files)
     to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
     return _register(given, to)
 
@@ -128,7 +141,9 @@ def load_folder(
     name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
     corpus = PassingCorpus()
     documents = corpus.watch(read.documents())
-    prepared.write(out, name, split, documents, _asked(queries, judged), judged, fields=fields)
+    asked = _asked(queries, judged)
+    left_out = len(queries) - len(asked)
+    prepared.write(out, name, split, documents, asked, judged, fields=fields, left_out=left_out)
     return report(name, split, queries, judged, corpus)
 
 
@@ -137,6 +152,7 @@ class _Given:
     documents: Callable[[], Iterator[Document]]
     queries: tuple[Query, ...]
     qrels: Qrels
+    reads: tuple[Path, ...]
     fields: tuple[str, ...] = FIELDS
 
 
@@ -160,19 +176,28 @@ def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
 
 
 def _register(given: _Given, to: _Target) -> ImportReport:
-    folder = to.datasets / to.name
-    if folder.exists() and not to.force:
-        raise DatasetError(f"{folder} exists; choose another name, or replace it with --force")
+    checked("a split", to.split)
+    folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
+    check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
+    with changing(folder, within=(folder, qrels), what="import") as change:
+        return _registered(given, to, folder, change)
+
+
+def _registered(given: _Given, to: _Target, folder: Path, change: Change) -> ImportReport:
+    judged = to.qrels / to.name / f"{to.split}.qrels"
+    check_apart(folder, given.reads)
+    check_free(folder, judged, force=to.force)
     asked = _asked(given.queries, given.qrels)
     corpus = PassingCorpus()
-    with replacing_folder(folder) as beside:
-        jsonl.write_documents(beside / "corpus.jsonl", corpus.watch(given.documents()))
+    with replacing_folder(folder, durable=True) as beside:
+        jsonl.write_documents(beside / CORPUS, corpus.watch(given.documents()))
         jsonl.write_queries(beside / "queries.jsonl", asked)
         found = report(to.name, to.split, given.queries, given.qrels, corpus)
         if not to.allow_dangling:
             refuse_dangling(found)
         card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
-        trec.write_qrels(to.qrels / to.name / f"{to.split}.qrels", given.qrels)
+        change.write(judged, trec.qrels_text(given.qrels))
+        change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
     return found
 
 
@@ -205,4 +230,5 @@ def _card(
         sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
         slices=card.slices(asked),
         fields=None if given.fields == FIELDS else [*given.fields],
+        left_out=found.unjudged_queries or None,
     )

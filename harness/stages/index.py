@@ -11,10 +11,9 @@ from harness.core.digest import of_files
 from harness.core.engine import Manifest
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing_folder, write_json
+from harness.core.reading import text_of
 from harness.corpus.prepared import Prepared
-from harness.stages.layout import Layout
-
-MADE_WITH = "arm.sha256"
+from harness.stages.layout import MADE_WITH, Layout
 
 
 def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
@@ -22,7 +21,7 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
     arm = arms.load(arm_name, cache)
     documents = Prepared.open(layout.data).documents()
     with replacing_folder(layout.index(arm.name)) as folder:
-        manifest = arm.engine.build(documents, folder)
+        manifest = arm.build(documents, folder)
         (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
     write_json(layout.manifest(arm.name), asdict(manifest))
     return manifest
@@ -43,5 +42,5 @@ def check_settings(layout: Layout, arm: Arm) -> None:
     noted = layout.index(arm.name) / MADE_WITH
     if not noted.is_file():
         raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {cure}")
-    if noted.read_text(encoding="utf-8") != of_files(sources(arm)):
+    if text_of(noted) != of_files(sources(arm)):
         raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {cure}")

@@ -59,8 +59,8 @@ def begin(wanted: Begun) -> tuple[str, ...]:
 
 def _written(wanted: Begun) -> tuple[str, ...]:
     folder = wanted.folder
-    if folder.exists():
-        raise HarnessError(f"{folder}: is there already. Name a folder that is not")
+    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise HarnessError(f"{folder}: is there already. Name a new or empty folder")
     github, gitlab = _source(wanted.github), _source(wanted.gitlab)
     files = dict(ALWAYS)
     words = {"name": folder.resolve().name, "control": wanted.control}

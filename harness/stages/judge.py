@@ -9,10 +9,13 @@ from typing import NamedTuple
 
 from harness.core import digest
 from harness.core.errors import DatasetError
-from harness.core.files import write_text
+from harness.core.journal import changing
 from harness.core.qrels import Qrels
+from harness.core.reading import text_of
+from harness.core.records import Judgement
 from harness.corpus import card, trec
 from harness.corpus import pool as pools
+from harness.corpus.card import Card
 from harness.corpus.pool import Overtaken, Pool
 
 SKIP, BACK, QUIT = "s", "u", "q"
@@ -81,46 +84,70 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
     """Add what was judged to ``<split>.qrels`` in ``qrels``, and say on the card by whom and when.
 
     ``dataset`` is the folder with the card. What was added is also kept apart, in
-    ``<split>.judged.jsonl``, a line a pool. The card's digest is not mended here: ``harness
-    prepare --update`` does it, which looks at the data too.
+    ``<split>.judged.jsonl``, a line a pool. The three files change together, and one merge after
+    the other; a merge that was killed is completed by the next command that reads or changes the
+    data set, and adds nothing when it is run again.
 
     Raises:
         BadFile: the pool or the judgements cannot be read.
         DatasetError: the judgements of the set are made and not kept in files, or a pair is in
             there with another grade.
     """
-    about = card.read(dataset)
-    if about.kind != "files":
-        raise DatasetError(
-            f"{about.name}: its judgements are made from its card, so none can be added;"
-            " import its data as files, and merge into that"
-        )
-    pool = pools.read(path)
-    judged = qrels / f"{about.split}.qrels"
-    grades = {q: dict(docs) for q, docs in trec.qrels(judged).grades.items()}
-    added = []
-    for query_id, doc_id, grade in pool.judgements:
-        before = grades.setdefault(query_id, {}).setdefault(doc_id, grade)
-        if before != grade:
+    with changing(dataset, within=(dataset, qrels), what="judge --merge") as change:
+        about = card.read(dataset)
+        if about.kind != "files":
             raise DatasetError(
-                f"{judged}: {doc_id} has grade {before} for query {query_id}, and grade {grade} in"
-                f" {path}; settle it in one of the two"
+                f"{about.name}: its judgements are made from its card, so none can be added;"
+                " import its data as files, and merge into that"
             )
-        added.append([query_id, doc_id, grade])
-    known = frozenset((j.query_id, j.doc_id) for j in trec.qrels(judged).rows())
-    fresh = [row for row in added if (row[0], row[1]) not in known]
-    if fresh:
-        record = {"at": at, "by": by, "pool_sha256": digest.of_file(path), "judgements": fresh}
-        _append(qrels / f"{about.split}.judged.jsonl", record)
-        trec.write_qrels(judged, _qrels(grades))
-        said = f"{len(fresh)} judgements were added on {at} by {by}, from a pool."
-        card.write(dataset, about.model_copy(update={"warnings": [*about.warnings, said]}))
-    return Merged(len(fresh), len(added) - len(fresh), len(pool.open))
+        pool, sha256 = pools.read(path), digest.of_file(path)
+        judged = qrels / f"{about.split}.qrels"
+        grades = {q: dict(docs) for q, docs in trec.qrels(judged).grades.items()}
+        fresh = _added(grades, pool, path, judged)
+        if fresh:
+            record = {"at": at, "by": by, "pool_sha256": sha256, "judgements": fresh}
+            kept = qrels / f"{about.split}.judged.jsonl"
+            said = f"{len(fresh)} judgements were added on {at} by {by}, from a pool."
+            change.write(kept, _with_line(kept, record))
+            change.write(judged, trec.qrels_text(_qrels(grades)))
+            change.write(dataset / card.FILE, card.text_of(_noted(about, _qrels(grades), said)))
+    return Merged(len(fresh), len(pool.judgements) - len(fresh), len(pool.open))
 
 
-def _append(path: Path, record: Mapping[str, object]) -> None:
-    before = path.read_text(encoding="utf-8") if path.is_file() else ""
-    write_text(path, before + json.dumps(record, ensure_ascii=False, sort_keys=True) + "\n")
+def _added(
+    grades: dict[str, dict[str, int]], pool: Pool, path: Path, judged: Path
+) -> list[Judgement]:
+    """Put what was judged into ``grades``, and give what was not there."""
+    fresh = []
+    for found in pool.judgements:
+        of = grades.setdefault(found.query_id, {})
+        before = of.get(found.doc_id)
+        if before not in {None, found.grade}:
+            raise DatasetError(
+                f"{judged}: {found.doc_id} has grade {before} for query {found.query_id}, and"
+                f" grade {found.grade} in {path}; settle it in one of the two"
+            )
+        if before is None:
+            of[found.doc_id] = found.grade
+            fresh.append(found)
+    return fresh
+
+
+def _noted(about: Card, qrels: Qrels, said: str) -> Card:
+    """Give the card of the judgements as they are now."""
+    return about.model_copy(
+        update={
+            "judgements": sum(1 for _ in qrels.rows()),
+            "sha256": about.sha256.model_copy(update={"qrels": card.of_qrels(qrels)}),
+            "warnings": [*about.warnings, said],
+        }
+    )
+
+
+def _with_line(path: Path, record: Mapping[str, object]) -> str:
+    before = text_of(path) if path.is_file() else ""
+    gap = "" if not before or before.endswith("\n") else "\n"
+    return f"{before}{gap}{json.dumps(record, ensure_ascii=False, sort_keys=True)}\n"
 
 
 def _qrels(grades: dict[str, dict[str, int]]) -> Qrels:

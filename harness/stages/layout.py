@@ -5,6 +5,11 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.names import checked
+
+MADE_WITH = "arm.sha256"
+"""In the folder of an index: which arm it was built by."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -16,39 +21,61 @@ class Layout:
     """What rests on a clock, and is not: below ``perf/``."""
     cache: Path
     """What is rebuilt at will: below ``.cache/``."""
+    kept_log: Path | None = None
+    """A copy of the log that was kept (``harness history add``); None where none can be."""
+
+    @property
+    def experiments(self) -> Path:
+        """Log of every gate and race on these data, and what each was judged on."""
+        return self.today / "experiments"
 
     @property
     def data(self) -> Path:
         """Documents, queries and judgements, checked and in one format."""
         return self.root / "data"
 
+    @property
+    def manifests(self) -> Path:
+        """Folder of the manifests of all arms."""
+        return self.root / "manifests"
+
+    @property
+    def runs(self) -> Path:
+        """Folder of the runs of all arms, with their receipts."""
+        return self.root / "runs"
+
+    @property
+    def replays(self) -> Path:
+        """Folder of when the runs were made."""
+        return self.today / "replayed"
+
     def index(self, arm: str) -> Path:
         """Folder of the arm's index: a cache that is rebuilt at will and never tracked."""
-        return self.cache / "index" / arm
+        return self.cache / "index" / _arm(arm)
 
     def manifest(self, arm: str) -> Path:
         """Manifest: what the arm's index is made from: what stage ``index`` hands on."""
-        return self.root / "manifests" / f"{arm}.json"
+        return self.manifests / f"{_arm(arm)}.json"
 
     def run(self, arm: str) -> Path:
         """Run of the arm: what it showed."""
-        return self.root / "runs" / f"{arm}.parquet"
+        return self.runs / f"{_arm(arm)}.parquet"
 
     def again(self, arm: str) -> Path:
         """Run of the arm when it was opened and asked a second time."""
-        return self.root / "runs" / f"{arm}.again.parquet"
+        return self.runs / f"{_arm(arm)}.again.parquet"
 
     def run_receipt(self, arm: str) -> Path:
         """Receipt of the arm's two runs."""
-        return self.root / "runs" / f"{arm}.receipt.json"
+        return self.runs / f"{_arm(arm)}.receipt.json"
 
     def replayed(self, arm: str) -> Path:
         """When the arm's run was made: what the run itself, equal from day to day, cannot say."""
-        return self.today / "replayed" / f"{arm}.json"
+        return self.replays / f"{_arm(arm)}.json"
 
     def parts(self, arm: str) -> Path:
         """Parts of a replay that is under way; gone when it is done."""
-        return self.cache / "parts" / arm
+        return self.cache / "parts" / _arm(arm)
 
     @property
     def per_query(self) -> Path:
@@ -101,6 +128,11 @@ class Layout:
         return self.today / "times.parquet"
 
     @property
+    def race_parts(self) -> Path:
+        """Folder of the processes of a race that is under way; gone when it is done."""
+        return self.cache / "race"
+
+    @property
     def race_receipt(self) -> Path:
         """What was raced: the same from day to day, so it can be tracked."""
         return self.root / "race.json"
@@ -116,6 +148,11 @@ class Layout:
         return self.today / "receipt.json"
 
     @property
+    def signature(self) -> Path:
+        """Signature of that receipt; there is none where nobody signed."""
+        return self.today / "receipt.json.sig"
+
+    @property
     def findings(self) -> Path:
         """The decision without what rests on a clock: the same from day to day."""
         return self.root / "findings.json"
@@ -129,3 +166,8 @@ class Layout:
     def selftest(self) -> Path:
         """How far the gates can be trusted on these data: seeded, so the same from day to day."""
         return self.root / "selftest.json"
+
+
+def _arm(name: str) -> str:
+    """Give the name of an arm; whatever it came from, no path is made of anything else."""
+    return checked("an arm", name)

@@ -3,20 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
 from harness.core.errors import EvidenceError
 from harness.core.files import write_text
 from harness.core.gate import Verdict
+from harness.core.progress import progress
 from harness.replay.highest_rate import Highest, highest_rate, trials_an_end
 from harness.report.load_inputs import LoadReport
 from harness.report.load_page import to_page
+from harness.stages.experiment_inputs import note_timed
 from harness.stages.layout import Layout
 from harness.stages.load_files import page_of
 from harness.stages.loading import SEARCH, Loading, Wanted
 from harness.stages.params import LoadParams
-from harness.stages.progress import progress
 
 PERCENT = 99.0
 """Of the arrivals that must be answered within the budget."""
@@ -45,6 +47,7 @@ def load(
     highest = _search_all(loading) if wanted.budget_ns is not None else {}
     report = loading.report(highest)
     loading.finish()
+    note_timed(layout, "load", tuple(loading.arms), datetime.now(UTC))
     write_text(page_of(layout), to_page(report))
     return report
 

@@ -8,18 +8,21 @@ and its parts are gone, so the same command measures anew and no time is ever se
 
 from __future__ import annotations
 
-import os
 import shutil
-import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import write_text
+from harness.core.files import append_text, write_json, write_text
+from harness.core.reading import Malformed, numbered, text_of
 from harness.replay.load_record import Record
 from harness.stages.layout import Layout
+from harness.stages.resume import drop_older
 
-HOUR_S = 3600.0
+CURVE = "curve"
+"""Purpose of a trial that was asked for, and not made by a search."""
+LOAD_KEY = 16
+"""Digits by which a trial names the receipt of its load."""
 
 
 def history_of(layout: Layout) -> Path:
@@ -30,6 +33,11 @@ def history_of(layout: Layout) -> Path:
 def page_of(layout: Layout) -> Path:
     """Say where the last load is, for people."""
     return layout.today / "load.html"
+
+
+def trials_of(layout: Layout) -> Path:
+    """Say where the trials of the last load are by themselves, a line each."""
+    return layout.today / "load_trials.jsonl"
 
 
 def receipt_of(layout: Layout) -> Path:
@@ -48,17 +56,15 @@ class Parts:
     def __init__(self, folder: Path, resume_hours: float) -> None:
         """Keep what is younger than ``resume_hours``, and remove the rest."""
         self._folder = folder
-        for part in folder.glob("*.json"):
-            if time.time() - part.stat().st_mtime > resume_hours * HOUR_S:
-                part.unlink()
+        drop_older(folder, resume_hours)
 
     def get(self, name: str, make: Callable[[], Record]) -> Record:
         """Read the part called ``name``, or make it and write it."""
         path = self._folder / f"{name}.json"
         if path.is_file():
             try:
-                return Record.of_line(path.read_text(encoding="utf-8"))
-            except EvidenceError:
+                return Record.of_line(text_of(path))
+            except (EvidenceError, Malformed):
                 path.unlink()  # as good as none
         record = make()
         write_text(path, record.line() + "\n")
@@ -69,14 +75,16 @@ class Parts:
         shutil.rmtree(self._folder, ignore_errors=True)
 
 
+def keep(layout: Layout, records: Sequence[Record], receipt: Mapping[str, object]) -> None:
+    """Add the trials of a load that is done to the history, and put them by themselves too."""
+    append(history_of(layout), records)
+    write_text(trials_of(layout), "".join(record.line() + "\n" for record in records))
+    write_json(receipt_of(layout), receipt)
+
+
 def append(history: Path, records: Iterable[Record]) -> None:
     """Add trials to the history, a line each, and see them on the disk."""
-    history.parent.mkdir(parents=True, exist_ok=True)
-    text = "".join(record.line() + "\n" for record in records)
-    with history.open("a", encoding="utf-8", newline="\n") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
+    append_text(history, "".join(record.line() + "\n" for record in records))
 
 
 def read_history(history: Path) -> tuple[Record, ...]:
@@ -86,12 +94,10 @@ def read_history(history: Path) -> tuple[Record, ...]:
         BadFile: it is missing, or a line is no trial.
     """
     cure = "Run: harness load"
-    try:
-        lines = history.read_text(encoding="utf-8").splitlines()
-    except FileNotFoundError:
-        raise BadFile(history, "no trial was run yet", cure) from None
+    if not history.exists():
+        raise BadFile(history, "no trial was run yet", cure)
     found = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in numbered(history):
         try:
             found.append(Record.of_line(line))
         except EvidenceError as exc:

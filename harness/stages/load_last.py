@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from statistics import fmean
 
 from harness.core import digest
 from harness.core.errors import BadFile
+from harness.core.formats import json_file
 from harness.replay.load_record import Record
 from harness.report.load_inputs import LoadReport
 from harness.stages.layout import Layout
-from harness.stages.load_files import history_of, read_history, receipt_of
+from harness.stages.load_files import CURVE, LOAD_KEY, history_of, read_history, receipt_of
 from harness.stages.load_summary import noises, points
-from harness.stages.loading import CURVE, LOAD_KEY
 from harness.stages.params import LoadParams
 
 
@@ -44,7 +43,7 @@ def last_load(layout: Layout, fingerprints: Mapping[str, str]) -> LoadReport | N
 def _receipt(layout: Layout) -> dict[str, dict[str, str]]:
     path = receipt_of(layout)
     try:
-        found: dict[str, dict[str, str]] = json.loads(path.read_text(encoding="utf-8"))
+        found: dict[str, dict[str, str]] = json_file(path)
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"cannot be read ({exc})", "Run: harness load") from exc
     return found

@@ -31,7 +31,7 @@ class Opener:
             IndexNotReady: the index is another than the one that the arm was replayed on.
         """
         arm = registry.load(self.arm, self.cache)
-        with arm.engine.open(self.index) as searcher:
+        with arm.open(self.index) as searcher:
             if searcher.manifest.fingerprint != self.fingerprint:
                 raise IndexNotReady(
                     f"{self.index}: is not the index that {arm.name} was replayed on. Run: harness"

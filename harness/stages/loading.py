@@ -14,23 +14,23 @@ import psutil
 from engines.contract import arms as registry
 from harness.core import digest
 from harness.core.errors import HarnessError
-from harness.core.files import write_json
 from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.replay.arrivals import Arrivals, Mix, poisson, recorded
 from harness.replay.highest_rate import Highest
-from harness.replay.load import Expected, Plan
+from harness.replay.load import Plan
 from harness.replay.load_crew import Crew, run_crew
 from harness.replay.load_record import Record
 from harness.replay.load_trial import summed
 from harness.replay.machine import machine
 from harness.replay.memory import folder_bytes
-from harness.replay.race import shown
+from harness.replay.race import Expected, shown
+from harness.replay.reference import Reference
 from harness.report.load_inputs import LoadReport
 from harness.stages.index import check_settings
 from harness.stages.layout import Layout
-from harness.stages.load_files import Parts, append, history_of, parts_of, receipt_of
+from harness.stages.load_files import CURVE, LOAD_KEY, Parts, keep, parts_of
 from harness.stages.load_opener import Opener
 from harness.stages.load_summary import noises, points
 from harness.stages.params import LoadParams
@@ -38,9 +38,9 @@ from harness.stages.proof import check_run, read_manifest
 
 LOOK_S = 0.3
 """How long the machine is looked at before a trial."""
-CURVE, SEARCH = "curve", "search"
-LOAD_KEY = 16
-"""Digits by which a trial names the receipt of its load."""
+REFERENCES = 5
+"""How often the reference work is timed beside a trial."""
+SEARCH = "search"
 ONCE_AROUND = 1000
 """Fewest questions that a closed loop goes through before it begins again."""
 
@@ -164,6 +164,7 @@ class Loading:
             warm=self.params.warm,
         )
         busy = psutil.cpu_percent(LOOK_S) / 100
+        reference = Reference()
         fingerprint = read_manifest(self.layout, arm).fingerprint
         opener = Opener(str(self.arms[arm].path), self.layout.index(arm), self._cache, fingerprint)
         crew = Crew(self.params.processes, self.params.threads)
@@ -179,6 +180,7 @@ class Loading:
             "dataset": self.layout.root.name,
             "machine": machine(),
             "busy": busy,
+            "reference_ns": [reference.time_ns() for _ in range(REFERENCES)],
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "load": digest.of_json(self.receipt)[:LOAD_KEY],
             "fingerprint": fingerprint,
@@ -239,6 +241,5 @@ class Loading:
 
     def finish(self) -> None:
         """Add the trials to the history, and let the parts go."""
-        append(history_of(self.layout), self.records)
-        write_json(receipt_of(self.layout), self.receipt)
+        keep(self.layout, self.records, self.receipt)
         self._parts.done()

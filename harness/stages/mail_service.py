@@ -40,7 +40,7 @@ def mail_service(
     served = arms.load(arm, cache)
     index = layout.index(served.name)
     with ExitStack() as until_closed:
-        searcher = until_closed.enter_context(served.engine.open(index))
+        searcher = until_closed.enter_context(served.open(index))
         if not (isinstance(searcher, MailSearcher) and isinstance(served.engine, Mail)):
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
         directory = until_closed.enter_context(drivers.opened(index / STORE, searcher.driver))

@@ -86,7 +86,7 @@ def watched(
 def candidate(arm_path: str, index: Path, cache: Path) -> Iterator[Searcher]:
     """Open the arm as it is under SEARCH_ENGINE=tantivy, asked for words alone."""
     arm = arms.load(arm_path, cache)
-    with arm.engine.open(index) as searcher:
+    with arm.open(index) as searcher:
         if not isinstance(searcher, MailSearcher):
             raise HarnessError(f"{arm.path}: only arms of the stack mail can be served")
         yield _as(searcher, arm, KillSwitch.TANTIVY)

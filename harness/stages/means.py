@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from harness.core.cells import cell
 from harness.core.errors import BadFile
+from harness.core.formats import json_file
 from harness.core.scores import Estimate
 
 Means = Mapping[str, Mapping[str, Estimate]]
@@ -31,9 +32,9 @@ def as_csv(means: Means, measures: Sequence[str]) -> str:
     """Write a row an arm and a column a measure; empty where nothing was measured."""
     written = io.StringIO()
     rows = csv.writer(written, lineterminator="\n")
-    rows.writerow(["arm", *measures])
+    rows.writerow(["arm", *map(cell, measures)])
     for arm, found in means.items():
-        rows.writerow([arm, *(found[m].value if m in found else "" for m in measures)])
+        rows.writerow([cell(arm), *(found[m].value if m in found else "" for m in measures)])
     return written.getvalue()
 
 
@@ -55,7 +56,7 @@ def read_means(path: Path) -> Means:
         BadFile: it is missing or holds something else.
     """
     try:
-        return from_json(json.loads(path.read_text(encoding="utf-8")))
+        return from_json(json_file(path))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadFile(path, f"no means ({exc})", "Make them again: dvc repro") from exc
 
@@ -67,7 +68,7 @@ def read_slices(path: Path) -> Mapping[str, Means]:
         BadFile: it is missing or holds something else.
     """
     try:
-        by_slice = json.loads(path.read_text(encoding="utf-8"))
+        by_slice = json_file(path)
         return {name: from_json(means) for name, means in by_slice.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadFile(path, f"no means by slice ({exc})", "Make them again: dvc repro") from exc

@@ -14,6 +14,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.core.errors import EvidenceError
+from harness.core.journal import completed
+from harness.core.locks import held
 from harness.policy.migration_events import Drilled
 from harness.stages import migrate_ledger as ledger
 from harness.stages import migrate_switch as switch
@@ -83,6 +85,7 @@ def drill(
         BadFile: the ledger is torn or was changed.
         EvidenceError: no step is in force, or there is no question to ask.
     """
+    completed(folder / ledger.FILE, within=[folder])
     known = ledger.read(folder)
     state = known.state
     if not state.taken:
@@ -90,7 +93,7 @@ def drill(
     if not questions:
         raise EvidenceError("there is no question to ask; name a data set with queries")
     old, new = state.before, state.switch
-    walk = _Walk(folder, service, tuple(questions), clock, patience_ns)
+    walk = _Walk(folder, known.head, service, tuple(questions), clock, patience_ns)
     proofs: list[Proof] = []
     failed = "it was interrupted"
     try:
@@ -104,8 +107,6 @@ def drill(
     except Exception as exc:  # noqa: BLE001  whatever the service raises fails the drill
         failed = f"{type(exc).__name__}: {exc}"
     finally:
-        if failed:
-            switch.write(folder, old, why=f"the drill of {state.step} failed")
         times = [proof.first_ns for proof in proofs] + [0, 0]
         event = Drilled(
             at=clock.today(),
@@ -119,7 +120,9 @@ def drill(
             back_ns=times[0],
             forth_ns=times[1],
         )
-        ledger.add(folder, event, after=known.head)
+        why = f"the drill of {state.step} failed"
+        back = {folder / switch.FILE: switch.text_of(old, why=why)} if failed else {}
+        ledger.add(folder, event, after=known.head, before=back)
     return event
 
 
@@ -127,6 +130,8 @@ class _Walk(NamedTuple):
     """The steps of a drill."""
 
     folder: Path
+    head: str
+    """Of the ledger when the drill began: who moves meanwhile has the switch to himself."""
     service: Service
     questions: tuple[str, ...]
     clock: Clock
@@ -139,7 +144,10 @@ class _Walk(NamedTuple):
 
     def switch_to(self, value: str) -> Proof:
         """Set the switch, wait for the service to follow, and ask it everything."""
-        switch.write(self.folder, value, why=f"a drill under way, set to {value}")
+        with held(self.folder / ledger.FILE):
+            if ledger.read(self.folder).head != self.head:
+                raise _NotProvenError("somebody else wrote to the ledger meanwhile")
+            switch.write(self.folder, value, why=f"a drill under way, set to {value}")
         start = self.clock.elapsed_ns()
         while True:
             found = self.service.ask(self.questions[0])

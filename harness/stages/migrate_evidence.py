@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime
@@ -12,6 +11,7 @@ from typing import Any
 from harness.agreement.classes import UNCOMPARED
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision, Verdict
 from harness.policy.migration_events import Day, Decided, Said
 from harness.policy.migration_status import Evidence
@@ -53,7 +53,7 @@ def decided(layout: Layout) -> Decided:
         EvidenceError: no policy decided it.
     """
     decisions, decided_at = read_decision(layout)
-    about = json.loads(layout.decision.read_text(encoding="utf-8"))["datasets"][0]
+    about = json_file(layout.decision)["datasets"][0]
     if about["policy"] is None:
         raise EvidenceError(f"{layout.decision}: no policy decided it; run harness gate")
     arms = {name: _setup(row) for name, row in about["provenance"]["arms"].items()}

@@ -11,13 +11,17 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NoReturn
 
 from pydantic import TypeAdapter, ValidationError
 
 from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.files import alone, write_json
+from harness.core.files import json_text
+from harness.core.formats import json_file
+from harness.core.journal import changing
+from harness.policy.age import check_past
 from harness.policy.migration import State, state_of
 from harness.policy.migration_events import Event
 
@@ -55,11 +59,12 @@ def read(folder: Path) -> Ledger:
     """Read the ledger in ``folder``; one that is not there has no events.
 
     Raises:
-        BadFile: it is torn, of another format, or an entry was changed, moved or taken out.
+        BadFile: it is torn, of another format or of the future, or an entry was changed, moved or
+            taken out.
     """
     path = folder / FILE
     try:
-        whole = json.loads(path.read_text(encoding="utf-8"))
+        whole = json_file(path)
     except FileNotFoundError:
         return Ledger((), FIRST)
     except (OSError, ValueError) as exc:
@@ -79,9 +84,15 @@ def read(folder: Path) -> Ledger:
     try:
         if events:
             state_of(events)
+            check_past(events[-1].at)
     except EvidenceError as exc:
         raise BadFile(path, str(exc), CURE) from exc
     return Ledger(tuple(events), head)
+
+
+def is_ledger(folder: Path) -> bool:
+    """Tell whether a migration began in a folder."""
+    return (folder / FILE).is_file()
 
 
 def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # noqa: ANN401  of JSON
@@ -100,29 +111,55 @@ def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # no
         _wrong(path, f"entry {number}: {where}: {first['msg']}")
 
 
-def add(folder: Path, event: Event, *, after: str) -> Ledger:
-    """Add an event to the ledger whose head is ``after``; written beside and renamed.
+def added(known: Ledger, event: Event) -> Ledger:
+    """Give the ledger with one more event.
+
+    Raises:
+        EvidenceError: it cannot happen in this state.
+    """
+    events = (*known.events, event)
+    state_of(events)
+    return Ledger(events, _entry(len(events), known.head, event)["sha256"])
+
+
+def text_of(ledger: Ledger) -> str:
+    """Give the file that ``read`` reads."""
+    entries: list[dict[str, Any]] = []
+    head = FIRST
+    for number, one in enumerate(ledger.events, start=1):
+        entries.append(_entry(number, head, one))
+        head = entries[-1]["sha256"]
+    return json_text({"format": FORMAT, "head": head, "entries": entries})
+
+
+def add(
+    folder: Path, event: Event, *, after: str, before: Mapping[Path, str] = MappingProxyType({})
+) -> Ledger:
+    """Add an event to the ledger whose head was ``after`` when it was read.
+
+    ``before`` are files of the folder that change with it, and before it.
 
     Raises:
         BadFile: as ``read``.
         EvidenceError: somebody else added an event since, or it cannot happen in this state.
     """
-    with alone(folder):
+    with changing(folder / FILE, within=[folder], what=event.kind) as change:
         known = read(folder)
         if known.head != after:
             raise EvidenceError(
                 f"{folder / FILE}: somebody else wrote to it since it was read. Look at"
                 " harness migrate status, and run the command again"
             )
-        state_of((*known.events, event))
-        entries: list[dict[str, Any]] = []
-        head = FIRST
-        for number, one in enumerate((*known.events, event), start=1):
-            entry = {"number": number, "previous": head, "event": one.model_dump(mode="json")}
-            head = _sha256(entry)
-            entries.append({**entry, "sha256": head})
-        write_json(folder / FILE, {"format": FORMAT, "head": head, "entries": entries})
-        return Ledger((*known.events, event), head)
+        made = added(known, event)
+        for path, text in before.items():
+            change.write(path, text)
+        change.write(folder / FILE, text_of(made))
+        return made
+
+
+def _entry(number: int, previous: str, event: Event) -> dict[str, Any]:
+    entry = {"number": number, "previous": previous, "event": event.model_dump(mode="json")}
+    return {**entry, "sha256": _sha256(entry)}
 
 
 def _sha256(entry: Mapping[str, Any]) -> str:

@@ -12,8 +12,18 @@ FILE = "switch.env"
 
 
 def write(folder: Path, value: str, *, why: str) -> None:
-    """Set the switch; ``why`` is a comment for whoever reads the file."""
-    write_text(folder / FILE, f"# harness migrate: {' '.join(why.split())}\n{NAME}={value}\n")
+    """Set the switch, and see it on the disk; ``why`` is a comment for whoever reads the file."""
+    write_text(folder / FILE, text_of(value, why=why), durable=True)
+
+
+def text_of(value: str, *, why: str) -> str:
+    """Give the file that sets the switch."""
+    return f"# harness migrate: {' '.join(why.split())}\n{NAME}={value}\n"
+
+
+def is_switch(folder: Path) -> bool:
+    """Tell whether a switch lies in a folder."""
+    return (folder / FILE).is_file()
 
 
 def drift(folder: Path, wanted: str) -> str:

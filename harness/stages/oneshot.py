@@ -11,7 +11,9 @@ from pathlib import Path
 
 from engines.contract import arms as registry
 from harness.core.errors import HarnessError, UnknownName
+from harness.core.files import replacing
 from harness.core.gate import StepDecision
+from harness.core.names import check_distinct
 from harness.corpus import trec
 from harness.corpus.prepared import QUERIES
 from harness.corpus.runs import read_run
@@ -19,11 +21,13 @@ from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
 from harness.report.write import write_reports
-from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.assemble import Subject, assemble, evidence_of, measured
+from harness.stages.built import Built
 from harness.stages.compare import compare
+from harness.stages.custody import of_decision
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
-from harness.stages.imported_run import import_run
+from harness.stages.imported_run import import_run, left_out
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.linked import linked
@@ -73,8 +77,10 @@ class Wanted:
     """The command line, for the report."""
     threads: int = 1
     """How many draw resamples."""
-    ties: TieRule = TieRule.REPORT
+    ties: TieRule = TieRule.BOUNDS
     """What is made of equal scores in ``runs``."""
+    missing: trec.Missing = trec.Missing.LOST
+    """What a query without a line in ``runs`` is."""
 
 
 def oneshot(
@@ -105,19 +111,25 @@ def oneshot(
     params = measuring(params, policy.measures) if policy else params
     for old in (*(out / name for name in RESULTS), layout.race_receipt, layout.times):
         old.unlink(missing_ok=True)
+    built = Built(layout)
     for arm in given.values():
-        tell(f"indexing {arm}")
-        index(layout, arm, cache)
+        _indexed(layout, arm, cache, built, tell)
         tell(f"replaying {arm}")
         replay(layout, arm, cache, params.replay, keep_parts=True)
-    for name, file in wanted.runs.items():
-        tell(f"taking in {name}")
-        import_run(layout, name, file)
+    _take_in(layout, wanted, tell)
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
     if wanted.runs and wanted.ties is not TieRule.OFF:
-        _weigh_ties(layout, tuple(wanted.runs), params, out / TIES, tell)
-    compare(layout, list(pairs.values()), params.compare, params.score, threads=wanted.threads)
+        for name, of in ties(layout, [*wanted.runs], params.score.measures, out / TIES).items():
+            tell(f"{name}: {of.said}")
+    compare(
+        layout,
+        list(pairs.values()),
+        params.compare,
+        params.score,
+        how=template.clusters,
+        threads=wanted.threads,
+    )
     if wanted.timed:
         tell("racing")
         racing = {arm for pair in pairs.values() for arm in pair} or set(given)
@@ -130,20 +142,25 @@ def oneshot(
         licence=wanted.licence,
         source=wanted.source,
         commands=(wanted.command,),
-        measures=params.score.measures,
+        score=params.score,
+        compare=params.compare,
         policy=policy,
         policy_file=wanted.policy_file,
         selftest=_selftest(wanted, out),
+        trials=params.selftest.trials,
+        pin=shlex.join(["harness", "policy", "pin", str(wanted.policy_file), "--out", str(out)]),
         place=shlex.join(["--out", str(out)]),
         over_ties=wanted.ties is TieRule.BOUNDS,
     )
     decisions: tuple[StepDecision, ...] = ()
     decided_at = datetime.now(UTC)
     if policy:
+        tell("trying the gates where the truth is known, and judging")
         gate(layout, subject, now=datetime.now(UTC))
         decisions, decided_at = read_decision(layout)
     evidence = evidence_of(layout, subject)
-    found = assemble(layout, subject, evidence, decisions, decided_at)
+    kept = of_decision(layout, subject, measured(layout, subject, evidence)) if policy else None
+    found = assemble(layout, subject, evidence, decisions, decided_at, custody=kept)
     written = write_reports([linked(found, layout, out)], out)
     if not policy:
         written.decision.unlink()
@@ -151,22 +168,29 @@ def oneshot(
     _export(layout, names, out)
     for name in names:
         shutil.rmtree(layout.parts(name), ignore_errors=True)
+    built.forget()
     return decisions
 
 
-def _weigh_ties(
-    layout: Layout,
-    runs: Sequence[str],
-    params: Params,
-    to: Path,
-    tell: Callable[[str], object],
+def _indexed(
+    layout: Layout, arm: str, cache: Path, built: Built, tell: Callable[[str], object]
 ) -> None:
-    """Write what ties could have done to imported runs, and say how many there are."""
-    for name, of in ties(layout, runs, params.score.measures, to).items():
-        tell(
-            f"{name}: {of.tied} of {of.hits} hits tie with another;"
-            f" in float32, as trec_eval keeps scores, {of.only_float64} more would"
-        )
+    """Build the arm's index, unless a run that was killed has."""
+    loaded = registry.load(arm, cache)
+    if built.has(loaded):
+        tell(f"indexed before: {arm}")
+        return
+    tell(f"indexing {arm}")
+    index(layout, arm, cache)
+    built.note(loaded)
+
+
+def _take_in(layout: Layout, wanted: Wanted, tell: Callable[[str], object]) -> None:
+    """Make arms of the TREC runs, and say what they leave out."""
+    for name, file in wanted.runs.items():
+        tell(f"taking in {name}")
+        if lost := left_out(import_run(layout, name, file, missing=wanted.missing)):
+            tell(f"{name}: {lost}")
 
 
 def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
@@ -177,6 +201,8 @@ def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
         loaded += [
             (arm, registry.load(arm, cache).name) for arm in template.arms if arm not in names
         ]
+    for name in names:
+        check_distinct("an arm", name, names)
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice or not (loaded or wanted.runs):
         problem = f"two arms are named {twice[0]}" if twice else "no arm is named"
@@ -202,11 +228,16 @@ def _selftest(wanted: Wanted, out: Path) -> str:
 
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:
     """Put the means and the runs where a person or another tool looks for them."""
-    shutil.copyfile(layout.scores, out / "scores.json")
-    shutil.copyfile(layout.per_query, out / "per_query.parquet")
-    shutil.copyfile(layout.data / QUERIES, out / QUERIES)
+    _copied(layout.scores, out / "scores.json")
+    _copied(layout.per_query, out / "per_query.parquet")
+    _copied(layout.data / QUERIES, out / QUERIES)
     for name in names:
         run = read_run(layout.run(name))
-        (out / "runs").mkdir(exist_ok=True)
-        shutil.copyfile(layout.run(name), out / "runs" / f"{name}.parquet")
+        _copied(layout.run(name), out / "runs" / f"{name}.parquet")
         trec.write_run(out / "runs" / f"{name}.trec", run)
+
+
+def _copied(source: Path, to: Path) -> None:
+    """Copy a file; a link in its place is replaced, and not followed."""
+    with replacing(to) as beside:
+        shutil.copyfile(source, beside)

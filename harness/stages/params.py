@@ -4,14 +4,28 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
-import yaml
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy
+from harness.core.formats import yaml_file
+from harness.core.names import Name, fault
+from harness.core.reading import Malformed
 
+ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")
+
+
+def _arm(name: str) -> str:
+    """Take the name of an arm, or the path of its file, whose name it has."""
+    stem = Path(name).stem if name.endswith(ARM_FILE) else name
+    if problem := fault(stem):
+        raise ValueError(f"{stem!r} is no name of an arm: {problem}")
+    return name
+
+
+ArmName = Annotated[str, AfterValidator(_arm)]
 
 
 class _Section(BaseModel):
@@ -42,13 +56,21 @@ class CompareParams(_Section):
     rbo_p: float = Field(gt=0, lt=1)
 
 
+class SelftestParams(_Section):
+    """How gates are tried where the truth is known."""
+
+    trials: int = Field(ge=0)
+
+
 class RaceParams(_Section):
     """How arms are timed."""
 
+    processes: int = Field(ge=1)
     queries: int = Field(ge=1)
     k: int = Field(ge=1)
     warmup: int = Field(ge=0)
-    repetitions: int = Field(ge=1)
+    repeated: int = Field(ge=1)
+    resume_hours: float = Field(ge=0)
     seed: int
 
 
@@ -74,12 +96,13 @@ class LoadParams(_Section):
 class Params(_Section):
     """The whole file."""
 
-    datasets: tuple[str, ...] = Field(min_length=1, strict=False)
-    arms: tuple[str, ...] = Field(min_length=1, strict=False)
+    datasets: tuple[Name, ...] = Field(min_length=1, strict=False)
+    arms: tuple[ArmName, ...] = Field(min_length=1, strict=False)
     policy: str
     replay: ReplayParams
     score: ScoreParams
     compare: CompareParams
+    selftest: SelftestParams
     race: RaceParams
     load: LoadParams
 
@@ -104,12 +127,11 @@ def read(path: Path) -> Params:
         BadPolicy: it is missing, no YAML, or a key is unknown, missing or of the wrong type.
     """
     try:
-        return Params.model_validate(yaml.safe_load(path.read_text(encoding="utf-8")))
+        return Params.model_validate(yaml_file(path))
     except FileNotFoundError:
         raise BadPolicy(path, "no such file", "Run inside the project's folder") from None
-    except yaml.MarkedYAMLError as exc:
-        line = exc.problem_mark.line + 1 if exc.problem_mark else None
-        raise BadPolicy(path, f"not YAML: {exc.problem}", "Mend the syntax", line) from exc
+    except Malformed as exc:
+        raise BadPolicy(path, f"not YAML: {exc}", "Correct the syntax", exc.line) from exc
     except ValidationError as exc:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"

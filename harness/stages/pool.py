@@ -5,14 +5,17 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.errors import EvidenceError
+from harness.core.errors import EvidenceError, UnknownName
+from harness.core.journal import completed
+from harness.core.owned import check_new
+from harness.core.printable import one_line
 from harness.core.run import Run, Status
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.measures.unjudged_runs import bounding, cases, differences, narrowing
-from harness.report.plain import one_line, snippet
+from harness.report.plain import snippet
 from harness.stages.layout import Layout
 from harness.stages.proof import check_run
 
@@ -42,13 +45,17 @@ def pool(  # noqa: PLR0917  all of it is asked for
     the mean difference, each judged alone; equals by query and document.
 
     Raises:
-        BadFile: ``path`` is there already.
+        NotOurs: ``path``, or the file beside it, is there already.
         EvidenceError: an arm was not replayed, or changed since; or nothing is left to judge.
-        UnknownName: there are no bounds of ``measure``.
+        UnknownName: an arm has no run here, or there are no bounds of ``measure``.
     """
-    if path.exists():
-        raise EvidenceError(f"{path} is there already, perhaps with judgements; name another file")
+    completed(path, within=(path.parent,))
+    for file in (path, pools.beside(path)):
+        check_new(file, reads=(layout.root,))
+    known = sorted(path.stem for path in layout.manifests.glob("*.json"))
     for arm in (control, candidate):
+        if known and arm not in known:
+            raise UnknownName(f"arm that {layout.root.name} was run with", arm, known)
         check_run(layout, arm)
     data = Prepared.open(layout.data)
     qrels = data.qrels()
@@ -83,9 +90,7 @@ def pool(  # noqa: PLR0917  all of it is asked for
                 scale=wanted.scale,
             )
         )
-    written = Pool(tuple(pairs), (None,) * len(pairs))
-    pools.write_texts(path, written)
-    pools.write_grades(path, written)
+    pools.begin(path, Pool(tuple(pairs), (None,) * len(pairs)))
     worst, best = differences(*runs, qrels, measure, ids).mean(axis=0).tolist()
     return Pooled(len(pairs), len(found), len(ids), worst, best)
 

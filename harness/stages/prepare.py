@@ -9,6 +9,8 @@ from pathlib import Path
 from harness.core.digest import DocumentsDigest
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
+from harness.core.journal import Change, changing, completed
+from harness.core.locks import held
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import agent_mail, card, jsonl, package_texts, prepared, python_docs, trec
@@ -19,7 +21,8 @@ from harness.corpus.lines import either
 def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> None:
     """Write prepared data into ``out``.
 
-    ``dataset`` is the folder with the card, ``qrels`` the folder with ``<split>.qrels``. With
+    One after the other: who prepares last has read last. ``dataset`` is the folder with the card,
+    ``qrels`` the folder with ``<split>.qrels``. With
     ``update`` the card's counts, digests and package versions are rewritten from what was
     found, and the judgements too where they are made here, instead of being checked.
 
@@ -27,6 +30,16 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
         BadFile: a file is missing or malformed.
         DatasetError: the data is not what the card says; ``out`` is left as it was.
     """
+    if not update:
+        completed(dataset, within=(dataset, qrels))
+        with held(out):
+            _prepare(dataset, qrels, out)
+        return
+    with changing(dataset, within=(dataset, qrels), what="prepare --update") as change, held(out):
+        _prepare(dataset, qrels, out, change)
+
+
+def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
     found = _made(about) or _from_files(dataset, judged)
@@ -41,11 +54,13 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
             found.queries,
             found.qrels,
             fields=tuple(about.fields or FIELDS),
+            left_out=about.left_out or 0,
         )
         counted = card.counted(about, corpus, found.queries, found.qrels)
-        if update:
-            trec.write_qrels(judged, found.qrels)
-            card.write(dataset, _with_versions(counted))
+        if change:
+            change.write(judged, trec.qrels_text(found.qrels))
+            change.write(dataset / card.FILE, card.text_of(_with_versions(counted)))
+            change.commit()
             return
         card.check(about, counted, cure=_cure(about))
         if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:

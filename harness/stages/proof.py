@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 from harness.core.engine import Manifest
 from harness.core.errors import BadFile, IndexNotReady
+from harness.core.formats import json_file
 from harness.corpus.prepared import QUERIES, Prepared
 from harness.stages import receipt
 from harness.stages.layout import Layout
@@ -23,7 +23,7 @@ def read_manifest(layout: Layout, arm: str) -> Manifest:
     if not path.is_file():
         raise IndexNotReady(f"{path}: the arm {arm} has no index. {_index(layout, arm)}")
     try:
-        return Manifest(**json.loads(path.read_text(encoding="utf-8")))
+        return Manifest(**json_file(path))
     except (ValueError, TypeError) as exc:
         raise BadFile(path, f"not a manifest ({exc})", _index(layout, arm)) from exc
 

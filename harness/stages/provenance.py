@@ -6,15 +6,13 @@ import platform
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
 from importlib.metadata import version
-from pathlib import Path
+from typing import Any
 
-import engines
-import harness
-from harness.core.digest import of_files
 from harness.core.evidence import Side
 from harness.corpus.prepared import Prepared
 from harness.replay.machine import machine
 from harness.report.inputs import Provenance
+from harness.stages.code import code_sha256
 
 PACKAGES = (
     "ir-measures",
@@ -39,6 +37,7 @@ def provenance(
     decided_at: datetime,
     evidence_days: int | None,
     replayed_at: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, Any]],
 ) -> Provenance:
     """Collect what a stranger needs to make the numbers again."""
     about = data.manifest
@@ -64,11 +63,5 @@ def provenance(
         decided_at=decided_at.isoformat(timespec="seconds"),
         expires_at=expires.isoformat(timespec="seconds") if expires else None,
         replayed_at=replayed_at,
+        settings=settings,
     )
-
-
-def code_sha256() -> str:
-    """Digest of the source of ``harness`` and ``engines``, arms included."""
-    folders = [Path(package.__path__[0]) for package in (harness, engines)]
-    files = [path for f in folders for kind in ("*.py", "*.toml") for path in f.rglob(kind)]
-    return of_files(files)

@@ -1,92 +1,142 @@
-"""Stage ``race``: time the arms of a migration against each other, in one process."""
+"""Stage ``race``: time the arms of a migration against each other, in several fresh processes."""
 
 from __future__ import annotations
 
-import json
-import random
-from collections.abc import Sequence
-from contextlib import ExitStack
+import shutil
+from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from engines.contract import arms as registry
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import BadFile, EvidenceError, MismatchedQueries
 from harness.core.evidence import Race
-from harness.core.files import replacing, write_json
+from harness.core.files import write_json
+from harness.core.formats import json_file
+from harness.core.progress import progress
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
+from harness.policy.age import check_past
+from harness.replay.fresh import Advance, Work, in_fresh_process
 from harness.replay.machine import machine
-from harness.replay.race import Entrant, Lap
-from harness.replay.race import race as run_race
+from harness.replay.race import Expected, shown
+from harness.replay.race_texts import Texts, draw
+from harness.stages.experiment_inputs import note_timed
 from harness.stages.index import check_settings
 from harness.stages.layout import Layout
+from harness.stages.load_opener import Opener
 from harness.stages.params import RaceParams
-from harness.stages.progress import progress
-from harness.stages.proof import check_run, check_same, read_manifest
-from harness.stages.tally import Tally, check_turns
+from harness.stages.proof import check_run, read_manifest
+from harness.stages.race_part import RacePart
+from harness.stages.race_times import Part, Times, read_part, read_times, write_times
+from harness.stages.resume import drop_older
 
-COLUMNS = ("arm", "twin", "query_id", "repetition", "elapsed_ns")
+Run = Callable[[Work, Advance], None]
+"""Does the work of one process, and comes back when it is done."""
 
 
 def race(
-    layout: Layout, arm_names: Sequence[str], cache: Path, params: RaceParams, time_limit_s: float
+    layout: Layout,
+    arm_names: Sequence[str],
+    cache: Path,
+    params: RaceParams,
+    time_limit_s: float,
+    *,
+    run: Run = in_fresh_process,
 ) -> None:
-    """Time every arm and its A/A twin, which is the same index opened a second time.
+    """Time every arm in ``params.processes`` processes, one after the other.
+
+    Each opens the indexes anew, which makes a process the A/A control of the others. Its times are
+    kept when it is done, so an interrupted race goes on with the next one.
 
     Raises:
-        InvalidArm: an arm's index is not the one that it was replayed on.
+        InvalidArm: an arm's index is not the one that it was replayed on, or a process died.
         EvidenceError: an arm was not replayed, or the time of one arm covers another's.
+        HarnessError: there are too few queries to time some and warm up on others.
     """
     loaded = {arm.name: arm for arm in (registry.load(name, cache) for name in arm_names)}
-    arms = tuple(loaded)
-    everything = Prepared.open(layout.data).queries()
-    drawn = random.Random(params.seed).sample(everything, min(params.queries, len(everything)))
-    runs = {arm: read_run(layout.run(arm)) for arm in arms}
-    with ExitStack() as opened:
-        entrants: dict[Entrant, Tally] = {}
-        for arm in arms:
-            wanted = read_manifest(layout, arm)
-            check_run(layout, arm)
-            check_settings(layout, loaded[arm])
-            for twin in (False, True):
-                searcher = opened.enter_context(loaded[arm].engine.open(layout.index(arm)))
-                check_same(layout, arm, wanted, searcher.manifest)
-                entrants[arm, twin] = Tally(searcher)
-        laps = (params.warmup + params.repetitions) * len(drawn)
-        advance = opened.enter_context(progress("racing", laps))
-        lap = run_race(
-            entrants,
-            runs,
-            drawn,
-            k=params.k,
-            repetitions=params.repetitions,
-            warmup=params.warmup,
-            seed=params.seed,
-            time_limit_s=time_limit_s,
-            advance=advance,
+    for name, arm in loaded.items():
+        read_manifest(layout, name)
+        check_run(layout, name)
+        check_settings(layout, arm)
+    data = Prepared.open(layout.data)
+    texts = draw(
+        data.queries(),
+        data.clusters(),
+        timed=params.queries,
+        warm=params.warmup,
+        repeated=params.repeated,
+        seed=params.seed,
+    )
+    openers = {
+        name: Opener(
+            str(arm.path), layout.index(name), cache, read_manifest(layout, name).fingerprint
         )
-    check_turns(entrants, laps)
-    receipt = {
+        for name, arm in loaded.items()
+    }
+    receipt = _receipt(layout, tuple(loaded), texts, params)
+    parts = layout.race_parts / digest.of_json([receipt, machine()])[:32]
+    drop_older(parts, params.resume_hours)
+    expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
+    done: list[Part] = []
+    for process in range(params.processes):
+        part = RacePart(
+            openers=openers,
+            expected=expected,
+            texts=texts,
+            k=params.k,
+            seed=params.seed,
+            process=process,
+            time_limit_s=time_limit_s,
+            to=parts / f"{process}.parquet",
+        )
+        if not part.to.is_file():
+            doing = f"racing, process {process + 1} of {params.processes}"
+            with progress(doing, part.turns) as advance:
+                run(part, advance)
+        done.append(read_part(part.to))
+    receipt["strays"] = _strays(done)
+    write_times(
+        layout.times, done, [query.query_id for query in texts.timed], digest.of_json(receipt)
+    )
+    write_json(layout.race_receipt, receipt)
+    note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
+    shutil.rmtree(layout.race_parts, ignore_errors=True)
+
+
+def _receipt(
+    layout: Layout, arms: Sequence[str], texts: Texts, params: RaceParams
+) -> dict[str, object]:
+    return {
         "arms": {arm: read_manifest(layout, arm).fingerprint for arm in arms},
         "runs": {arm: digest.of_file(layout.run(arm)) for arm in arms},
-        "queries_sha256": digest.of_queries(drawn),
+        "queries_sha256": digest.of_queries(texts.timed),
+        "warmup_sha256": digest.of_queries(texts.warm),
         "k": params.k,
         "warmup": params.warmup,
-        "repetitions": params.repetitions,
+        "repeated": params.repeated,
+        "processes": params.processes,
         "seed": params.seed,
-        "strays": {
-            f"{arm}{' (twin)' if twin else ''}": list(ids)
-            for (arm, twin), ids in lap.strays.items()
-            if ids
-        },
     }
-    _write_times(layout.times, lap, digest.of_json(receipt))
-    write_json(layout.race_receipt, receipt)
+
+
+def _expected(layout: Layout, arm: str, texts: Texts, k: int) -> dict[str, Expected]:
+    asked = {query.query_id for query in (*texts.warm, *texts.timed)}
+    rows = read_run(layout.run(arm)).rows()
+    found = {row.query_id: shown(row, k) for row in rows if row.query_id in asked}
+    if missing := asked - found.keys():
+        raise MismatchedQueries(missing, ())
+    return found
+
+
+def _strays(parts: Sequence[Part]) -> dict[str, list[str]]:
+    found: dict[str, set[str]] = {}
+    for part in parts:
+        for arm, ids in part.about["strays"].items():
+            found.setdefault(arm, set()).update(ids)
+    return {arm: sorted(ids) for arm, ids in found.items()}
 
 
 def read_race(layout: Layout) -> Race | None:
@@ -103,59 +153,54 @@ def read_race(layout: Layout) -> Race | None:
     if not layout.times.is_file():
         raise EvidenceError(f"{layout.times}: the times of the race are gone. {cure}")
     try:
-        receipt = json.loads(layout.race_receipt.read_text(encoding="utf-8"))
-        table = pq.read_table(layout.times)
+        receipt = json_file(layout.race_receipt)
+        times = read_times(layout.times)
     except ValueError as exc:
         raise BadFile(layout.race_receipt, f"not a race ({exc})", cure) from exc
-    about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
-    if about.get("receipt_sha256") != digest.of_json(receipt):
+    if times.about.get("receipt_sha256") != digest.of_json(receipt):
         raise EvidenceError(
             f"{layout.times}: these are the times of another race than {layout.race_receipt}"
             f" speaks of. {cure}"
         )
+    try:
+        check_past(times.about["raced_at"])
+    except EvidenceError as exc:
+        raise EvidenceError(f"{layout.times}: {exc}. {cure}") from exc
     for arm, raced in receipt["runs"].items():
         if not layout.run(arm).is_file() or digest.of_file(layout.run(arm)) != raced:
             raise EvidenceError(f"{layout.times}: {arm} was replayed since the race. {cure}")
         if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
             raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {cure}")
-    query_ids = tuple(json.loads(about["queries"]))
-    shape = (len(query_ids), int(receipt["repetitions"]))
-    by_entrant: dict[Entrant, list[int]] = {}
-    for arm, twin, elapsed_ns in zip(
-        *(table.column(name).to_pylist() for name in ("arm", "twin", "elapsed_ns")), strict=True
-    ):
-        by_entrant.setdefault((arm, twin), []).append(elapsed_ns)
-    if any(len(times) != shape[0] * shape[1] for times in by_entrant.values()):
-        raise BadFile(layout.times, "not the times that the receipt speaks of", cure)
-    times = {
-        entrant: np.array(found, dtype=np.int64).reshape(shape)
-        for entrant, found in by_entrant.items()
-    }
+    return race_of(times, receipt["arms"], receipt["strays"])
+
+
+def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
+    """Give the times of these arms as evidence; those in ``strays`` are not verified.
+
+    Raises:
+        EvidenceError: a time is missing, two processes have the same, or are one.
+    """
+    arms = tuple(arms)
+    _check_processes(times)
     return Race(
-        query_ids=query_ids,
-        elapsed_ns={arm: found for (arm, twin), found in times.items() if not twin},
-        again_ns={arm: found for (arm, twin), found in times.items() if twin},
-        verified={
-            arm: not {arm, f"{arm} (twin)"} & receipt["strays"].keys() for arm in receipt["arms"]
-        },
-        machine=about["machine"],
-        raced_at=about["raced_at"],
+        query_ids=times.queries,
+        elapsed_ns={arm: times.of(arm, "elapsed_ns", 0) for arm in arms},
+        lost_ns={arm: times.lost_ns(arm) for arm in arms},
+        turns={arm: times.of(arm, "turn", 0) for arm in arms},
+        repeated_ns={arm: times.of(arm, "elapsed_ns", 1) for arm in arms},
+        reference_ns=np.array([one["reference_ns"] for one in times.processes], dtype=np.int64),
+        stolen={arm: times.stolen(arm) for arm in arms},
+        verified={arm: arm not in strays for arm in arms},
+        machine=times.about["machine"],
+        raced_at=times.about["raced_at"],
     )
 
 
-def _write_times(path: Path, lap: Lap, receipt_sha256: str) -> None:
-    rows = [
-        (arm, twin, query_id, repetition, int(times[at, repetition]))
-        for (arm, twin), times in lap.elapsed_ns.items()
-        for at, query_id in enumerate(lap.query_ids)
-        for repetition in range(times.shape[1])
-    ]
-    table = pa.table([pa.array(column) for column in zip(*rows, strict=True)], list(COLUMNS))
-    about = {
-        "machine": machine(),
-        "raced_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        "queries": json.dumps(lap.query_ids),
-        "receipt_sha256": receipt_sha256,
-    }
-    with replacing(path) as beside:
-        pq.write_table(table.replace_schema_metadata(about), beside, compression="zstd")
+def _check_processes(times: Times) -> None:
+    """Refuse an A/A control that is the same open index: each process opens its own."""
+    own = {(process["pid"], process["started"]) for process in times.processes}
+    if len(own) < len(times.processes):
+        raise EvidenceError(
+            f"{len(times.processes)} processes were raced, and they are {len(own)}: an index that"
+            " is open already is no A/A control. Run: harness race"
+        )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from os.path import normpath, relpath
 from pathlib import Path
@@ -10,6 +9,7 @@ from pathlib import Path
 from harness.core import digest
 from harness.core.errors import EvidenceError
 from harness.core.files import write_json
+from harness.core.formats import json_file
 
 
 def write(receipt: Path, files: Iterable[Path]) -> None:
@@ -48,7 +48,7 @@ def check_all(receipt: Path, cure: str) -> tuple[Path, ...]:
 
 def _read(receipt: Path, cure: str) -> dict[str, str]:
     try:
-        noted = json.loads(receipt.read_text(encoding="utf-8"))
+        noted = json_file(receipt)
     except FileNotFoundError:
         raise EvidenceError(
             f"{receipt}: is not there, so nothing was measured yet. {cure}"

@@ -8,39 +8,69 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import yaml
-
+from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.formats import yaml_file
+from harness.core.leftovers import LEFT_OVER
+from harness.core.reading import MAX_FILE_BYTES
 
 LOCK = "dvc.lock"
-CURE = "Bring it back (git, dvc checkout), or make and record it anew: harness demo"
+CURE = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
 READ = ("datasets/", "qrels/")
 """Of what a stage depends on, the data; the code is not evidence."""
+BESIDE = (".lock", ".journal")
+"""Of names that begin with a dot: what lies beside a thing while it is changed."""
 FOLDER = ".dir"
 """How DVC marks the digest of a folder."""
-LEFT_OVER = ".partial"
-"""As in ``.dvcignore``."""
+
+
+def local(root: Path) -> Path:
+    """Say where this machine's own ``dvc.lock`` lies, which ``harness demo`` keeps."""
+    return root / ".dvc" / "tmp" / LOCK
+
+
+def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
+    """Stage, path and whether it is as recorded, of each output that the tracked record names.
+
+    Raises:
+        BadFile: there is no record, or it is not what DVC writes.
+    """
+    lock = root / LOCK
+    try:
+        stages = yaml_file(lock, most=MAX_FILE_BYTES)["stages"]
+        return tuple(
+            (name, entry["path"], _is(root / entry["path"], entry["md5"]))
+            for name, stage in stages.items()
+            for entry in stage["outs"]
+            if _of(entry["path"], dataset)
+        )
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
+        raise BadFile(lock, f"is not what DVC writes ({exc!r})", CURE) from exc
+
+
+def _is(path: Path, md5: str) -> bool:
+    return path.exists() and _md5(path) == md5
 
 
 def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
-    """Hold all files of ``dataset`` that ``dvc.lock`` in ``root`` records, and give them.
+    """Check all files of ``dataset`` against this machine's ``dvc.lock``, else the tracked one.
 
-    None where there is no such file, or it does not speak of the data set.
+    Gives the files; none where there is no such file, or it does not name the data set.
 
     Raises:
         BadFile: it is not what DVC writes.
         EvidenceError: a file or folder is gone or is not the one recorded.
     """
-    lock = root / LOCK
-    if not lock.is_file():
+    lock = mine if (mine := local(root)).is_file() else root / LOCK
+    if not lock.exists():
         return ()
     found: dict[Path, str] = {}
     try:
-        for name, entry, md5 in _entries(yaml.safe_load(lock.read_bytes())["stages"], dataset):
+        for name, entry, md5 in _entries(yaml_file(lock, most=MAX_FILE_BYTES)["stages"], dataset):
             if found.setdefault(root / entry, md5) != md5:
                 problem = f"stage {name} speaks of another {entry} than an earlier one"
                 raise BadFile(lock, problem, CURE)
-    except (yaml.YAMLError, ValueError, KeyError, TypeError, AttributeError) as exc:
+    except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
         raise BadFile(lock, f"is not what DVC writes ({exc!r})", CURE) from exc
     for path, md5 in found.items():
         if not path.exists():
@@ -69,9 +99,15 @@ def _of(path: str, dataset: str) -> bool:
 def _md5(path: Path) -> str:
     """Digest as DVC gives it: of a file's bytes, or of the list of a folder's files."""
     if path.is_file():
-        return hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
-    files = [p for p in path.rglob("*") if p.is_file() and not p.name.endswith(LEFT_OVER)]
-    named = sorted((file.relative_to(path).as_posix(), file) for file in files)
+        return digest.of_file(path, "md5")
+    files = [(p.relative_to(path), p) for p in path.rglob("*") if p.is_file()]
+    named = sorted((name.as_posix(), p) for name, p in files if not _left_over(name))
     rows = [{"md5": _md5(file), "relpath": name} for name, file in named]
     text = json.dumps(rows, sort_keys=True)
     return hashlib.md5(text.encode(), usedforsecurity=False).hexdigest() + FOLDER
+
+
+def _left_over(name: Path) -> bool:
+    """Tell whether DVC passes a file over, as ``.dvcignore`` says."""
+    hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
+    return hidden or any(part.endswith(LEFT_OVER) for part in name.parts)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -13,6 +12,7 @@ import numpy as np
 from harness.agreement.agree import agree
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Evidence, Side
+from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
@@ -20,6 +20,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.gates.base.rules import Rules
+from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.policy.decide import decide
 from harness.policy.model import Policy
@@ -27,7 +28,7 @@ from harness.stages.evidence import sides
 from harness.stages.held import held_to
 from harness.stages.layout import Layout
 from harness.stages.params import CompareParams
-from harness.stages.score import intents, slices
+from harness.stages.score import slices
 
 FEWEST = 2
 DATA = ("corpus_sha256", "queries_sha256", "qrels_sha256")
@@ -106,7 +107,7 @@ def regress(
     both = _both(old, new, arms)
     was, is_ = sides(then, both), sides(now, both)
     queries = data.queries()
-    together = intents(queries)
+    together = data.clusters(policy.clusters)
     evidence = {
         arm: Evidence(
             dataset=data.manifest.name,
@@ -118,7 +119,7 @@ def regress(
             ),
             others={},
             slices=slices(queries),
-            intents=together,
+            clusters=together,
             race=None,
             qrels=data.qrels(),
         )
@@ -189,10 +190,11 @@ def _moved(then: Side, now: Side, together: Mapping[str, str], rules: Rules) -> 
             continue
         difference = summarise(
             Scores(measure, paired.query_ids, paired.difference, {}),
+            span=span_of_difference(measure),
             confidence=rules.confidence,
             resamples=rules.resamples,
             seed=rules.seed,
-            intents=together,
+            clusters=together,
         )
         levels = float(paired.control.mean()), float(paired.candidate.mean())
         found.append(Moved(now.arm, measure, *levels, difference))
@@ -231,7 +233,7 @@ def _verdicts(then: Path, now: Path) -> tuple[Verdicts, ...]:
 
 def _steps(path: Path) -> dict[str, str]:
     try:
-        steps = json.loads(path.read_text(encoding="utf-8"))["steps"]
+        steps = json_file(path)["steps"]
         return {step["step"]: step["untimed_verdict"] for step in steps}
     except (ValueError, KeyError, TypeError) as exc:
         raise BadFile(path, f"no findings ({exc!r})", "Make them again: harness gate") from exc

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import shutil
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import yaml
-
+from harness.core.digest import of_file
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.formats import json_file, yaml_of
+from harness.core.reading import Malformed
 from harness.stages.layout import Layout
 from harness.stages.recorded import FOLDER, LOCK
 
@@ -52,11 +50,11 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
     try:
         outs = [
             (out["path"], out["md5"])
-            for stage in yaml.safe_load(text)["stages"].values()
+            for stage in yaml_of(text)["stages"].values()
             for out in stage["outs"]
             if out["path"].startswith(prefix)
         ]
-    except (yaml.YAMLError, KeyError, TypeError, AttributeError) as exc:
+    except (Malformed, KeyError, TypeError, AttributeError) as exc:
         problem = f"of {revision} is not what DVC writes ({exc!r})"
         raise BadFile(root / LOCK, problem, "Name another revision") from exc
     if not outs:
@@ -99,12 +97,18 @@ def _files(root: Path, path: str, md5: str) -> Iterator[tuple[str, str]]:
     if not md5.endswith(FOLDER):
         yield path, md5
         return
-    listing: list[dict[str, Any]] = json.loads(_cached(root, md5, path).read_text(encoding="utf-8"))
-    for row in listing:
-        yield f"{path}/{row['relpath']}", row["md5"]
+    listing = _cached(root, md5, path)
+    try:
+        rows = [(str(row["relpath"]), str(row["md5"])) for row in json_file(listing)]
+    except (Malformed, KeyError, TypeError) as exc:
+        raise EvidenceError(f"{listing}: is no list of files ({exc!r}). Fetch it again") from exc
+    for name, of in rows:
+        yield f"{path}/{name}", of
 
 
 def _bring(root: Path, md5: str, to: Path, what: str) -> None:
+    if ".." in to.parts:
+        raise EvidenceError(f"{what} would lie elsewhere. Name another revision")
     to.parent.mkdir(parents=True, exist_ok=True)
     shutil.copyfile(_cached(root, md5, what), to)
 
@@ -117,7 +121,7 @@ def _cached(root: Path, md5: str, what: str) -> Path:
             f"{what} is not in {CACHE}. Fetch it (dvc fetch), or check the revision out beside, run"
             " the demo there, and give its folder"
         )
-    found = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+    found = of_file(path, "md5")
     if found != md5.removesuffix(FOLDER):
         raise EvidenceError(f"{path}: is not what its name says. Remove it, and fetch it again")
     return path

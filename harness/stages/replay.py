@@ -12,6 +12,7 @@ from engines.contract.arms import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
 from harness.core.errors import InvalidArm
+from harness.core.progress import progress
 from harness.core.run import Run, Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import write_run
@@ -19,10 +20,10 @@ from harness.replay.drive import drive
 from harness.stages.index import check_settings, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
-from harness.stages.progress import progress
 from harness.stages.proof import check_corpus, check_same, note_run, read_manifest
-from harness.stages.replayed import asked_since, note_replayed
+from harness.stages.replayed import asked_since, index_files, note_replayed
 from harness.stages.served import check_served
+from harness.stages.tally import Tally, check_depth
 
 AGAIN_SEED_STEP = 1
 """The second replay asks in another order."""
@@ -40,10 +41,12 @@ def replay(
         InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
             other documents or with other settings; or it answered no query at all, or another
             engine answered one for it.
+        EvidenceError: it was asked for another number of hits than ``params`` says.
     """
     began = datetime.now(UTC)
     arm = arms.load(arm_name, cache)
     wanted = read_manifest(layout, arm.name)
+    counted = index_files(layout, arm.name)
     first = _ask(layout, arm, wanted, params, params.seed)
     if not (first.status == Status.ANSWERED).any():
         raise InvalidArm(
@@ -54,7 +57,8 @@ def replay(
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
     note_run(layout, arm.name)
-    note_replayed(layout, arm.name, asked_since(began, layout.parts(arm.name)))
+    since = asked_since(began, layout.parts(arm.name))
+    note_replayed(layout, arm.name, since, index_sha256=counted)
     if not keep_parts:
         shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
     return first
@@ -67,13 +71,14 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed:
     check_settings(layout, arm)
     check_corpus(layout, arm.name, wanted, data)
     with (
-        arm.engine.open(layout.index(arm.name)) as searcher,
+        arm.open(layout.index(arm.name)) as searcher,
         progress(f"asking {arm.name}", len(queries)) as advance,
     ):
         check_same(layout, arm.name, wanted, searcher.manifest)
+        tally = Tally(searcher)
         run = drive(
             arm.name,
-            searcher,
+            tally,
             queries,
             k=params.k,
             time_limit_s=params.time_limit_s,
@@ -82,5 +87,6 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed:
             code_sha256=of_files(source),
             advance=advance,
         )
+        check_depth(run, tally, params.k)
         check_served(run, searcher, queries)
         return run

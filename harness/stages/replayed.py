@@ -6,7 +6,6 @@ how old they are. The time stands in a file of its own, with the digest of the r
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -14,14 +13,47 @@ from pathlib import Path
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json
-from harness.policy.age import check_age
-from harness.stages.layout import Layout
+from harness.core.formats import json_file
+from harness.policy.age import check_age, check_past
+from harness.stages.layout import MADE_WITH, Layout
 
 
-def note_replayed(layout: Layout, arm: str, at: datetime) -> None:
-    """Note that the run of ``arm`` which is there was asked from ``at`` on, aware of its zone."""
-    noted = {"at": at.isoformat(timespec="seconds"), "run": digest.of_file(layout.run(arm))}
+def note_replayed(
+    layout: Layout, arm: str, at: datetime, *, index_sha256: str | None = None
+) -> None:
+    """Note that the run of ``arm`` which is there was asked from ``at`` on, aware of its zone.
+
+    ``index_sha256`` is of the index's files, as they were counted before it was asked.
+    """
+    noted = {
+        "at": at.isoformat(timespec="seconds"),
+        "run": digest.of_file(layout.run(arm)),
+        "index": index_sha256,
+    }
     write_json(layout.replayed(arm), noted)
+
+
+def index_files(layout: Layout, arm: str) -> str | None:
+    """Count the digest of an arm's index files; None where it has none, as one that runs elsewhere.
+
+    What the engine says of its index (its fingerprint) has no part in it.
+    """
+    folder = layout.index(arm)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MADE_WITH)
+    named = [(path.relative_to(folder).as_posix(), digest.of_file(path)) for path in files]
+    return digest.of_json(named) if named else None
+
+
+def replayed_index(layout: Layout, arm: str) -> str | None:
+    """Read the digest of the index files that the arm's run was asked from; None where not noted.
+
+    Raises:
+        BadFile: the note is not one of ours.
+    """
+    if replayed_at(layout, arm) is None:
+        return None
+    found = json_file(layout.replayed(arm)).get("index")
+    return None if found is None else str(found)
 
 
 def asked_since(began: datetime, parts: Path) -> datetime:
@@ -37,17 +69,23 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
     """Read when the run of ``arm`` was asked, in ISO 8601; None where nobody noted it of this run.
 
     Raises:
-        BadFile: the note is not one of ours.
+        BadFile: the note is not one of ours, or names no time, or one of the future.
     """
     path = layout.replayed(arm)
     if not path.is_file() or not layout.run(arm).is_file():
         return None
     try:
-        noted = json.loads(path.read_text(encoding="utf-8"))
+        noted = json_file(path)
         at, run = str(noted["at"]), str(noted["run"])
     except (ValueError, KeyError, TypeError) as exc:
         raise BadFile(path, f"does not say when ({exc!r})", _cure(layout, arm)) from exc
-    return at if run == digest.of_file(layout.run(arm)) else None
+    if run != digest.of_file(layout.run(arm)):
+        return None
+    try:
+        check_past(at)
+    except EvidenceError as exc:
+        raise BadFile(path, str(exc), _cure(layout, arm)) from exc
+    return at
 
 
 def check_replayed(

@@ -8,7 +8,8 @@ from pathlib import Path
 from harness.core import digest
 from harness.core.files import write_json
 from harness.report.write import Written, write_reports
-from harness.stages.assemble import Subject, assemble, evidence_of
+from harness.stages.assemble import Subject, assemble, evidence_of, measured
+from harness.stages.custody import of_decision
 from harness.stages.gate import check_decision, read_decision
 from harness.stages.layout import Layout
 from harness.stages.linked import linked
@@ -28,7 +29,8 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
         decisions, decided_at = read_decision(layout)
         check_decision(layout, subject, decisions, decided_at)
         evidence = evidence_of(layout, subject)
-        found = assemble(layout, subject, evidence, decisions, decided_at)
+        kept = of_decision(layout, subject, measured(layout, subject, evidence))
+        found = assemble(layout, subject, evidence, decisions, decided_at, custody=kept)
         reports.append(linked(found, layout, out))
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}

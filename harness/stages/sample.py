@@ -20,8 +20,10 @@ ACTIONS: Mapping[str, str] = {
     "Print": "A preview opens with page breaks. The {one} is set in black on white.",
 }
 THINGS = (
-    "board", "budget", "calendar", "contract", "dashboard", "form", "ledger", "label", "report",
-    "template",
+    "board", "booking", "budget", "calendar", "catalogue", "chart", "contact", "contract",
+    "dashboard", "diary", "folder", "form", "glossary", "guide", "journal", "label", "ledger",
+    "letter", "map", "memo", "note", "parcel", "plan", "poll", "project", "quote", "receipt",
+    "report", "survey", "template",
 )  # fmt: skip
 ASKED = ("{action} {one}", "How do I {action} a {one}?", "{action} {one}s")
 SLICES = ("keywords", "question", "plural")
@@ -61,11 +63,13 @@ def _page(pair: tuple[str, str]) -> Mapping[str, object]:
 
 
 def _questions(pairs: Iterable[tuple[str, str]]) -> Iterator[Mapping[str, object]]:
+    """Ask for each page once: like words, and an intent of its own."""
     for at, pair in enumerate(pairs):
         kind = at % len(ASKED)
         action, thing = pair
         asked = ASKED[kind].format(action=action.lower(), one=thing)
-        yield {"_id": _query(pair), "text": asked, "slices": [SLICES[kind]]}
+        name = _query(pair)
+        yield {"_id": name, "text": asked, "slices": [SLICES[kind]], "intent": name}
 
 
 def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:

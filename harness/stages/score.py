@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from harness.core.clusters import independent
 from harness.core.files import write_json, write_text
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores
+from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, write_scores
 from harness.measures.quality import score as score_run
+from harness.measures.spans import span_of
 from harness.measures.summary import summarise
 from harness.stages import receipt
 from harness.stages.crosscheck import crosscheck_quality
@@ -44,15 +47,16 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
         found[(arm,)] = dict(score_run(run, qrels, params.measures, asked))
         crosscheck_quality(run, qrels, found[(arm,)], seed=params.seed)
     write_scores(layout.per_query, ["arm"], found)
+    clusters = data.clusters()
     by_arm = {arm: found[(arm,)] for arm in arms}
-    means = estimates(by_arm, queries, params, threads)
+    means = estimates(by_arm, clusters, params, threads)
     write_json(layout.scores, as_json(means))
     write_text(layout.means_plot, as_csv(means, params.measures))
     by_slice = {
         name: as_json(
             estimates(
                 {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
-                queries,
+                clusters,
                 params,
                 threads,
             )
@@ -80,7 +84,7 @@ def check_scores(layout: Layout, arms: Sequence[str]) -> None:
 
 
 def _files(layout: Layout, arms: Sequence[str]) -> tuple[Path, ...]:
-    judged = (layout.data / QUERIES, layout.data / QRELS)
+    judged = (layout.data / name for name in (QUERIES, QRELS, CLUSTERS))
     runs = (layout.run(arm) for arm in arms)
     return (*judged, layout.per_query, layout.scores, layout.slices, *runs)
 
@@ -94,31 +98,26 @@ def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
     return {name: frozenset(found[name]) for name in sorted(found)}
 
 
-def intents(queries: Iterable[Query]) -> dict[str, str]:
-    """Intent by query id, where one is named."""
-    return {query.query_id: query.intent for query in queries if query.intent is not None}
-
-
 def estimates(
     scores: Mapping[str, Mapping[str, Scores]],
-    queries: Sequence[Query],
+    clusters: Mapping[str, str],
     params: ScoreParams,
     threads: int,
 ) -> dict[str, dict[str, Estimate]]:
-    """Mean with interval of each measure that has a value for two queries or more."""
-    together = intents(queries)
+    """Mean with interval of each measure that has a value for two clusters of queries or more."""
     return {
         arm: {
             measure: summarise(
                 found,
+                span=span_of(measure),
                 confidence=params.confidence,
                 resamples=params.resamples,
                 seed=params.seed,
-                intents=together,
+                clusters=clusters,
                 threads=threads,
             )
             for measure, found in by_measure.items()
-            if len(found.query_ids) >= FEWEST
+            if independent(found.query_ids, clusters) >= FEWEST
         }
         for arm, by_measure in scores.items()
     }

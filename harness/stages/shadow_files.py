@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import re
-import tomllib
 from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
@@ -14,6 +12,9 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from harness.agreement.classes import Class
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import write_text
+from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
+from harness.core.locks import held
+from harness.core.reading import Malformed, text_of
 from harness.policy import lines
 from harness.shadow.bounds import Bounds
 from harness.shadow.reading import Reading
@@ -104,30 +105,44 @@ def read_register(path: Path) -> Register:
 def accept(path: Path, entry: Accepted, *, today: date) -> Register:
     """Add an entry at the end of a register, which may not be there yet; the rest stays as it is.
 
+    One writer after the other. The very same entry once more changes nothing.
+
     Raises:
         BadPolicy: the register cannot be read.
         EvidenceError: the entry is impossible, has expired, or accepts what is accepted already.
     """
-    before = path.read_text(encoding="utf-8") if path.exists() else ""
-    known = read_register(path).entries if path.exists() else ()
-    if entry.until < today:
-        raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
+    with held(path):
+        known = read_register(path) if path.exists() else Register(())
+        before = text_of(path) if path.exists() else ""
+        if entry.until < today:
+            raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
+        if entry in known.entries:
+            return known
+        _refuse_known(path, known, entry)
+        gap = "\n" if before else ""
+        end = "" if before.endswith("\n") or not before else "\n"
+        write_text(path, f"{before}{end}{gap}{_checked(entry)}", durable=True)
+        return read_register(path)
+
+
+def _refuse_known(path: Path, known: Register, entry: Accepted) -> None:
     about = entry.kind, entry.slice, entry.query
-    standing = [old for old in known if (old.kind, old.slice, old.query) == about]
+    standing = [old for old in known.entries if (old.kind, old.slice, old.query) == about]
     if longer := next((old for old in standing if old.until >= entry.until), None):
         raise EvidenceError(
             f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
         )
-    written = tomllib.loads(entry.toml())["accepted"][0]
+
+
+def _checked(entry: Accepted) -> str:
+    """Give the entry as the register has it."""
+    text = entry.toml()
     try:
-        Entry.model_validate(written)
+        Entry.model_validate(toml_of(text)["accepted"][0])
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         raise EvidenceError(f"{_key(first['loc'])}{_plain(first['msg'])}") from error
-    gap = "\n" if before else ""
-    end = "" if before.endswith("\n") or not before else "\n"
-    write_text(path, f"{before}{end}{gap}{entry.toml()}")
-    return read_register(path)
+    return text
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:
@@ -137,16 +152,13 @@ def read_table(path: Path, model: type[Model], missing: str) -> Model:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
     try:
-        text = path.read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
+        text = text_of(path, most=MAX_SETTINGS_BYTES)
+    except (OSError, Malformed) as error:
         raise BadPolicy(path, f"cannot be read ({error})", missing) from error
     try:
-        raw = tomllib.loads(text)
-    except tomllib.TOMLDecodeError as error:
-        line = re.search(r"at line (\d+)", str(error))
-        raise BadPolicy(
-            path, f"is not TOML: {error}", "Correct it", int(line[1]) if line else None
-        ) from error
+        raw = toml_of(text)
+    except Malformed as error:
+        raise BadPolicy(path, f"is not TOML: {error}", "Correct it", error.line) from error
     try:
         return model.model_validate(raw)
     except ValidationError as error:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import shlex
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -17,8 +16,10 @@ from mcp.client.stdio import stdio_client
 from engines.stacks.remote.client.connection import Connection, connected
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.formats import json_of
 from harness.core.records import Scalar
 from harness.shadow.backend import Backend
+from harness.shadow.mcp_control import McpControl
 from harness.shadow.mcp_proxy import KIND, serve
 from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.settings import ShadowLog
@@ -77,7 +78,7 @@ class McpSearcher:
             ToolFailed, MCPError, TimeoutError: the call failed.
         """
         del text, k
-        found = self.to.call(str(params["tool"]), json.loads(str(params["arguments"])))
+        found = self.to.call(str(params["tool"]), json_of(str(params["arguments"])))
         return self.backend.read(found).answer
 
 
@@ -112,8 +113,12 @@ def shadow_mcp(
     with log.compared(opens, process=True) as comparison:
 
         async def run() -> None:
-            async with _control(control, reading.bounds.timeout_s) as client:
-                await serve(client, reading, comparison, http, ready)
+            timeout_s = reading.bounds.timeout_s
+            behind = McpControl(partial(_control, control, timeout_s), timeout_s)
+            async with anyio.create_task_group() as group:
+                await group.start(behind.run)
+                await serve(behind, reading, comparison, http, ready)
+                group.cancel_scope.cancel()
 
         try:
             anyio.run(run)

@@ -11,6 +11,7 @@ from pathlib import Path
 from engines.contract import arms
 from harness.core.engine import Searcher
 from harness.core.errors import EvidenceError
+from harness.core.progress import progress
 from harness.corpus.prepared import Prepared
 from harness.shadow import streams
 from harness.shadow.again import Again, Now, again, questions
@@ -18,7 +19,6 @@ from harness.shadow.record import query_key
 from harness.shadow.register import BLOCKING, Register, Standing
 from harness.stages.index import check_settings
 from harness.stages.layout import Layout
-from harness.stages.progress import progress
 from harness.stages.proof import check_corpus, check_same, read_manifest
 
 
@@ -83,7 +83,7 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     wanted = read_manifest(layout, arm.name)
     check_settings(layout, arm)
     check_corpus(layout, arm.name, wanted, Prepared.open(layout.data))
-    with arm.engine.open(layout.index(arm.name)) as searcher:
+    with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, wanted, searcher.manifest)
         yield searcher
 

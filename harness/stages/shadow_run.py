@@ -12,6 +12,7 @@ from time import perf_counter_ns, sleep
 import numpy as np
 
 from harness.core.errors import DatasetError, EvidenceError
+from harness.core.progress import progress
 from harness.core.records import Query, Scalar
 from harness.corpus.prepared import Prepared
 from harness.replay.ask import observe
@@ -22,7 +23,6 @@ from harness.shadow.settings import NS_PER_S, Settings, ShadowLog
 from harness.shadow.shadowed import Shadowed
 from harness.shadow.side import clean
 from harness.stages.layout import Layout
-from harness.stages.progress import progress
 from harness.stages.shadow_replay import opened
 
 MINUTE_S = 60.0

@@ -1,13 +1,14 @@
-"""A searcher that counts its questions: in a race nobody else may ask an arm."""
+"""A searcher that counts what it is asked: how often, and for how many hits."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from itertools import combinations
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
-from harness.replay.race import Entrant
+from harness.core.run import Run
 
 
 class Tally:
@@ -18,29 +19,69 @@ class Tally:
         self._search_with = searcher.search_with if isinstance(searcher, TakesParams) else None
         self.manifest: Manifest = searcher.manifest
         self.asked = 0
+        self.depths: set[int] = set()
+        """How many hits were requested."""
 
     def search(self, text: str, k: int) -> Answer:
-        self.asked += 1
+        self._note(k)
         return self._search(text, k)
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         if self._search_with is None:
             return self.search(text, k)
-        self.asked += 1
+        self._note(k)
         return self._search_with(text, k, params)
 
+    def _note(self, k: int) -> None:
+        self.asked += 1
+        self.depths.add(k)
 
-def check_turns(tallies: Mapping[Entrant, Tally], turns: int) -> None:
-    """Hold how often each arm was asked against how often it was its turn.
+
+def check_depth(run: Run, tally: Tally, k: int) -> None:
+    """Compare how many hits an arm was asked for with ``k`` and with what its run says.
+
+    Raises:
+        EvidenceError: some query asked for more or fewer.
+    """
+    said = run.conditions.k if run.conditions else None
+    if said != k or tally.depths - {k}:
+        asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
+        raise EvidenceError(
+            f"{run.arm}: was asked for {asked} hits a query and its run says {said}, but"
+            f" replay.k is {k}: the end of its lists is no miss. Correct harness.replay, and replay"
+        )
+
+
+def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
+    """Compare how often each arm was asked, and for how many hits, with what a race gave it.
 
     Raises:
         EvidenceError: an arm was asked more or less often: the clock of another arm covers it
-            too, or its own clock covers nothing.
+            too, or its own clock covers nothing; or it was asked for more or fewer hits.
     """
-    for (arm, twin), tally in tallies.items():
+    for arm, tally in tallies.items():
         if tally.asked != turns:
-            name = f"{arm}{' (twin)' if twin else ''}"
             raise EvidenceError(
-                f"{name} was asked {tally.asked} times in a race that gave it {turns} turns: the"
+                f"{arm} was asked {tally.asked} times in a race that gave it {turns} turns: the"
                 " time of one arm covers another's. Time each arm by itself"
+            )
+        if tally.depths - {k}:
+            asked = ", ".join(map(str, sorted(tally.depths)))
+            raise EvidenceError(
+                f"{arm} was asked for {asked} hits in a race over {k}: its times are of other"
+                " answers. Correct harness.replay.race, and race again"
+            )
+
+
+def check_apart(searchers: Mapping[str, Searcher]) -> None:
+    """Refuse arms that are one open index: each is opened by itself.
+
+    Raises:
+        EvidenceError: two of them are the same object.
+    """
+    for left, right in combinations(searchers, 2):
+        if searchers[left] is searchers[right]:
+            raise EvidenceError(
+                f"{left} and {right} are one open index, so the times of one are the other's. Open"
+                " each arm by itself"
             )

@@ -5,7 +5,6 @@ A log grows while it is read, and a decision must rest on something that stands 
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -16,12 +15,13 @@ import numpy as np
 from harness.core.errors import BadFile
 from harness.core.evidence import Evidence, Traffic
 from harness.core.files import write_json
+from harness.core.formats import json_file
 from harness.shadow.counted import traffic as counted
 from harness.shadow.streams import read
 from harness.stages.layout import Layout
 from harness.stages.proof import read_manifest
 
-FORMAT = 1
+FORMAT = 3
 FOLDER = "traffic"
 
 
@@ -65,7 +65,7 @@ def _with(layout: Layout, one: Evidence) -> Evidence:
         return one
     by = [side.manifest.fingerprint for side in (one.control, one.candidate)]
     try:
-        written = json.loads(path.read_text(encoding="utf-8"))
+        written = json_file(path)
         if written.pop("format") != FORMAT:
             raise ValueError("of another format")  # noqa: TRY301  one way out for all that is wrong
         same = written.pop("by") == by
@@ -80,11 +80,15 @@ def _to_json(found: Traffic) -> dict[str, Any]:
     return {
         "attempted": found.attempted,
         "passed_over": dict(found.passed_over),
+        "asked": found.asked.tolist(),
         "failed": found.failed.astype(int).tolist(),
+        "failed_at": found.failed_at.tolist(),
         "failures": dict(found.failures),
         "overlap": {str(k): values.tolist() for k, values in found.overlap.items()},
+        "overlap_at": {str(k): at.tolist() for k, at in found.overlap_at.items()},
         "control_ns": found.control_ns.tolist(),
         "candidate_ns": found.candidate_ns.tolist(),
+        "timed_at": found.timed_at.tolist(),
         "since": found.since,
         "until": found.until,
     }
@@ -94,13 +98,19 @@ def _from_json(written: dict[str, Any]) -> Traffic:
     return Traffic(
         attempted=int(written["attempted"]),
         passed_over=dict(written["passed_over"]),
+        asked=np.array(written["asked"], dtype=np.int64),
         failed=np.array(written["failed"], dtype=bool),
+        failed_at=np.array(written["failed_at"], dtype=np.int64),
         failures=dict(written["failures"]),
         overlap={
             int(k): np.array(values, dtype=np.float64) for k, values in written["overlap"].items()
         },
+        overlap_at={
+            int(k): np.array(at, dtype=np.int64) for k, at in written["overlap_at"].items()
+        },
         control_ns=np.array(written["control_ns"], dtype=np.int64),
         candidate_ns=np.array(written["candidate_ns"], dtype=np.int64),
+        timed_at=np.array(written["timed_at"], dtype=np.int64),
         since=str(written["since"]),
         until=str(written["until"]),
     )

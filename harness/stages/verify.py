@@ -1,8 +1,7 @@
-"""Everything that a decision rests on, digest by digest, recomputed from the files at hand."""
+"""Everything that a decision rests on: its digests recomputed, and its values derived again."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable
 from os.path import normpath
 from pathlib import Path
@@ -10,18 +9,23 @@ from typing import Any, NamedTuple
 
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.formats import json_file
 from harness.core.run import Status
 from harness.corpus import card, trec
+from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.report.decision_json import without_times
 from harness.stages import receipt
+from harness.stages.clocks import check_times
+from harness.stages.code import code_sha256
 from harness.stages.gate import DETERMINISTIC, read_decision, rests_on
 from harness.stages.layout import Layout
 from harness.stages.proof import read_manifest
-from harness.stages.provenance import code_sha256
 from harness.stages.race import read_race
 from harness.stages.recorded import LOCK, check_recorded
+from harness.stages.recount import recount
+from harness.stages.rederive import rederive, subject_of
 
 PREFIX = 12
 
@@ -33,20 +37,24 @@ class Verified(NamedTuple):
     said: str
 
 
-def verify(layout: Layout) -> tuple[Verified, ...]:
-    """Recompute all digests below the decision in ``layout``; nothing is written.
+def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
+    """Recompute all digests below the decision in ``layout``, and all values from raw evidence.
 
-    Receipts tell of bytes; the data's manifest and the decision itself tell of content. A selftest
-    that was made after the decision, which therefore says nothing of it, is no part of it.
+    Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
+    edits a decision can write all of these anew, so the decision is then derived again from runs,
+    judgements, raw times and policy (``rederive``), and counted by other code than ours
+    (``recount``). A selftest that was made after the decision, which therefore says nothing of
+    it, is no part of it. Nothing is written.
 
     Raises:
         BadFile: there is no decision, or a file cannot be read.
-        EvidenceError: a file is gone, or is not the one that the decision was made from.
+        EvidenceError: a file is gone, or is not the one that the decision was made from; or a
+            value is not the one that follows from the evidence.
     """
     cure = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
-    read_decision(layout)
+    decisions, _ = read_decision(layout)
     beside = receipt.check_all(layout.decision_receipt, cure)
-    written = json.loads(layout.decision.read_text(encoding="utf-8"))
+    written = json_file(layout.decision)
     (about,) = written["datasets"]
     arms = tuple(about["provenance"]["arms"])
     policy = _policy(layout, beside, about["policy"]["sha256"], cure)
@@ -65,6 +73,15 @@ def verify(layout: Layout) -> tuple[Verified, ...]:
     if not _same_findings(layout, written):
         raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {cure}")
     same = code_sha256() == about["provenance"]["code_version"]
+    tried = about["trust"]["selftest"] is not None
+    subject = subject_of(layout, about, policy, threads)
+    check_times(layout, about, subject)
+    try:
+        again = rederive(layout, about, subject, selftest=tried)
+        twice = recount(layout, subject, decisions)
+    except EvidenceError as exc:
+        why = "" if same else " The code changed since it was decided, so this may be why."
+        raise EvidenceError(f"{exc}.{why} {cure}") from exc
     return (
         Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
         Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
@@ -74,10 +91,35 @@ def verify(layout: Layout) -> tuple[Verified, ...]:
             for arm, row in about["provenance"]["arms"].items()
         ),
         Verified("answers", f"{answers}, each by its own arm's fingerprint"),
+        _registration(about),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
         Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
-        Verified("code", "the same" if same else "changed since; deciding anew may say otherwise"),
+        Verified("derived again", f"{again.values} values by query, {again.findings} findings"),
+        Verified("taken as stated", _stated(about)),
+        Verified(
+            "counted twice",
+            f"{twice.values} values by ir-measures, {twice.comparisons} pairs of rankings and"
+            f" {twice.gates} gates by hand",
+        ),
+        Verified("code", "the same" if same else "changed since; every value is still the same"),
     )
+
+
+def _stated(about: dict[str, Any]) -> str:
+    """Name what is believed, for nothing that is here could derive it."""
+    asked = about["provenance"]["replayed_at"].items()
+    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "nobody noted when"
+    raw = "the race's raw times, " if about["latency"] else ""
+    return (
+        f"what the engines answered, {raw}when they were asked ({when}), machine and packages."
+        " --requery asks the engines again; a signature says who stands for it"
+    )
+
+
+def judged_arms(layout: Layout) -> tuple[str, ...]:
+    """Name the arms that the decision in ``layout`` speaks of."""
+    written = json_file(layout.decision)
+    return tuple(written["datasets"][0]["provenance"]["arms"])
 
 
 def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
@@ -113,7 +155,7 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
         BadFile: the decision beside them cannot be read.
     """
     cure = "Run the same harness run again"
-    arms = json.loads(layout.decision.read_text(encoding="utf-8"))["datasets"][0]["provenance"]
+    arms = json_file(layout.decision)["datasets"][0]["provenance"]
     copies = {
         out / "scores.json": layout.scores,
         out / "per_query.parquet": layout.per_query,
@@ -125,10 +167,10 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
             raise EvidenceError(f"{copy}: is gone or no copy of {of}. {cure}")
     shown = out / "decision.json"
     try:
-        found = json.loads(shown.read_text(encoding="utf-8"))
+        found = json_file(shown)
     except (OSError, ValueError) as exc:
         raise BadFile(shown, f"cannot be read ({exc})", cure) from exc
-    if found != json.loads(layout.decision.read_text(encoding="utf-8")):
+    if found != json_file(layout.decision):
         raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {cure}")
     return (Verified("copies", f"{len(copies) + 1} in {out}"),)
 
@@ -142,6 +184,16 @@ def _policy(layout: Layout, beside: Iterable[Path], sha256: str, cure: str) -> P
         f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
         f" {layout.decision_receipt} does not name. {cure}"
     )
+
+
+def _registration(about: dict[str, Any]) -> Verified:
+    """Say which registration was cited; ``rederive`` compared what it says with what was judged."""
+    cited = about["evidence"]["registration"]
+    if cited is None:
+        return Verified("registration", "none is cited")
+    digest_of = f"{cited['file']}, {cited['sha256'][:PREFIX]}" if cited["sha256"] else "demanded"
+    other = [*cited["departures"], *about["record"]["departures"]]
+    return Verified("registration", f"{digest_of}: {'; '.join(other) or 'nothing differs'}")
 
 
 def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
@@ -158,6 +210,10 @@ def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
             raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {cure}")
         if said["sha256"][kind] != noted:
             raise EvidenceError(f"{layout.decision}: was made from other {kind}. {cure}")
+    queries = data.queries()
+    same = data.near_duplicates() == near_duplicates(queries)
+    if not same or data.parted() != frozenset(parted(queries)):
+        raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {cure}")
 
 
 def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
@@ -180,5 +236,5 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
 
 def _same_findings(layout: Layout, written: dict[str, Any]) -> bool:
     steady = without_times(written)["datasets"][0]
-    found = json.loads(layout.findings.read_text(encoding="utf-8"))
+    found = json_file(layout.findings)
     return bool(found == {key: steady[key] for key in DETERMINISTIC})

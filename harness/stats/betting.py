@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 
-MOST = 0.5
+MOST = 0.75
 """Share of the capital that a bet may lose; section 4.4 of the paper has 1/2 or 3/4."""
 STEPS = 1_000
 """Steps into which the range is cut; an end lies at most one step outside the exact one."""
@@ -54,7 +54,7 @@ class Stakes:
 def gains(stake: Floats, values: Floats, means: Floats) -> tuple[Floats, Floats]:
     """Logarithm of what the bets that the mean is higher, and lower, than ``means`` make of 1.
 
-    Shapes are those of ``values`` and ``means`` together. No bet can lose more than half.
+    Shapes are those of ``values`` and ``means`` together. No bet can lose more than ``MOST``.
     """
     with np.errstate(divide="ignore"):
         higher = np.minimum(stake, MOST / means)

@@ -25,7 +25,8 @@ class Stage:
     waits: bool
     """Whether it can be promoted only after the stage before it was."""
     attempts: int
-    """How often it was judged on evidence of its own, this time included."""
+    """How often it was judged on evidence of its own, this time included; once where that gives no
+    further chance to err."""
 
 
 @dataclass(frozen=True, slots=True)

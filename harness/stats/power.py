@@ -1,76 +1,170 @@
-"""How many queries would settle a question, and how small a difference these can show.
+"""How many queries settle a question with the power that is asked for, as a pilot lets one expect.
 
-Normal approximation for the mean of paired differences, as in Chow, Shao and Wang, "Sample Size
-Calculations in Clinical Research" (2008), section 3.1: an interval of the given confidence clears
-a bound at distance ``gap`` with the given power when
-
-    queries = ((z(confidence) + z(power)) * spread / gap) ** 2
-
-The spread is the observed one; with clusters it is the one whose square over the number of
-queries is the variance of the clustered mean, so more queries are taken to come in like clusters.
+A count of queries is a forecast from queries that were seen. Its power is that of the interval
+itself, the wider of Student's t and of the bound for bounded means, and it is averaged over what
+the pilot leaves open: the true mean is as likely to lie beside the observed one as the pilot's
+standard error says (predictive power; Spiegelhalter, Freedman and Blackburn, Statistics in
+Medicine 5, 1986). A count from the observed mean and spread alone delivers less than its power.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
+from scipy.special import stdtr, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.stats.bootstrap import FEWEST, by_cluster
+from harness.stats.bounded import Span, bounded_each
+
+MAX_QUERIES = 10**9
+ROUNDS = 6
+"""How often the width is fitted anew where the answer lies; it settles after two or three."""
+FURTHER = 2.0
+"""How much further off its second point lies."""
+SETTLED = 1.002
+"""An answer that moves by less than this factor moves no more."""
+SAME = 1e-12
+SOLVED = 1e-4
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Pilot(NamedTuple):
+    """What queries that were seen say of more queries like them."""
+
+    values: Floats
+    """Shape (queries,)."""
+    clusters: Codes | None
+    span: Span
+    mean: float
+    spread: float
+    """Deviation per query: its square over the queries is the variance of the mean."""
+    units: int
+    """Independent ones."""
+    df: float
+    """Degrees of freedom of the spread (Satterthwaite)."""
+
+    @classmethod
+    def of(cls, values: Floats, *, span: Span, clusters: Codes | None) -> Pilot:
+        """Measure mean and spread.
+
+        Raises:
+            EvidenceError: fewer than two independent queries.
+        """
+        sums, sizes = by_cluster(values, clusters)
+        units = len(sums)
+        if units < FEWEST:
+            raise EvidenceError(
+                f"{units} independent queries have no spread; ask at least {FEWEST}"
+            )
+        mean = float(values.mean())
+        residuals = sums - sizes * mean
+        squares = residuals**2
+        total = float(squares.sum())
+        excess = units * float((squares**2).sum()) - total**2
+        df = (
+            min(units - 1.0, max(2.0, 2 * units * total**2 / excess)) if excess > 0 else units - 1.0
+        )
+        spread = math.sqrt(total * units / (units - 1) / len(values))
+        return cls(values, clusters, span, mean, spread, units, df)
+
+    def student(self, queries: float, level: float) -> float:
+        """Give how far the t interval of so many queries reaches from their mean."""
+        times = queries / len(self.values)
+        units = max(FEWEST, self.units * times)
+        df = max(1.0, min(units - 1, self.df * times))
+        return float(stdtrit(df, 1 - level)) * self.spread / math.sqrt(queries * (1 - 1 / units))
+
+    def bounded(self, queries: float, level: float, *, upwards: bool) -> float:
+        """Give how far the bound for bounded means reaches below the mean, or ``upwards``."""
+        ends = bounded_each(
+            self.values.reshape(-1, 1),
+            span=self.span,
+            level=level,
+            clusters=self.clusters,
+            times=queries / len(self.values),
+        )
+        return float(ends.high[0] - self.mean if upwards else self.mean - ends.low[0])
 
 
 def queries_needed(
-    differences: NDArray[np.float64],
+    values: Floats,
     *,
     bound: float,
+    span: Span,
     confidence: float,
     power: float,
-    clusters: NDArray[np.int64] | None,
+    clusters: Codes | None,
 ) -> int | None:
-    """Count the queries whose interval would clear ``bound``, were mean and spread as observed.
+    """Count the queries like ``values`` whose interval clears ``bound`` with ``power``.
 
-    ``differences`` has shape (queries,). None where the observed mean is the bound itself: then
-    no number of queries is expected to settle it.
+    ``values`` has shape (queries,) and lies within ``span``. None where all values are the bound,
+    or the bound lies outside of the span: then no number settles it.
 
     Raises:
         EvidenceError: fewer than two independent queries.
     """
-    gap = abs(float(differences.mean()) - bound)
-    if math.isclose(gap, 0, abs_tol=1e-12):
+    pilot = Pilot.of(values, span=span, clusters=clusters)
+    if not span.least < bound < span.most:
         return None
-    reach = _z(confidence, power) * _spread(differences, clusters)
-    return max(FEWEST, math.ceil((reach / gap) ** 2))
+    if pilot.spread < SAME and math.isclose(pilot.mean, bound, abs_tol=SAME):
+        return None
+    level = (1 - confidence) / 2
+
+    def settled(queries: float, reach: float) -> float:
+        unsure = pilot.spread * math.sqrt(1 / len(values) + 1 / queries)
+        ahead = [side * (pilot.mean - bound) - reach for side in (1, -1)]
+        if unsure < SAME:
+            return float(max(ahead) > 0)
+        return sum(float(stdtr(pilot.units - 1, gap / unsure)) for gap in ahead)
+
+    return solved(pilot, level, power, settled, upwards=pilot.mean < bound)
 
 
-def detectable(
-    differences: NDArray[np.float64],
-    *,
-    confidence: float,
+def solved(
+    pilot: Pilot,
+    level: float,
     power: float,
-    clusters: NDArray[np.int64] | None,
-) -> float:
-    """Smallest distance of the true mean from a bound that as many queries show with ``power``.
+    chance: Callable[[float, float], float],
+    *,
+    upwards: bool,
+) -> int | None:
+    """Solve "the chance with so many queries, whose interval reaches so far, is ``power``".
 
-    Raises:
-        EvidenceError: fewer than two independent queries.
+    None where more would be needed than anybody can judge. The bound's reach is taken to be
+    ``a / sqrt(n) + b / n``, through two points near the answer.
     """
-    reach = _z(confidence, power) * _spread(differences, clusters)
-    return float(reach / math.sqrt(len(differences)))
+    found = float(len(pilot.values))
+    for _ in range(ROUNDS):
+        points = np.array([found, FURTHER * found])
+        reaches = [pilot.bounded(float(at), level, upwards=upwards) for at in points]
+        slope, rest = np.linalg.solve(np.column_stack([points**-0.5, 1 / points]), reaches)
+
+        def reach(queries: float, slope: float = slope, rest: float = rest) -> float:
+            return max(slope / math.sqrt(queries) + rest / queries, pilot.student(queries, level))
+
+        before, found = found, _smallest(lambda n: chance(n, reach(n)) >= power)
+        if found > MAX_QUERIES:
+            return None
+        if max(before, found) < SETTLED * min(before, found):
+            break
+    return math.ceil(found)
 
 
-def _z(confidence: float, power: float) -> float:
-    return float(ndtri(1 - (1 - confidence) / 2) + ndtri(power))
-
-
-def _spread(differences: NDArray[np.float64], clusters: NDArray[np.int64] | None) -> float:
-    """Give the deviation per query: its square over the queries is the variance of the mean."""
-    sums, sizes = by_cluster(differences, clusters)
-    units = len(sums)
-    if units < FEWEST:
-        raise EvidenceError(f"{units} independent queries have no spread; ask at least {FEWEST}")
-    residuals = sums - sizes * differences.mean()
-    variance_of_sum = (residuals**2).sum() * units / (units - 1)
-    return math.sqrt(variance_of_sum / len(differences))
+def _smallest(enough: Callable[[float], bool]) -> float:
+    """Give the fewest queries that are enough, between two and more than anybody can judge."""
+    low, high = float(FEWEST), 2.0 * FEWEST
+    if enough(low):
+        return low
+    while not enough(high) and high <= MAX_QUERIES:
+        low, high = high, 2 * high
+    while high - low > SOLVED * high:
+        middle = (low + high) / 2
+        low, high = (low, middle) if enough(middle) else (middle, high)
+    return high

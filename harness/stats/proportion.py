@@ -10,8 +10,12 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 
 
-def share(count: int, of: int, *, confidence: float) -> Estimate:
+def share(count: int, of: int, *, confidence: float, worth: float | None = None) -> Estimate:
     """Share ``count / of`` with its exact interval (Clopper and Pearson, Biometrika 26, 1934).
+
+    ``worth`` is how many independent ones they are worth where they depend on each other, at most
+    ``of``; the interval is that of the same share of so many (Korn and Graubard, Survey
+    Methodology 24, 1998).
 
     Raises:
         EvidenceError: ``of`` is 0, or ``count`` does not lie between 0 and ``of``.
@@ -19,8 +23,10 @@ def share(count: int, of: int, *, confidence: float) -> Estimate:
     if of <= 0 or not 0 <= count <= of:
         raise EvidenceError(f"{count} of {of} is no share; count at least one query")
     tail = (1 - confidence) / 2
-    low = float(betaincinv(count, of - count + 1, tail)) if count else 0.0
-    high = float(betaincinv(count + 1, of - count, 1 - tail)) if count < of else 1.0
+    shrunk = 1.0 if worth is None else worth / of
+    hits, misses = count * shrunk, (of - count) * shrunk
+    low = float(betaincinv(hits, misses + 1, tail)) if count else 0.0
+    high = float(betaincinv(hits + 1, misses, 1 - tail)) if count < of else 1.0
     return Estimate(count / of, low, high, of)
 
 

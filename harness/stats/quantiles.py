@@ -1,15 +1,13 @@
-"""Percentiles of times, their ratios, and how sure both are.
+"""Percentiles of times of one process, and how sure they are.
 
 Times are nanoseconds, int64, shape (queries, repetitions). The repetitions of one query are not
 independent, so intervals over several repetitions resample whole queries. All percentiles
 interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996). The bootstrap
-intervals are plain percentile intervals: they stay right under a ratio or a logarithm, while the
-jackknife of BCa is not consistent for a quantile.
+intervals are plain percentile intervals: they stay right under a logarithm, while the jackknife of
+BCa is not consistent for a quantile. Times of several processes: ``harness.stats.processes``.
 """
 
 from __future__ import annotations
-
-from collections.abc import Callable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +19,11 @@ from harness.stats.streams import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 20
 Nanoseconds = NDArray[np.int64]
-Statistic = Callable[[NDArray[np.float64]], NDArray[np.float64]]
-"""Shape (draws, times) to shape (draws,)."""
 
 
 def percentile_ns(elapsed_ns: Nanoseconds, percent: float) -> float:
     """Percentile over every query and repetition."""
-    return float(_percentile(_checked(elapsed_ns).reshape(1, -1), percent)[0])
+    return float(_percentile(checked(elapsed_ns).reshape(1, -1), percent)[0])
 
 
 def order_interval(
@@ -39,7 +35,7 @@ def order_interval(
     times the ends of an interval without any assumption on the distribution (Conover, "Practical
     Nonparametric Statistics", 3rd ed., section 3.2). None where there are too few times for it.
     """
-    times = np.sort(_checked(elapsed_ns), axis=None)
+    times = np.sort(checked(elapsed_ns), axis=None)
     count = len(times)
     chance = bdtr(np.arange(count, dtype=np.float64), count, percent / 100)
     tail = (1 - confidence) / 2
@@ -60,79 +56,12 @@ def clustered(
     Raises:
         EvidenceError: there are no times, or one is not above 0.
     """
-    times = _checked(elapsed_ns)
-    (drawn,) = _draws([times], lambda rows: _percentile(rows, percent), resamples, seed)
+    times = checked(elapsed_ns)
+    drawn = _draws(times, percent, resamples, seed)
     return _estimate(percentile_ns(elapsed_ns, percent), drawn, len(times), confidence)
 
 
-def ratio(
-    candidate_ns: Nanoseconds,
-    control_ns: Nanoseconds,
-    percent: float,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-) -> Estimate:
-    """Candidate's percentile over control's; both arms keep the same resampled queries.
-
-    Raises:
-        EvidenceError: the shapes differ, there are no times, or one is not above 0.
-    """
-    return _ratio(
-        candidate_ns,
-        control_ns,
-        lambda rows: _percentile(rows, percent),
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
-
-
-def mean_ratio(
-    candidate_ns: Nanoseconds,
-    control_ns: Nanoseconds,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-) -> Estimate:
-    """Candidate's mean time over control's, resampled as in ``ratio``.
-
-    Raises:
-        EvidenceError: the shapes differ, there are no times, or one is not above 0.
-    """
-    return _ratio(
-        candidate_ns,
-        control_ns,
-        lambda rows: rows.mean(axis=1),
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
-    )
-
-
-def _ratio(
-    candidate_ns: Nanoseconds,
-    control_ns: Nanoseconds,
-    statistic: Statistic,
-    *,
-    confidence: float,
-    resamples: int,
-    seed: int,
-) -> Estimate:
-    candidate, control = _checked(candidate_ns), _checked(control_ns)
-    if candidate.shape != control.shape:
-        raise EvidenceError(
-            f"times of shape {candidate.shape} and {control.shape} are not of one race;"
-            " race both arms over the same queries and repetitions"
-        )
-    above, below = _draws([candidate, control], statistic, resamples, seed)
-    value = statistic(candidate.reshape(1, -1))[0] / statistic(control.reshape(1, -1))[0]
-    return _estimate(float(value), above / below, len(candidate), confidence)
-
-
-def _checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
+def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
     """Give the times as floats, which cannot wrap when they are summed."""
     if not elapsed_ns.size:
         raise EvidenceError("there are no times; race at least one query")
@@ -149,17 +78,16 @@ def _percentile(rows: NDArray[np.float64], percent: float) -> NDArray[np.float64
 
 
 def _draws(
-    arms: list[NDArray[np.float64]], statistic: Statistic, resamples: int, seed: int
-) -> list[NDArray[np.float64]]:
-    """Values of ``statistic`` of each arm over resampled queries, each of shape (resamples,)."""
-    queries = len(arms[0])
-    drawn = [np.empty(resamples) for _ in arms]
-    block = max(1, TIMES_AT_ONCE // arms[0].size)
+    times: NDArray[np.float64], percent: float, resamples: int, seed: int
+) -> NDArray[np.float64]:
+    """Percentiles over resampled queries, shape (resamples,)."""
+    queries = len(times)
+    drawn = np.empty(resamples)
+    block = max(1, TIMES_AT_ONCE // times.size)
     for start in range(0, resamples, block):
         stop = min(start + block, resamples)
         rows = picks(seed, Purpose.TIMES, first=start, rows=stop - start, units=queries)
-        for values, times in zip(drawn, arms, strict=True):
-            values[start:stop] = statistic(times[rows].reshape(stop - start, -1))
+        drawn[start:stop] = _percentile(times[rows].reshape(stop - start, -1), percent)
     return drawn
 
 

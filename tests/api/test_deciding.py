@@ -34,7 +34,7 @@ def test_a_policy_is_asked_of_what_is_there(left: Path, tmp_path: Path) -> None:
     assert set(frame["gate"]) >= {"Quality", "Overlap"}
     row = frame[(frame["gate"] == "Quality") & (frame["step"] == "tantivy")].iloc[0]
     assert row["verdict"] == "pass"
-    assert row["low"] > row["limit"] == -0.1
+    assert row["low"] > row["limit"] == -0.15
     assert "PROMOTE (fts5 → tantivy)" in found._repr_html_()
     assert "tantivy: PROMOTE (fts5 → tantivy)\n  PASS: Who answers\n" in repr(found)
 

@@ -11,6 +11,7 @@ from harness.core.errors import HarnessError
 from harness.report.rounding import MINUS
 from tests.api.conftest import Small
 
+pytestmark = pytest.mark.slow
 BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 

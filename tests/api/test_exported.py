@@ -11,6 +11,9 @@ import pytest
 from harness.api.exported import LIST, exported
 from harness.core import digest
 from harness.core.errors import HarnessError
+from harness.core.owned import EXPORT, mark
+
+MARK = mark(Path(), EXPORT).name
 
 
 def export(to: Path, *names: str, text: str = "x") -> None:
@@ -27,7 +30,7 @@ def names(folder: Path) -> list[str]:
 def test_a_folder_lists_its_files(tmp_path: Path) -> None:
     to = tmp_path / "not" / "there" / "paper"
     export(to, "runs/a.trec", "table.md")
-    assert names(to) == [LIST, "runs/a.trec", "table.md"]
+    assert names(to) == [LIST, MARK, "runs/a.trec", "table.md"]
     said = json.loads((to / LIST).read_text())
     assert said["of"] == {"arms": ["a", "b"]}
     assert said["sha256"] == {name: digest.of_bytes(b"x") for name in ("runs/a.trec", "table.md")}
@@ -38,7 +41,7 @@ def test_an_earlier_export_goes_whole(tmp_path: Path) -> None:
     export(to, "runs/old.trec", "table.md")
     (to / "table.md").unlink()
     export(to, "runs/new.trec")
-    assert names(to) == [LIST, "runs/new.trec"]
+    assert names(to) == [LIST, MARK, "runs/new.trec"]
     assert [path.name for path in tmp_path.iterdir()] == ["paper"]
 
 
@@ -47,7 +50,7 @@ def test_an_empty_folder_is_filled_also_behind_a_link(tmp_path: Path) -> None:
     (tmp_path / "paper").symlink_to("real")
     for name in ("a", "b"):
         export(tmp_path / "paper", name)
-        assert names(tmp_path / "real") == sorted([name, LIST])
+        assert names(tmp_path / "real") == sorted([name, LIST, MARK])
     assert (tmp_path / "paper").is_symlink()
 
 
@@ -98,13 +101,30 @@ def test_what_fails_leaves_the_earlier_one(tmp_path: Path) -> None:
     export(to, "a")
     with pytest.raises(ZeroDivisionError), exported(to, {}) as beside:
         (beside / "b").write_text(str(1 / 0))
-    assert names(to) == ["a", LIST]
+    assert names(to) == ["a", LIST, MARK]
     assert [path.name for path in tmp_path.iterdir()] == ["paper"]
+
+
+def test_an_export_of_an_earlier_version_proves_itself_by_its_list(tmp_path: Path) -> None:
+    export(tmp_path / "paper", "a")
+    (tmp_path / "paper" / MARK).unlink()
+    export(tmp_path / "paper", "b")
+    assert names(tmp_path / "paper") == ["b", LIST, MARK]
+
+
+def test_a_folder_that_is_read_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "run").mkdir()
+    with (
+        pytest.raises(HarnessError, match="which is read"),
+        exported(tmp_path / "run" / "paper", {}, reads=[tmp_path / "run"]),
+    ):
+        pass
+    assert not list((tmp_path / "run").iterdir())
 
 
 def test_a_file_in_its_place_is_refused(tmp_path: Path) -> None:
     (tmp_path / "paper").write_text("my own")
-    with pytest.raises(HarnessError, match="paper: is no folder"):
+    with pytest.raises(HarnessError, match="paper: is a file"):
         export(tmp_path / "paper", "a")
     with pytest.raises(HarnessError, match=r"paper/deeper: cannot be written \("):
         export(tmp_path / "paper" / "deeper", "a")

@@ -36,7 +36,7 @@ def test_the_runs_and_judgements_give_the_same_values_again(measured: Toy, writt
     means = json.loads(measured.layout.scores.read_text())
     asked = read_run(measured.layout.run("fts5")).query_ids
     for arm in ARMS:
-        run = load_run(written / "runs" / f"{arm}.trec")
+        run = load_run(written / "runs" / f"{arm}.trec", empty=asked)
         found = score(run, qrels, ["nDCG@10"], queries=asked).scores["nDCG@10"].mean
         assert found == pytest.approx(means[arm]["nDCG@10"]["mean"], abs=1e-12)
 
@@ -107,8 +107,8 @@ def test_other_arms_leave_nothing_of_the_earlier_ones(measured: Toy, tmp_path: P
     less = Wanted("fts5", ("tantivy",), ("RR@10",), ())
     files = export(measured.layout, less, SURE, tmp_path / "paper")
     assert sorted(path.name for path in files) == [
-        "export.json", "fts5.trec", "per_query.csv", "qrels.trec", "table.csv", "table.md",
-        "table.tex", "tantivy.trec",
+        "export.json", "fts5.trec", "harness-export.txt", "per_query.csv", "qrels.trec",
+        "table.csv", "table.md", "table.tex", "tantivy.trec",
     ]  # fmt: skip
     of = json.loads((tmp_path / "paper" / "export.json").read_text())["of"]
     assert (of["data"], sorted(of["arms"]), of["seed"]) == ("toy", ["fts5", "tantivy"], 5)
@@ -116,7 +116,7 @@ def test_other_arms_leave_nothing_of_the_earlier_ones(measured: Toy, tmp_path: P
 
 def test_a_folder_with_something_else_in_it_is_refused_first(measured: Toy, tmp_path: Path) -> None:
     (tmp_path / "mine.tex").write_text("my own")
-    with pytest.raises(HarnessError, match=r"mine\.tex: is not of an earlier export"):
+    with pytest.raises(HarnessError, match=r"did not write, for example mine\.tex"):
         export(measured.layout, Wanted("no such arm", (), (), ()), SURE, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.tex"]
 

@@ -26,7 +26,8 @@ def test_values_are_those_of_the_library(small: Small) -> None:
 def test_judged_queries_are_asked_where_none_are_named(small: Small) -> None:
     run = run_of({"q00": ["a"], "unjudged": ["a"]})
     found = score(run, small.qrels, ["RR@10"])
-    assert found.scores["RR@10"].mean == pytest.approx(1 / len(QUERIES))
+    assert found.scores["RR@10"].by_query == {"q00": 1.0}
+    assert len(found.scores["RR@10"].undefined["not_asked"]) == len(QUERIES) - 1
     only = score(run, small.qrels, ["RR@10"], queries=["q00", "unjudged"])
     assert only.scores["RR@10"].mean == 1
     assert only.scores["RR@10"].undefined == {"unjudged": ("unjudged",)}

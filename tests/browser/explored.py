@@ -145,10 +145,10 @@ def timed() -> Latency:
         base.race,
         query_ids=(f"q{LOST:03d}",),
         elapsed_ns={
-            "old": np.array([[1_000_000, 2_000_000, 3_000_000]]),
-            "new": np.array([[4_000_000, 4_000_000, 7_000_000]]),
+            "old": np.array([[1_000_000], [2_000_000], [3_000_000]]),
+            "new": np.array([[4_000_000], [4_000_000], [7_000_000]]),
         },
-        again_ns={"old": np.array([[2_500_000]])},
+        repeated_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
         verified={"old": True, "new": True},
     )
     return replace(base, race=race)

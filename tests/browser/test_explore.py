@@ -175,7 +175,7 @@ def test_a_query_shows_what_nobody_shows_its_measures_its_parts_and_its_times(pa
     assert panel.locator("pre").count() == 0
     times = panel.get_by_role("region", name="Times of this query").inner_text()
     assert "old\t2.00\t1.00\t3.00\t2.50" in times
-    assert "new\t4.00\t4.00\t7.00\tnone" in times
+    assert "new\t4.00\t4.00\t7.00\tnot asked again" in times
 
 
 def test_a_failure_is_told_and_is_no_number(page: Page) -> None:

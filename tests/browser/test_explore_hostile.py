@@ -99,7 +99,7 @@ def hostile() -> ReportInput:
         found.latency.race,
         query_ids=tuple(ids[q] for q in found.latency.race.query_ids),
         elapsed_ns={arms[arm]: of for arm, of in found.latency.race.elapsed_ns.items()},
-        again_ns={},
+        repeated_ns={arms[arm]: of for arm, of in found.latency.race.repeated_ns.items()},
         verified={arms["old"]: True, arms["new"]: True},
         machine="".join(HOSTILE[:10]),
     )

@@ -21,6 +21,7 @@ from tests.report import builder, test_shadow_page
 from tests.report.test_history import entry
 from tests.report.test_load_page import load_report
 
+pytestmark = pytest.mark.slow
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
 A4 = {"width": 718, "height": 1000}
 """Between the margins of a sheet, in CSS pixels."""

@@ -9,6 +9,7 @@ from threading import Thread
 import pytest
 from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
+from harness.core.files import write_text
 from harness.corpus import pool
 from harness.report.explore import to_explorer
 from harness.report.page import to_page
@@ -39,7 +40,10 @@ def site(tmp_path: Path) -> Path:
     evil = "<img src=x onerror='window.executed = true'></script><script>window.executed = true"
     evil += "x" * 3000
     pairs = (made.pairs[0], made.pairs[1].model_copy(update={"query": evil, "snippet": evil}))
-    pool.write_texts(tmp_path / "out" / "pool.qrels", pool.Pool((*pairs, *made.pairs[2:]), ()))
+    write_text(
+        pool.beside(tmp_path / "out" / "pool.qrels"),
+        pool.texts_of(pool.Pool((*pairs, *made.pairs[2:]), ())),
+    )
     return tmp_path
 
 

@@ -33,6 +33,11 @@ class Said(NamedTuple):
 Harness = Callable[..., Said]
 
 
+@pytest.fixture(autouse=True)
+def quick(read_once: None, undrawn: None) -> None:
+    """Load a model once for all commands, and write empty pictures on their pages."""
+
+
 @pytest.fixture
 def harness(
     project: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]

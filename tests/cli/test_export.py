@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cli.conftest import Harness
 from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_pipeline_is_exported(project: Toy, harness: Harness) -> None:
@@ -32,7 +36,6 @@ def test_a_run_is_exported(project: Toy, harness: Harness) -> None:
 
 def test_bad_input_is_one_line(harness: Harness) -> None:
     words = ("export", "--control", "fts5", "--to", "paper")
-    assert "give --dataset" in harness(*words).error
     assert "leave --dataset out" in harness(*words, "--dataset", "toy", "--out", "x").error
     assert "evidence of none" in harness(*words, "--out", "absent").error
     assert "'gif'" in harness(*words, "--dataset", "toy", "--figures", "gif").error

@@ -14,13 +14,14 @@ from typer.testing import CliRunner
 import harness.cli
 from harness.cli import application
 
+pytestmark = pytest.mark.slow
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
-    *STAGES, "demo", "run", "decide", "decompose", "verify", "selftest", "export", "load",
+    *STAGES, "demo", "run", "decide", "decompose", "verify", "sign", "selftest", "export", "load",
     "traffic", "pool", "judge", "serve", "ask", "doctor", "init", "ci", "mail-server",
     "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
-    "migrate drill", "migrate mend", "regress", "history add", "history page",
-    "import beir", "import trec", "import jsonl",
+    "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
+    "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin",
     "shadow run", "shadow http", "shadow mcp",
     "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile, DatasetError
+from harness.core.files import write_text
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pool
 from harness.measures.unjudged_runs import bounds
@@ -17,6 +18,7 @@ from harness.stages.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
 from tests.toy import CANDIDATE, CONTROL, Toy
 
+pytestmark = pytest.mark.slow
 ARMS = ("--control", CONTROL, "--candidate", CANDIDATE)
 
 
@@ -68,7 +70,7 @@ def test_all_of_the_question_and_of_the_document_is_shown(
     made = pool.read(pooled)
     long = " ".join(f"[red]word{at}" for at in range(60))
     changed = made.pairs[0].model_copy(update={"query": long, "snippet": long, "title": long})
-    pool.write_texts(pooled, Pool((changed, *made.pairs[1:]), made.grades))
+    write_text(pool.beside(pooled), pool.texts_of(Pool((changed, *made.pairs[1:]), made.grades)))
     said = piped(harness, monkeypatch, "q", pooled)
     for at in range(60):
         assert said.out.count(f"[red]word{at}") >= 3
@@ -90,6 +92,41 @@ def test_arms_that_were_compared_in_one_go_have_their_pool_too(
 def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     words = ("--measure", "nDCG@10", "--size", "5", "--out", pooled)
     assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--dataset", "nope"), "no dataset named 'nope'; there is toy"),
+        (("--dataset", "beir"), "beir is a folder and no data set of the project; its evidence"),
+        (("--run", "out/ran", "--dataset", "toy"),
+         "no data set in out/ran named 'toy'; there is beir"),
+        (("--run", "out/none"), "out/none/work/build: holds the evidence of none"),
+        (("--run", "out"), "out/work/build: holds the evidence of none"),
+        (("--run", "out/ran", "--candidate", "dense"),
+         "no arm that beir was run with named 'dense'; there is fts5, tantivy"),
+        (("--dataset", "toy", "--candidate", "dense"),
+         "no arm that toy was run with named 'dense'; there is fts5, hash-hybrid, tantivy"),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_named_and_not_what_follows(
+    project: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    """Each of these said that an arm had no index, which no command could mend."""
+    run = ("run", "--dataset", "beir", "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*run, "--out", "out/ran").code == 0
+    size = ("--measure", "nDCG@10", "--size", "5", "--out", "x.pool")
+    assert says in harness("pool", *ARMS, *size, *words).error
+    assert project
+
+
+def test_the_data_set_of_a_run_need_not_be_named(sparse: Toy, harness: Harness) -> None:
+    run = ("run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*run, "--out", "out/ran").code == 0
+    size = ("--measure", "nDCG@10", "--size", "5", "--out")
+    for name, words in (("a", ("--run", "out/ran")), ("b", ())):
+        assert harness("pool", *ARMS, *size, name, *words).code == 0
+    assert (sparse.root / "a").read_bytes() == (sparse.root / "b").read_bytes()
 
 
 def test_where_all_is_judged_there_is_nothing_to_pool(project: Toy, harness: Harness) -> None:

@@ -12,9 +12,11 @@ from pathlib import Path
 import pytest
 
 import harness as harness_code
+from harness.core.owned import RUN, mark
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
 SLOW = '''
 """The stack fts5, so slow that it can be killed where a test wants it."""
 
@@ -54,6 +56,8 @@ class Engine:
         self.inner = inner
 
     def build(self, documents, index):
+        with DIES.with_name("built").open("a") as built:
+            built.write("x")
         made = self.inner.build(documents, index)
         die_while("indexing")
         return made
@@ -73,10 +77,10 @@ def words(arm: Path, out: Path) -> tuple[str | Path, ...]:
     return "run", "--dataset", "toy", "--arms", arm, "--out", out
 
 
-def in_a_process(project: Toy, arm: Path, out: Path) -> subprocess.CompletedProcess[str]:
+def in_a_process(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str]:
     env = {**os.environ, "PYTHONPATH": str(Path(harness_code.__path__[0]).parent)}
     return subprocess.run(
-        [sys.executable, "-m", "harness", *map(str, words(arm, out))],
+        [sys.executable, "-m", "harness", *map(str, words)],
         cwd=project.root,
         env=env,
         capture_output=True,
@@ -93,9 +97,9 @@ def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, do
     arm.with_suffix(".py").write_text(SLOW)
     (tmp_path / "dies").write_text(doing)
     out = tmp_path / "out"
-    killed = in_a_process(project, arm, out)
+    killed = in_a_process(project, *words(arm, out))
     assert killed.returncode == -signal.SIGKILL
-    assert not list(out.glob("*.*"))
+    assert [path.name for path in out.glob("[!.]*.*")] == [mark(out, RUN).name]
     assert not list(out.rglob("slow.parquet"))
     assert (out / "work" / "cache" / "index" / "slow").exists() == (doing == "replaying")
     (tmp_path / "dies").unlink()
@@ -106,4 +110,39 @@ def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, do
     straight = json.loads(project.layout.scores.read_text())
     assert means["slow"] == straight["fts5"]
     assert set(means) == {"slow"}
-    assert all(path.name.startswith(".") for path in out.rglob("*.partial"))
+    assert [path.name for path in out.rglob(".*")] == []
+    assert [path.name for path in out.rglob("*.partial")] == []
+
+
+@pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
+def test_an_engine_that_was_finished_is_not_indexed_again(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    for name in ("first", "second"):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}.toml").write_text('summary = "fts5"\nstack = "slow.py"\n')
+        (tmp_path / name / "slow.py").write_text(SLOW)
+    (tmp_path / "second" / "dies").write_text("replaying")
+    arms = ",".join(str(tmp_path / name / f"{name}.toml") for name in ("first", "second"))
+    words = ("run", "--dataset", "toy", "--arms", arms, "--out", tmp_path / "out")
+
+    def built() -> list[int]:
+        return [len((tmp_path / name / "built").read_text()) for name in ("first", "second")]
+
+    killed = in_a_process(project, *words)
+    assert killed.returncode == -signal.SIGKILL
+    assert built() == [1, 1]
+    (tmp_path / "second" / "dies").unlink()
+    done = harness(*words)
+    assert done.code == 0, done.err
+    assert built() == [1, 1]
+    assert done.err.count("indexed before") == 2
+    assert harness(*words).code == 0
+    assert built() == [2, 2]
+    (tmp_path / "second" / "dies").write_text("replaying")
+    assert in_a_process(project, *words).returncode == -signal.SIGKILL
+    (tmp_path / "second" / "dies").unlink()
+    slow = tmp_path / "first" / "slow.py"
+    slow.write_text(slow.read_text() + "# changed\n")
+    assert harness(*words).code == 0
+    assert built() == [4, 3]

@@ -8,6 +8,7 @@ from harness.stages.load_files import history_of, page_of, read_history
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
 LOAD = ("load", "--dataset", "toy", "--arm", "tantivy")
 
 
@@ -31,7 +32,7 @@ def test_a_load_is_run_by_processes_and_shown(project: Toy, harness: Harness) ->
         (("--find",), "--find needs --budget-ms above 0"),
         (("--budget-ms", "5"), "--budget-ms needs --find"),
         (("--rate", "5", "--arrivals", "x.jsonl"), "leave --rate or --arrivals out"),
-        (("--arrivals", "absent.jsonl"), "absent.jsonl: cannot be read"),
+        (("--arrivals", "absent.jsonl"), "absent.jsonl: there is no such file"),
         (("--mix", "identifier"), "'identifier' is no NAME=WEIGHT"),
         (("--mix", "identifier=1,identifier=2"), "names identifier twice"),
         (("--mix", "nothing=1"), "no slice named 'nothing'"),

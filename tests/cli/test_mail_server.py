@@ -27,6 +27,7 @@ from tests.cli.conftest import Harness
 from tests.cli.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
 PARAMS = ReplayParams(k=15, time_limit_s=BOUNDED_S, seed=3)
 
 

@@ -13,8 +13,10 @@ from engines.stacks.agent_mail.switch_file import value_in
 from harness.cli import migrate_places
 from harness.stages.migrate_evidence import decided, evidence
 from tests.cli.conftest import Harness
+from tests.forging import forge, promoted
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
 SWITCHED = STEP + 'switch = "tantivy"\n'
 DATA = ("--dataset", NAME)
 
@@ -59,6 +61,17 @@ def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
     assert serves(begun) == "fts5"
 
 
+def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) -> None:
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    forge(begun.layout, promoted)
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "the decision is not believed" in said.out
+    assert "gate 'Overlap' of step tantivy: estimate.high: stored 1.1" in said.out
+    assert serves(begun) == "fts5"
+
+
 def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
     harness("migrate", "advance")
     found = json.loads(harness("migrate", "status", "--json").out)
@@ -95,7 +108,7 @@ def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Har
 
 def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harness: Harness) -> None:
     path = begun.root / "policy" / "toy.toml"
-    path.write_text(path.read_text().replace("margin = 0.1", "margin = 0.01"))
+    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.01"))
     said = harness("migrate", "advance")
     assert said.code == 1
     assert "policy" in said.out
@@ -208,3 +221,30 @@ def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
     begun.layout.decision.unlink()
     assert evidence(begun.layout, policy, lambda: None).refused == ""
     assert not Path(begun.layout.decision).exists()
+
+
+def test_days_are_counted_by_the_arms_that_were_compared(project: Toy, harness: Harness) -> None:
+    """Two steps that were compared on one day were "2 days of comparison"."""
+    second = SWITCHED.replace('"tantivy"', '"again"', 1).replace('baseline = "x"', "")
+    project.untimed()
+    project.policy(HEAD + SWITCHED + GATES + second.replace('"fts5"', '"hash-hybrid"', 1) + GATES)
+    project.judge_again()
+    harness("gate", "--exit-zero")
+    assert harness("migrate", "begin", "--serving", "fts5").code == 0
+    said = harness("migrate", "observe")
+    today = datetime.now(UTC).date()
+    first, *pairs = said.out.splitlines()
+    assert first.startswith("noted: decision ")
+    assert [line.strip() for line in pairs] == [
+        f"{arms} -> tantivy: 1 day of comparison ({today})" for arms in ("fts5", "hash-hybrid")
+    ]
+
+
+def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
+    project: Toy, harness: Harness
+) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + GATES)
+    said = harness("migrate", "begin", "--serving", "fts5").error
+    assert "names no switch for tantivy, so they could never be taken; write switch = " in said
+    assert not (project.root / "migration" / "ledger.json").exists()

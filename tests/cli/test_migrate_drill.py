@@ -24,6 +24,7 @@ from tests.cli.mail_project import ARM, NAME, command, listening, write
 from tests.policy.decided import POLICY, day, decision, evidence
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
 FTS5 = "mail-fts5"
 
 

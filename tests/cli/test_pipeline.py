@@ -11,11 +11,12 @@ from harness.stages.proof import read_manifest
 from tests.cli.conftest import Harness
 from tests.toy import CONTROL, GATES, HEAD, STEP, Toy
 
+pytestmark = pytest.mark.slow
 SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(
     'candidate = "tantivy"', 'candidate = "hash-hybrid"'
 )
 ONE_GATE = '\n[[step.gate]]\nname = "Who answers"\nrule = "identity"\n'
-UNSURE = GATES.replace("margin = 0.1", "margin = 0.1\nslice = 'identifier'")
+UNSURE = GATES.replace("margin = 0.15", "margin = 0.15\nslice = 'identifier'")
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.stages.test_regress import GATES, spoil
+from tests.stages.test_regress import GATES, LOST, spoil
 from tests.toy import HEAD, STEP, Toy
 
 
@@ -29,11 +29,11 @@ def test_no_worse_is_exit_code_zero(harness: Harness, before: Path) -> None:
 def test_worse_is_exit_code_one_and_the_queries_are_printed(
     harness: Harness, project: Toy, before: Path
 ) -> None:
-    spoil(project, "tantivy", 6)
+    spoil(project, "tantivy", LOST)
     said = harness("regress", "--baseline", before, "--arms", "tantivy", "--worst", "2")
     assert said.code == 1, said
     assert "WORSE     tantivy\n            FAIL: Quality" in said.out
-    assert "6 answers got worse; the worst of them:" in said.out
+    assert f"{LOST} answers got worse; the worst of them:" in said.out
     lines = [line for line in said.out.splitlines() if "-> 0.000  tantivy  q0" in line]
     assert len(lines) == 2
     assert "tantivy  nDCG@10" in said.out

@@ -25,6 +25,7 @@ from tests.cli.mail_project import BOUNDED_S, listening
 from tests.shadow.servers import found_of
 from tests.source import ROOT
 
+pytestmark = pytest.mark.slow
 READING = ROOT / "examples" / "shadow" / "http.toml"
 WORDS = ("apple", "bread", "cheese", "nothing")
 

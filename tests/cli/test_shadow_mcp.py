@@ -5,11 +5,13 @@ from __future__ import annotations
 import shlex
 import sys
 from collections.abc import Mapping
+from contextlib import ExitStack
 from pathlib import Path
 from time import sleep
 from typing import Any
 
 import pytest
+from mcp import MCPError
 
 from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
 from harness.agreement.classes import Class
@@ -26,6 +28,7 @@ from tests.cli.conftest import Harness
 from tests.cli.mail_project import ARM, BOUNDED_S, NAME, command, listening, write
 from tests.source import ROOT
 
+pytestmark = pytest.mark.slow
 READING = ROOT / "examples" / "shadow" / "mcp.toml"
 SETTINGS = ROOT / "policy" / "shadow.toml"
 ASKED: list[dict[str, Any]] = [
@@ -120,7 +123,9 @@ def test_over_pipes_with_servers_that_are_programs(letters: Project, tmp_path: P
 
 
 def test_a_control_that_is_not_there_is_one_line(harness: Harness, tmp_path: Path) -> None:
-    words = proxy("http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp", tmp_path, "--http", "0")
+    words = proxy(
+        "http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp", tmp_path / "log", "--http", "0"
+    )
     assert "Start it, or mend its address" in harness(*words[3:]).error
 
 
@@ -128,7 +133,7 @@ def test_an_address_of_no_number_is_one_line(
     letters: Project, harness: Harness, tmp_path: Path
 ) -> None:
     with listening(command("--http", "0"), letters.root) as (url, _):
-        words = proxy(url, url, tmp_path, "--http", "0", "--host", "localhost")
+        words = proxy(url, url, tmp_path / "log", "--http", "0", "--host", "localhost")
         assert "no address in numbers" in harness(*words[3:]).error
 
 
@@ -157,3 +162,26 @@ def test_a_candidate_asks_again_what_the_log_holds(letters: Project) -> None:
 def test_a_candidate_that_is_not_there_does_not_open() -> None:
     with pytest.raises(IndexNotReady):
         mcp_candidate(McpServer.of("http://127.0.0.1:9/mcp"), read_reading(READING)).__enter__()
+
+
+def test_a_control_that_was_restarted_is_connected_to_again(
+    letters: Project, tmp_path: Path
+) -> None:
+    """The call in between fails and is written down; the one after it is answered."""
+    asked = ASKED[0]
+    with ExitStack() as open_, ExitStack() as first:
+        url, _ = first.enter_context(listening(command("--http", "0"), letters.root))
+        port = url.rpartition(":")[2].partition("/")[0]
+        start = proxy(url, url, tmp_path, "--http", "0")
+        own, _ = open_.enter_context(listening(start, letters.root))
+        through = open_.enter_context(connected([], own, BOUNDED_S))
+        answer = through.call("search_messages", asked)
+        first.close()
+        with pytest.raises(MCPError):
+            through.call("search_messages", asked)
+        open_.enter_context(listening(command("--http", port), letters.root))
+        again = through.call("search_messages", asked)
+        found = written(tmp_path, 3)
+    assert without_times(again) == without_times(answer)
+    statuses = [one.control and one.control.status for one in found.observations]
+    assert statuses == [Status.ANSWERED, Status.FAILED, Status.ANSWERED]

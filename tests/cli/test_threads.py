@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from typing import Any
@@ -13,6 +14,7 @@ from harness.stats import resampling
 from tests.cli.conftest import Harness
 from tests.toy import NAME, Toy
 
+pytestmark = pytest.mark.slow
 DRAWING = (
     ("score", "--dataset", NAME),
     ("compare", "--dataset", NAME),
@@ -51,7 +53,7 @@ def test_every_command_that_draws_takes_them(
 def test_no_byte_of_a_decision_depends_on_them(
     project: Toy, harness: Harness, pools: list[int]
 ) -> None:
-    """Every file below a decision, from the scores on, made twice at one time."""
+    """Every file below a decision, from the scores on, made twice at one time as a first look."""
     now, layout = datetime.now(UTC), project.layout
     files = (
         layout.scores, layout.slices, layout.differences, layout.decision, layout.findings,
@@ -59,6 +61,7 @@ def test_no_byte_of_a_decision_depends_on_them(
     )  # fmt: skip
     made = []
     for threads in (1, 2):
+        shutil.rmtree(layout.experiments, ignore_errors=True)
         for command in ("score", "compare"):
             words = (command, "--dataset", NAME, "--threads", str(threads))
             assert harness(*words).code == 0

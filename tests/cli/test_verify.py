@@ -5,19 +5,23 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 import yaml
 
 from harness.cli.places import left_by_run
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
+from harness.corpus.runs import read_run, write_run
+from harness.stages.proof import read_manifest
 from harness.stages.recorded import check_recorded
-from harness.stages.verify import verify
+from harness.stages.verify import _answers, verify
 from tests.cli.conftest import Harness
-from tests.toy import ARMS, NAME, Toy
+from tests.toy import ARMS, CANDIDATE, NAME, Toy
 
-DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json")
+pytestmark = pytest.mark.slow
+DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")
 
 
 @pytest.fixture(scope="module")
@@ -112,6 +116,22 @@ def test_a_selftest_after_the_decision_is_no_part_of_it(project: Toy, harness: H
     assert "selftest.json: was changed since" in harness("verify").error
 
 
+def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
+    layout = project.layout
+    manifest = read_manifest(layout, CANDIDATE)
+    said = {
+        "arms": {CANDIDATE: {"fingerprint": manifest.fingerprint}},
+        "sha256": {"corpus": manifest.corpus_sha256},
+    }
+    run = read_run(layout.run(CANDIDATE))
+    assert _answers(layout, CANDIDATE, said, "") == 2 * len(run)
+    served = [*run.served_by]
+    served[3] = "somebody else"
+    write_run(replace(run, served_by=tuple(served)), layout.run(CANDIDATE))
+    with pytest.raises(EvidenceError, match="answers of another engine than tantivy"):
+        _answers(layout, CANDIDATE, said, "")
+
+
 def test_what_dvc_recorded_is_held(project: Toy, harness: Harness) -> None:
     project.decide()
     run = project.layout.run("fts5")
@@ -162,3 +182,21 @@ def test_what_harness_run_left_is_verified_too(
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="holds the evidence of none"):
         left_by_run(tmp_path)
+
+
+def test_a_sample_of_queries_is_run_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
+    project.decide()
+    said = harness("verify", "--requery", "5", "--seed", "7")
+    assert said.code == 0, said
+    assert "queried tantivy      5 of 5, seed 7: the same hits" in said.out
+    run = read_run(project.layout.run(CANDIDATE))
+    hits = tmp_path / "mine.trec"
+    lines = [f"{q} Q0 {d} 1 1.0 mine" for q in run.query_ids for d in run.ranking(q, 1)]
+    hits.write_text("\n".join(lines) + "\n")
+    left = tmp_path / "left"
+    words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"mine={hits}")
+    assert harness(*words, "--control", "fts5", "--out", left).code == 0
+    said = harness("verify", "--out", left, "--requery", "3")
+    assert said.code == 0, said
+    assert "queried mine         no: its run came as a file" in said.out
+    assert "queried fts5         3 of 3, seed " in said.out

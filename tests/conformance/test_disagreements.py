@@ -17,7 +17,7 @@ from harness.agreement.agree import agree
 from harness.core.errors import BadFile, DatasetError, EvidenceError, InvalidArm, RunError
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
-from harness.corpus.trec import read_run
+from harness.corpus.trec import Missing, read_run
 from harness.measures.condensed import condense
 from harness.measures.coverage import coverage, missing
 from harness.measures.means import mean_all, mean_answerable
@@ -115,14 +115,19 @@ def test_c04_scores_that_only_float64_tells_apart_are_no_tie(tmp_path: Path) -> 
     assert theirs == pytest.approx(LOG3)
 
 
-def test_c05_a_judged_query_missing_from_the_run_scores_0_and_is_counted() -> None:
-    """Dropped by trec_eval, which lifts the mean to 1; 0 in others; an error in ranx."""
+def test_c05_a_judged_query_missing_from_the_run_is_lost_and_counted(tmp_path: Path) -> None:
+    """Dropped by trec_eval, 0 in others, an error in ranx; 0 here where it is said to be empty."""
     run = run_of({"here": ["a"], "unasked": []}, ended={"unasked": Status.NOT_ASKED})
     qrels = qrels_of({q: {"a": 1} for q in ("here", "gone", "unasked")})
     asked = ("here", "gone", "unasked")
     found = score(run, qrels, RANKED, asked)["nDCG@10"]
-    assert found.by_query == {"here": 1.0, "gone": 0.0, "unasked": 0.0}
+    assert found.by_query == {"here": 1.0}
+    assert found.undefined == {"not_asked": ("gone", "unasked")}
     assert missing(run, qrels, asked) == ("gone", "unasked")
+    (tmp_path / "x.trec").write_text("here Q0 a 1 1.0 x\n")
+    empty = read_run(tmp_path / "x.trec", "x", asked, missing=Missing.EMPTY)
+    said = score(empty, qrels, RANKED, asked)["nDCG@10"]
+    assert said.by_query == {"here": 1.0, "gone": 0.0, "unasked": 0.0}
 
 
 def test_c06_an_empty_answer_scores_0_and_is_counted() -> None:

@@ -10,10 +10,11 @@ import pytest
 import pytrec_eval
 
 from harness.core.qrels import Qrels
-from harness.corpus.trec import read_run
+from harness.corpus.trec import Missing, read_run
 from harness.measures.quality import score
 from tests.measures.make import qrels_of
 
+pytestmark = pytest.mark.slow
 RUNS, PARTS = 500, 20
 IDS = ("é", "z", "Z", "9", "10", "\uffee", "\U00010000", "ß", "日本", *(f"d{n}" for n in range(40)))
 TREC = {
@@ -55,7 +56,7 @@ def test_equals_pytrec_eval_and_ir_measures(part: int, tmp_path: Path) -> None:
         lines = [f"{q} Q0 {d} 0 {s!r} x\n" for q, docs in run.items() for d, s in docs.items()]
         file.write_text("".join(lines), encoding="utf-8")
         asked = tuple(dict.fromkeys((*run, *qrels.query_ids)))
-        read = read_run(file, "x", asked)
+        read = read_run(file, "x", asked, missing=Missing.EMPTY)
         found = score(read, qrels, NAMES, asked)
         answerable = {query: dict(qrels.grades[query]) for query in qrels.answerable}
         theirs = pytrec_eval.RelevanceEvaluator(answerable, set(TREC.values())).evaluate(run)

@@ -51,3 +51,9 @@ def test_mismatched_queries_are_counted_with_examples() -> None:
     told = str(MismatchedQueries({"b", "a", "c", "d"}, set()))
     assert "4 queries only on the left, 0 only on the right" in told
     assert "['a', 'b', 'c']" in told
+
+
+@pytest.mark.parametrize(("name", "meant"), [("FTS5", "fts5"), ("Tantvy", "tantivy"), ("ö", "")])
+def test_the_nearest_name_is_suggested_whatever_its_case(name: str, meant: str) -> None:
+    said = str(UnknownName("arm", name, ("fts5-porter", "fts5", "tantivy")))
+    assert said.endswith(f". Did you mean {meant}?" if meant else "fts5-porter, fts5, tantivy")

@@ -2,13 +2,25 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 
-from harness.core.files import alone, replacing, replacing_folder, write_json, write_text
+from harness.core import files, swap
+from harness.core.files import (
+    append_text,
+    remove,
+    replacing,
+    replacing_folder,
+    write_json,
+    write_text,
+)
+from harness.core.leftovers import sweep
+from tests.core.killed import killed as in_a_process
 
 
 def names(folder: Path) -> set[str]:
@@ -25,7 +37,7 @@ def test_a_file_appears_when_it_is_done(tmp_path: Path) -> None:
     with replacing(path) as beside:
         beside.write_text("whole")
         assert not path.exists()
-        assert beside.parent == path.parent
+        assert beside.parent.parent == path.parent
     assert path.read_text() == "whole"
     assert names(path.parent) == {"file"}
 
@@ -78,15 +90,141 @@ def test_a_folder_that_cannot_be_put_in_place_leaves_the_old(tmp_path: Path) -> 
     assert names(tmp_path) == {"folder"}
 
 
-def test_what_a_killed_process_left_is_not_taken_over(tmp_path: Path) -> None:
+@pytest.mark.parametrize("whole", [True, False], ids=["in one step", "in two"])
+def test_a_reader_of_a_folder_that_is_replaced_finds_all_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, whole: bool
+) -> None:
+    path = tmp_path / "folder"
+    seen: list[bool] = []
+
+    def swapped(one: Path, other: Path) -> bool:
+        done = whole and swap.swapped(one, other)
+        seen.append((other / "new").is_file())
+        return done
+
+    with replacing_folder(path) as beside:
+        (beside / "old").write_text("old")
+    monkeypatch.setattr(files, "swapped", swapped)
+    with replacing_folder(path) as beside:
+        (beside / "new").write_text("new")
+    assert seen == [whole]
+    assert names(path) == {"new"}
+    assert names(tmp_path) == {"folder"}
+
+
+def test_what_a_killed_process_left_is_swept_by_the_next(tmp_path: Path) -> None:
+    in_a_process(f"""
+        from harness.core.files import replacing, replacing_folder
+        with replacing(Path({str(tmp_path / "file")!r})) as beside:
+            beside.write_text("half")
+            with replacing_folder(Path({str(tmp_path / "folder")!r})) as beside:
+                (beside / "half").write_text("half")
+                os.kill(os.getpid(), signal.SIGKILL)
+    """)
+    (tmp_path / ".vectors.npz.4711.partial").write_text("of an earlier release")
+    (tmp_path / ".mine.partial").write_text("of somebody else")
+    assert len(names(tmp_path)) == 4
+    write_text(tmp_path / "other", "whole")
+    assert names(tmp_path) == {"other", ".mine.partial"}
+
+
+def test_what_a_living_process_writes_is_not_swept(tmp_path: Path) -> None:
+    with replacing(tmp_path / "file") as beside, replacing_folder(tmp_path / "folder") as inner:
+        beside.write_text("whole")
+        (inner / "in").write_text("whole")
+        sweep(tmp_path)
+        write_text(tmp_path / "other", "whole")
+    assert names(tmp_path) == {"file", "folder", "other"}
+
+
+def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) -> None:
     path = tmp_path / "folder"
     with replacing_folder(path) as beside:
-        left = beside.name
-    (tmp_path / left).mkdir()
-    (tmp_path / left / "stale").write_text("stale")
-    with replacing_folder(path) as beside:
-        assert names(beside) == set()
-    assert names(tmp_path) == {"folder"}
+        (beside / "old").write_text("old")
+    in_a_process(f"""
+        from harness.core import files, swap
+        files.swapped = lambda one, other: False
+        moved = Path.replace
+        def replace(self, target):
+            moved(self, target)
+            os.kill(os.getpid(), signal.SIGKILL)
+        Path.replace = replace
+        with files.replacing_folder(Path({str(path)!r})) as beside:
+            (beside / "new").write_text("new")
+    """)
+    assert not path.exists()
+    write_text(tmp_path / "other", "whole")
+    assert names(path) == {"old"}
+    assert names(tmp_path) == {"folder", "other"}
+
+
+@pytest.mark.parametrize("hostile", ["link", "fifo", "full"])
+def test_what_somebody_planted_stops_no_writer(tmp_path: Path, hostile: str) -> None:
+    path = tmp_path / f".{'a' * 16}.partial"
+    (tmp_path / "kept").write_text("kept")
+    if hostile == "link":
+        path.symlink_to(tmp_path)
+    elif hostile == "fifo":
+        os.mkfifo(path)
+    else:
+        (path / "inner").mkdir(parents=True)
+    write_text(tmp_path / "file", "whole")
+    assert (tmp_path / "file").read_text() == "whole"
+    assert (tmp_path / "kept").read_text() == "kept"
+
+
+def test_a_name_may_be_as_long_as_the_system_allows(tmp_path: Path) -> None:
+    path = tmp_path / ("n" * 255)
+    write_text(path, "whole")
+    assert path.read_text() == "whole"
+
+
+class Synced(NamedTuple):
+    """What was waited for, in order: names of files and folders."""
+
+    names: list[str]
+
+
+@pytest.fixture
+def synced(monkeypatch: pytest.MonkeyPatch) -> Synced:
+    found = Synced([])
+    wait = os.fsync
+
+    def fsync(opened: int) -> None:
+        found.names.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        wait(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    return found
+
+
+def test_what_is_durable_is_on_the_disk_before_its_name_and_the_name_too(
+    tmp_path: Path, synced: Synced
+) -> None:
+    write_text(tmp_path / "new" / "file", "whole", durable=True)
+    assert synced.names == [tmp_path.name, "file", "new"]
+    synced.names.clear()
+    with replacing_folder(tmp_path / "folder", durable=True) as beside:
+        (beside / "in").mkdir()
+        (beside / "in" / "file").write_text("whole")
+    assert synced.names == ["folder", "file", "in", tmp_path.name]
+    synced.names.clear()
+    append_text(tmp_path / "log", "one\n")
+    assert synced.names == ["log", tmp_path.name]
+    synced.names.clear()
+    remove(tmp_path / "log")
+    assert synced.names == [tmp_path.name]
+    synced.names.clear()
+    write_text(tmp_path / "cache", "whole")
+    assert synced.names == []
+
+
+def test_a_log_grows_by_whole_lines_also_after_one_that_has_no_end(tmp_path: Path) -> None:
+    path = tmp_path / "new" / "log"
+    append_text(path, "one\n")
+    append_text(path, "two")
+    append_text(path, "three\n")
+    assert path.read_text() == "one\ntwo\nthree\n"
 
 
 def test_text_is_utf_8_with_unix_line_ends(tmp_path: Path) -> None:
@@ -126,23 +264,9 @@ def test_what_cannot_be_written_leaves_the_old(
     assert names(tmp_path) == {"file"}
 
 
-def test_what_is_read_and_written_by_many_at_once_loses_nothing(tmp_path: Path) -> None:
+def test_what_many_add_at_once_is_all_there(tmp_path: Path) -> None:
     path = tmp_path / "file"
-    path.write_text("")
-
-    def add(number: int) -> None:
-        with alone(tmp_path):
-            write_text(path, f"{path.read_text()}{number}\n")
-
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(add, range(80)))
+        list(pool.map(lambda number: append_text(path, f"{number}\n"), range(80)))
     assert sorted(map(int, path.read_text().split())) == list(range(80))
     assert names(tmp_path) == {"file"}
-
-
-def test_a_folder_is_let_go_after_an_error(tmp_path: Path) -> None:
-    with pytest.raises(KeyboardInterrupt), alone(tmp_path):
-        killed(tmp_path / "file")
-    with alone(tmp_path):
-        write_text(tmp_path / "file", "whole")
-    assert (tmp_path / "file").read_text() == "whole"

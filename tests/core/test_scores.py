@@ -60,6 +60,13 @@ def test_a_query_that_one_arm_has_no_value_for_is_lost_and_not_zero() -> None:
     assert paired.lost == ("a", "c")
 
 
+@pytest.mark.parametrize("why", ["failed", "timed_out", "not_asked"])
+def test_a_query_that_neither_arm_answered_is_lost_and_no_tie(why: str) -> None:
+    control = scores({"a": 1.0}, {why: ["b"], "negative_query": ["n"], "unjudged": ["u"]})
+    candidate = scores({"a": 1.0}, {"failed": ["b"], "negative_query": ["n"], "unjudged": ["u"]})
+    assert Paired.of(control, candidate).lost == ("b",)
+
+
 def test_other_queries_are_refused_on_either_side() -> None:
     more, fewer = scores({"a": 1.0, "b": 1.0}), scores({"a": 1.0})
     with pytest.raises(MismatchedQueries, match="1 queries only on the left, 0 only on the right"):

@@ -19,6 +19,7 @@ from harness.corpus.agent_mail.filters import NAMES
 from harness.corpus.agent_mail.traffic import traffic
 from harness.corpus.card import Traffic
 
+pytestmark = pytest.mark.slow
 SEED = 11
 ASKED = ["keyword", "natural-language", "paraphrase", "typo", "prefix"]
 SINGLE = [*ASKED, "identifier", "phrase", "hostile", "edited", "negative", "language"]

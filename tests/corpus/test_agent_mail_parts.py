@@ -18,6 +18,7 @@ from harness.corpus.agent_mail.needs import GRAM, MEANT, Need, about, named
 from harness.corpus.agent_mail.spelling import cut, mistyped
 from harness.corpus.agent_mail.traffic import traffic
 
+pytestmark = pytest.mark.slow
 FACT = Fact("outage", "event bus")
 MESSAGE = Message(
     message_id=1,

@@ -15,6 +15,7 @@ from harness.corpus.agent_mail.overlap import Overlap, measure, table
 from harness.corpus.agent_mail.terms import terms
 from harness.corpus.card import Traffic
 
+pytestmark = pytest.mark.slow
 WORDS = lexicon()
 SLOT = re.compile(r"\{\w+\}")
 MEANT = 5

@@ -27,8 +27,7 @@ def pair(doc_id: str, query_id: str = "q1") -> Pair:
 
 def written(path: Path) -> Pool:
     made = Pool((pair("a"), pair("b"), pair("a", "q2")), (None, None, None))
-    pool.write_texts(path, made)
-    pool.write_grades(path, made)
+    pool.begin(path, made)
     return made
 
 
@@ -127,8 +126,7 @@ def test_a_pair_is_found_where_its_line_was_moved_to(tmp_path: Path) -> None:
 def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     path = tmp_path / "p.qrels"
     made = Pool(tuple(pair(f"d{at}") for at in range(40)), (None,) * 40)
-    pool.write_texts(path, made)
-    pool.write_grades(path, made)
+    pool.begin(path, made)
     with ThreadPoolExecutor(8) as judges:
         list(judges.map(lambda one: pool.regrade(path, one, None, 1), made.pairs))
     assert pool.read(path).grades == (1,) * 40

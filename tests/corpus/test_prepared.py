@@ -39,7 +39,13 @@ def test_the_same_data_gives_the_same_bytes(tmp_path: Path) -> None:
     prepared.write(tmp_path / "a", "toy", "test", DOCUMENTS, QUERIES, QRELS)
     prepared.write(tmp_path / "b", "toy", "test", turned, list(QUERIES), QRELS)
     files = sorted(path.name for path in (tmp_path / "a").iterdir())
-    assert files == ["corpus.jsonl", "manifest.json", "qrels.trec", "queries.jsonl"]
+    assert files == [
+        "clusters.json",
+        "corpus.jsonl",
+        "manifest.json",
+        "qrels.trec",
+        "queries.jsonl",
+    ]
     for name in files:
         assert (tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes()
 
@@ -54,7 +60,7 @@ def test_a_missing_file_names_the_cure(tmp_path: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "says"),
-    [("{", "the manifest: Invalid JSON"), ('{"name": 3}', "name: Input should be a valid string")],
+    [("{", "it is not JSON"), ('{"name": 3}', "name: Input should be a valid string")],
 )
 def test_a_bad_manifest_is_named(tmp_path: Path, text: str, says: str) -> None:
     prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)

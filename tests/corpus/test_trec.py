@@ -18,7 +18,7 @@ from harness.core.run import Row, Run, Status
 from harness.corpus import trec
 from tests.corpus.conftest import Written
 
-ID = st.text(st.characters(codec="utf-8", exclude_characters=" \t\n\r\v\f\ufeff"), min_size=1)
+ID = st.text(st.characters(codec="utf-8", exclude_characters="\0 \t\n\r\v\f\ufeff"), min_size=1)
 RANKINGS = st.dictionaries(ID, st.lists(ID, min_size=1, unique=True), min_size=1)
 
 

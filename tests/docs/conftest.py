@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
+from tests import once_a_process
 from tests.docs.pages import ROOT
 from tests.docs.world import World, make
+from tests.once import once
 
 SHAPES = ("ring", "cube", "cone", "disc", "tube", "leaf", "star", "wire")
 COLOURS = ("red", "green", "blue", "grey", "black")
@@ -24,7 +26,10 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     What is black is asked for by a joined word, which the example takes for one word.
     """
-    folder = tmp_path_factory.mktemp("collection") / "shapes"
+    return once(tmp_path_factory, "shapes", _shapes)
+
+
+def _shapes(folder: Path) -> None:
     (folder / "qrels").mkdir(parents=True)
     named = [(shape, colour) for shape in SHAPES for colour in COLOURS]
     documents = (
@@ -46,23 +51,29 @@ def collection(tmp_path_factory: pytest.TempPathFactory) -> Path:
     _write(folder / "queries.jsonl", queries)
     judged = "".join(f"q-{colour}-{shape}\t{colour}-{shape}\t1\n" for shape, colour in named)
     (folder / "qrels" / "test.tsv").write_text(judged, encoding="utf-8")
-    return folder
 
 
 @pytest.fixture(scope="session")
 def run(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Hold the example engine against fts5, as the README says."""
-    out = tmp_path_factory.mktemp("run") / "out"
-    command = [sys.executable, "-m", "harness", "run", "--dataset", str(collection)]
-    command += ["--arms", f"fts5,{OWN}", "--control", "fts5", "--out", str(out)]
-    subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
-    return out
+
+    def judged(out: Path) -> None:
+        command = [sys.executable, "-m", "harness", "run", "--dataset", str(collection)]
+        command += ["--arms", f"fts5,{OWN}", "--control", "fts5", "--out", str(out)]
+        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+
+    return once(tmp_path_factory, "run", judged)
 
 
 @pytest.fixture(scope="session")
 def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Make the small project once; a page gets a copy."""
-    return make(tmp_path_factory.mktemp("world") / "project")
+
+    def made(root: Path) -> None:
+        with once_a_process.models():
+            make(root)
+
+    return World(once(tmp_path_factory, "world", made))
 
 
 def _write(path: Path, rows: Iterator[dict[str, str]]) -> None:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+from tests.docs import outcomes
 from tests.docs.outcomes import Results
+from tests.docs.pages import page
 
+PAGE = page("docs/contract.md").path
 HEAD = ("id", "promise", "tests", "decision")
 ID = re.compile(r"[A-Z]-[A-Z]?\w+(?:\.\w+)*")
 TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py::test_\w+)`")
@@ -71,11 +75,21 @@ def _defined(path: Path) -> frozenset[str]:
     return frozenset(node.name for node in tree.body if isinstance(node, ast.FunctionDef))
 
 
-def faults(row: Row, root: Path, outcomes: Results) -> list[str]:
+def known(found: Iterable[Row], root: Path, seen: Results) -> Results:
+    """Give how the tests of all rows came out: as was seen, and else by running them."""
+    wanted = {test for row in found for test in row.tests if exists(test, root)}
+    left = wanted - set(seen)
+    if not left:
+        return seen
+    with TemporaryDirectory() as scratch:
+        return {**seen, **outcomes.run(left, root, Path(scratch))}
+
+
+def faults(row: Row, root: Path, came_out: Results) -> list[str]:
     """Say of each test of a row why it does not show the promise; nothing where all pass."""
     said = []
     for test in row.tests:
-        ways = outcomes.get(test, frozenset())
+        ways = came_out.get(test, frozenset())
         if not exists(test, root):
             said.append(f"{row}: there is no {test}")
         elif not ways:

@@ -25,11 +25,13 @@ from harness.cli import application
 from harness.core.engine import Hit
 from harness.core.errors import UnknownName
 from harness.core.files import write_text
+from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
 from harness.gates.base import registry
 from harness.measures.kernels import KERNELS
 from harness.measures.name import parse
 from harness.measures.unjudged_bounds import BOUNDED
+from harness.policy.demands import Demands
 from harness.policy.model import Header, StepTable
 from harness.stages.layout import Layout
 from harness.stages.params import Params
@@ -74,6 +76,7 @@ def page() -> str:
         *_arms(),
         *_measures(),
         *_environment(),
+        *_names(),
         *_files(),
     ]
     return "\n".join(parts)
@@ -114,6 +117,9 @@ def _exits() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
+    own = [param for param in typer.main.get_command(application()).params if _is_ours(param)]
+    yield "Of every command, before it or after it:\n"
+    yield from _table(("option", "takes", "without it", "meaning"), map(_option, own))
     for names, command in commands():
         yield f"### `{' '.join(names)}`\n"
         for block in command.help.split("\n\n"):
@@ -122,6 +128,11 @@ def _commands() -> Iterator[str]:
         if command.params:
             head = ("option", "takes", "without it", "meaning")
             yield from _table(head, map(_option, command.params))
+
+
+def _is_ours(param: Any) -> bool:  # noqa: ANN401  click's option
+    """Tell an option of ours from those that Typer brings."""
+    return "completion" not in param.name
 
 
 def _option(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's option
@@ -169,6 +180,7 @@ def _policy() -> Iterator[str]:
     yield "## Policies\n"
     yield "What each key means, and what has to be in a policy: [params.md](params.md#a-policy).\n"
     rows = [(f"`[policy]` `{key}`", said, must) for key, said, must in keys(Header)]
+    rows += [(f"`[policy.evidence]` `{key}`", said, must) for key, said, must in keys(Demands)]
     rows += [(f"`[[step]]` `{key}`", said, must) for key, said, must in keys(StepTable)]
     rows += [(f"`[[step.gate]]` `{key}`", "text", "must be there") for key in ("name", "rule")]
     yield from _table(("key", "takes", "without it"), rows)
@@ -271,6 +283,16 @@ def _environment() -> Iterator[str]:
     rows = [(f"`{name}`", f"`{', '.join(of)}`: as the option") for name, of in variables().items()]
     rows += [(f"`{name}`", said) for name, said in words.ENVIRONMENT.items()]
     yield from _table(("variable", "what it does"), sorted(rows))
+
+
+def _names() -> Iterator[str]:
+    yield "## Names\n"
+    yield (
+        f"Data sets, splits and arms are called by one word of at most {LONGEST} bytes:"
+        f" {MAY}.\nTwo that differ only by their case are one. A policy, a step and a gate are"
+        f" called by a line of at most {LONGEST_LABEL}\ncharacters. Anything else, in an option or"
+        " in a file, is refused before a path is made of it.\n"
+    )
 
 
 def _files() -> Iterator[str]:

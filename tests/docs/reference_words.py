@@ -6,8 +6,10 @@ from collections.abc import Mapping
 
 EXITS: Mapping[int, str] = {
     0: "done; of a command that judges: every step may be taken, or nothing is worse",
-    1: "a gate fails: hold, or roll back; of a command that acts: it was refused, or failed",
-    2: "bad input, or an arm that did not run: nothing is said, not even a number",
+    1: "hold, or roll back: a gate fails, a step is refused, a drill fails, a divergence is open,"
+    " no rate keeps the budget; nothing else ends so",
+    2: "no verdict: bad input, an arm that did not run, a crash, a full disk, an output that nobody"
+    " reads; one line on the error stream says what, and `--debug` where",
     3: "inconclusive: the evidence does not say, and the output says what would settle it",
     130: "interrupted; the same command goes on where it was",
 }
@@ -31,11 +33,16 @@ For the rule `agreement_floor`, and on the page. k is one of `compare.depths`; w
 stands in [method.md](method.md#agreement-harnessagreement).
 """
 ENVIRONMENT: Mapping[str, str] = {
+    "HARNESS_CRASH": "tests only: `full` cuts a command off at each of its calls, not at a few",
+    "CLI_FUZZ": "tests only: `all` tries every hostile value of every option of every command",
     "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands, as with `--github`",
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
+    "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
+    " ([trust](../SECURITY.md))",
     "LUCENE_JARS": "tests only: a folder with Lucene, to be asked as an oracle",
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine is asked",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
+    "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
     "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
 }
@@ -47,12 +54,15 @@ deleted. `harness run --out OUT` has the same tree in `OUT/work`.
 ### The pipeline
 """
 PIPELINE: Mapping[str, str] = {
+    "build/NAME/data/clusters.json": "Queries that are near duplicates of each other.",
     "build/NAME/data/corpus.jsonl": "Documents, checked and in one format.",
     "build/NAME/data/manifest.json": "Counts and digests of the three files beside it.",
     "build/NAME/data/qrels.trec": "Judgements, as TREC writes them.",
     "build/NAME/data/queries.jsonl": "Queries, with their slices.",
     "build/NAME/load.json": "What was loaded, without the times.",
     "perf/NAME/apart/CONTROL~CANDIDATE.json": "What `harness decompose` left for the explorer.",
+    "perf/NAME/experiments/log.jsonl": "Every race and judgement, a line each; it only grows.",
+    "perf/NAME/experiments/inventory-DIGEST.json": "Queries and judgements that one was made on.",
     "perf/NAME/load.html": "The last load, for people.",
     "perf/NAME/load.jsonl": "Every trial under load, a line each; it only grows.",
     "perf/NAME/traffic/CONTROL~CANDIDATE.json": "What `harness traffic` took in.",
@@ -86,6 +96,9 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "qrels/NAME/SPLIT.judged.jsonl": "Who judged when, a line a pool that was merged.",
     },
     "Files that a command names": {
+        "harness-COMMAND.txt": "The mark of a folder that a command made, named after"
+        " the command: without it, nothing is written into a folder that is not empty"
+        " ([why](decisions/0028-a-folder-bears-the-mark-of-its-command.md)).",
         "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
         "POOL.jsonl": "Words of the query and of the document of each pair.",
         "TO/runs/ARM.trec": "By `harness export --to`: rankings.",
@@ -102,6 +115,9 @@ FILES: Mapping[str, Mapping[str, str]] = {
         "migration/ledger.json": "What was done in a migration; it only grows.",
         "migration/switch.env": "The kill switch that the service reads.",
         "history/NAME.jsonl": "Decisions, a line each; belongs into git.",
+        "history/experiments/NAME.jsonl": "Log of experiments, kept by `harness history add`.",
+        "POLICY.pins.json": "By `harness policy pin`: what a policy is pinned to.",
+        "POLICY.registered.json": "By `harness plan --register`: what was planned, kept once.",
         "policy/accepted.toml": "Divergences that somebody took as they are.",
     },
 }

@@ -43,7 +43,11 @@ SMALLER = {
     "harness load": {"--seconds": "0.2", "--rounds": "1"},
     "python benchmarks/documents.py": {"--chunks": "40", "--queries": "3", "--documents": "5"},
     "python benchmarks/embedding_batches.py": {"--every": "40"},
+    "python benchmarks/busy_race.py": {"--queries": "8", "--processes": "2", "--loops": "0"},
     "python benchmarks/load.py": {"--seconds": "0.2"},
+    "python benchmarks/rebuilds.py": {"--times": "4"},
+    "python -m tests.fuzz": {"--minutes": "0.02"},
+    "python benchmarks/adversarial.py": {"--trials": "20"},
     "python benchmarks/simulations.py": {"--trials": "20"},
 }
 """Options that are made small."""
@@ -58,6 +62,7 @@ ONLY_HELP = {
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/measures.py": "its peers have an environment of their own",
     "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
+    "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
@@ -91,6 +96,14 @@ ELSEWHERE = {
         "it reads a pipeline of DVC's",
         "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
+    "harness reproduce": Elsewhere(
+        "it reads what the demo recorded",
+        "tests/cli/test_reproduce.py::test_what_was_recorded_is_reproduced",
+    ),
+    "harness load --dataset python-docs --arm fts5 --arm tantivy --find": Elsewhere(
+        "dozens of trials, each with processes of its own",
+        "tests/stages/test_load.py::test_a_search_finds_a_rate_or_says_why_not",
+    ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
         "tests/cli/test_mail_server.py::test_over_http_the_run_files_are_the_same_bytes",
@@ -112,6 +125,10 @@ ELSEWHERE = {
         "tests/cli/test_shadow_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
+    "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(
+        "the small project has one collection under many names",
+        "tests/cli/test_variance.py::test_two_corpora_are_taken_apart",
+    ),
     "mypy": SUITE,
     "pytest": SUITE,
     "ruff": SUITE,
@@ -157,6 +174,7 @@ BEFORE = {
         f"{RUN} mine --arms fts5,tantivy --control fts5 --out out/mine",
     ),
     "docs/judging.md": (IMPORTED,),
+    "docs/load.md": (MAIL,),
     "docs/how-to/judging.md": (IMPORTED,),
     "docs/how-to/migration.md": (*INDEXED_MAIL, f"{SHADOW_OF_MAIL} out/mail-shadow"),
     "docs/migrate.md": (MAIL, *PIPELINE_OF_MAIL, f"{SHADOW_OF_MAIL} shadow"),

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import ast
-import importlib
-import pkgutil
 import re
 import shlex
 import sys
+from functools import cache
 from itertools import dropwhile
 from pathlib import Path
 from typing import Any
@@ -15,20 +14,18 @@ from typing import Any
 import pytest
 import typer
 
-import harness.cli
+from harness.cli import application
+from harness.cli.app import NO_CODE
+from harness.cli.boundary import DEBUG
 from tests.docs.pages import ASSIGNED, COMMAND, FENCE, ROOT, Page, pages
 
 LINES = [(page.name, line) for page in pages() for line in page.commands()]
 LINKS = [(page, target) for page in pages() for target in page.links()]
 
 
+@cache
 def cli() -> Any:  # noqa: ANN401  click's command, which typer brings along
-    app = typer.Typer()
-    for found in pkgutil.iter_modules(harness.cli.__path__):
-        module = importlib.import_module(f"harness.cli.{found.name}")
-        if hasattr(module, "register"):
-            module.register(app)
-    return typer.main.get_command(app)
+    return typer.main.get_command(application())
 
 
 def short() -> dict[str, list[str]]:
@@ -43,6 +40,7 @@ def short() -> dict[str, list[str]]:
 def parse(words: list[str]) -> None:
     """Parse the words of one command of ``harness``, and run nothing."""
     group, names = cli(), []
+    words = [word for word in words if word not in {DEBUG, NO_CODE}]
     while hasattr(group, "commands"):
         if not words or words[0].startswith("-"):
             assert set(words) <= {"--help"}

@@ -1,6 +1,7 @@
 """Every promise of message search is kept by tests that ran and passed.
 
-Outcomes come from this process where it ran the tests, and else from one run of those named.
+Outcomes come from this process where it ran the tests, and else from one run of those named. Where
+several processes run the tests, ``tests/docs/promises.py`` asks in the place of this file.
 """
 
 from __future__ import annotations
@@ -10,10 +11,11 @@ from pathlib import Path
 import pytest
 
 from tests.docs import outcomes
-from tests.docs.contract import Row, exists, faults, repeated, rows
-from tests.docs.pages import ROOT, page
+from tests.docs.contract import PAGE, Row, exists, faults, known, repeated, rows
+from tests.docs.pages import ROOT
 
-ROWS = rows(page("docs/contract.md").text)
+pytestmark = pytest.mark.slow
+ROWS = rows(PAGE.read_text("utf-8"))
 HEAD = "| id | promise | tests | decision |\n| --- | --- | --- | --- |\n"
 PLANTED = {
     "good": "def test_it(): pass",
@@ -48,18 +50,11 @@ SAID = {
 
 
 @pytest.fixture(scope="session")
-def results(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> outcomes.Results:
+def results(request: pytest.FixtureRequest) -> outcomes.Results:
     """How the tests of all rows came out."""
     recorder = request.config.pluginmanager.get_plugin(outcomes.NAME)
     assert isinstance(recorder, outcomes.Outcomes)
-    known = recorder.results()
-    wanted = {test for row in ROWS for test in row.tests if exists(test, ROOT)}
-    left = wanted - set(known)
-    if not left:
-        return known
-    return {**known, **outcomes.run(left, ROOT, tmp_path_factory.mktemp("outcomes"))}
+    return known(ROWS, ROOT, recorder.results())
 
 
 @pytest.mark.parametrize("row", ROWS, ids=lambda row: row.name)
@@ -94,7 +89,7 @@ def test_a_planted_fault_is_told_and_names_its_row(tmp_path: Path) -> None:
 
 
 def test_a_repeated_id_is_told() -> None:
-    text = page("docs/contract.md").text
+    text = PAGE.read_text("utf-8")
     last = next(line for line in text.splitlines() if line.startswith(f"| {ROWS[-1].name} |"))
     assert repeated(rows(f"{text}\n{last}\n"))[0].startswith(f"{ROWS[-1].name} (line ")
 

@@ -13,6 +13,7 @@ import pytest
 
 from tests.docs.pages import ROOT
 
+pytestmark = pytest.mark.slow
 FOLDER = ROOT / "notebooks"
 NOTEBOOKS = sorted(FOLDER.glob("*.ipynb"))
 LONGEST_S = 120
@@ -101,14 +102,14 @@ def test_an_engine_of_ones_own_is_held_mended_and_promoted(
     assert "own: HOLD (fts5 → own)" in shown
     assert "FAIL: The first ten are no worse" in shown
     assert "own: PROMOTE (fts5 → own)" in shown
-    assert "elsewhere: nDCG@10 0.0125‡" in shown
-    assert "whole: nDCG@10 0.7471‡" in shown
+    assert "elsewhere: nDCG@10 0.0042‡" in shown
+    assert "whole: nDCG@10 0.6136‡" in shown
 
 
 def test_a_budget_is_planned_and_the_plan_holds() -> None:
     first, second = (printed(executed("04-plan-a-judgement-budget.ipynb")) for _ in range(2))
     assert first == second
-    assert "'if equal': 368" in first
+    assert "'if equal': 500" in first
     (said,) = [line for line in first.splitlines() if "passes of an equal" in line]
     counts: dict[str, int] = ast.literal_eval(said)
     assert 70 <= counts["passes of an equal candidate"] <= 90

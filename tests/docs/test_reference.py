@@ -11,6 +11,7 @@ from pydantic import BaseModel
 from engines import stacks
 from engines.contract import arms
 from harness.gates.base import registry
+from harness.policy.demands import Demands
 from harness.policy.model import GateHead, Header, StepTable
 from harness.stages.params import Params
 from tests.docs.pages import HEADING, ROOT, page
@@ -46,7 +47,12 @@ def test_each_section_of_params_yaml_is_described_key_by_key(section: str) -> No
 
 @pytest.mark.parametrize(
     ("heading", "model"),
-    [("`[policy]`", Header), ("`[[step]]`", StepTable), ("`[[step.gate]]`", GateHead)],
+    [
+        ("`[policy]`", Header),
+        ("`[policy.evidence]`", Demands),
+        ("`[[step]]`", StepTable),
+        ("`[[step.gate]]`", GateHead),
+    ],
 )
 def test_policy_tables_are_described_key_by_key(heading: str, model: type[BaseModel]) -> None:
     assert PARAMS.keys(heading) == list(model.model_fields)

@@ -5,10 +5,12 @@ What cannot be run is in ``tests/docs/tables.py`` with the reason and the test t
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
+from tests import once_a_process
 from tests.docs.pages import COMMAND, ROOT, pages
 from tests.docs.shell import Said, Shell
 from tests.docs.tables import (
@@ -24,6 +26,7 @@ from tests.docs.tables import (
 from tests.docs.typed import Filling, NotFilled, row, written
 from tests.docs.world import World
 
+pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
 LINES = [(page.name, line) for page in pages() for line in page.commands()]
 TYPED = {
     page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()
@@ -43,6 +46,8 @@ def stands_elsewhere(name: str) -> bool:
 
 TUTORIAL = "docs/tutorial.md"
 """Typed by ``test_tutorial.py``, which makes its changes between the lines."""
+DRAWN = "README.md"
+"""On the pages that its commands write there are pictures; on those of others empty ones."""
 PAGES = [
     name
     for name, lines in TYPED.items()
@@ -74,7 +79,13 @@ def test_no_page_or_word_has_lost_its_lines() -> None:
 
 @pytest.mark.parametrize("name", PAGES)
 def test_every_command_of_a_page_runs(world: World, tmp_path: Path, name: str) -> None:
-    shell, filling = Shell(world.copied(tmp_path / "project").root), Filling()
+    with nullcontext() if name == DRAWN else once_a_process.pictures():
+        type_all(name, Shell(world.copied(tmp_path / "project").root))
+
+
+def type_all(name: str, shell: Shell) -> None:
+    """Type every line of a page."""
+    filling = Filling()
     for line in BEFORE.get(name, ()):
         said = shell.type(line)
         assert said.code == 0, f"before {name}: {line}\n{said.text}"
@@ -89,7 +100,9 @@ def check(shell: Shell, filling: Filling, line: str) -> Said:
         typed = f"{COMMAND} {only[0]} --help"
     found, keys = row(CODES, line), row(KEYS, line)
     said = shell.type(typed, keys[1] if keys else "")
-    assert said.code in (found[1] if found else DONE), f"{line}\nas\n{typed}\n{said}"
+    assert said.code in (found[1] if found else DONE), (
+        f"{line}\nas\n{typed}\n{said.code}\n{said.text}"
+    )
     for path in written(typed):
         assert (shell.folder / path).exists(), f"{line}: wrote no {path}\n{said.text}"
     return said

@@ -15,6 +15,7 @@ from tests.docs.shell import Shell
 from tests.docs.tables import BEFORE, SHADOW, Elsewhere
 from tests.docs.world import World
 
+pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
 PYTHON = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 BLOCKS = [(page.name, block) for page in pages() for block in PYTHON.findall(page.text)]
 CHANGE = Elsewhere("a line to be changed in a file", "tests/docs/test_guides.py")

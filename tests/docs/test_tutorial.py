@@ -16,6 +16,7 @@ from tests.docs.test_run_commands import check
 from tests.docs.typed import Filling, row
 from tests.docs.world import World
 
+pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
 PAGE = page("docs/tutorial.md")
 PYTHON = re.findall(r"^```python\n(.*)\n```", PAGE.text, re.MULTILINE)
 (MARGIN,) = re.findall(r"^```toml\n(.*)\n```", PAGE.text, re.MULTILINE)

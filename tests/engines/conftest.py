@@ -12,6 +12,7 @@ import pytest
 from engines.contract import arms
 from engines.contract.arms import Arm
 from harness.core.engine import Manifest, Searcher
+from tests import once_a_process
 from tests.engines.corpus import DOCUMENTS
 
 
@@ -29,12 +30,13 @@ class Standing:
 def standing(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[Standing]:
+    """Build and open it; models read a text once, not once an arm."""
     folder = tmp_path_factory.mktemp(request.param)
-    arm = arms.load(request.param, folder / "cache")
     index = folder / "index"
     index.mkdir()
-    built = arm.engine.build(DOCUMENTS, index)
-    with ExitStack() as opened:
+    with once_a_process.models(), ExitStack() as opened:
+        arm = arms.load(request.param, folder / "cache")
+        built = arm.engine.build(DOCUMENTS, index)
         yield Standing(arm, built, index, opened.enter_context(arm.engine.open(index)))
 
 

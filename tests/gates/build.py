@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Race, Side
+from harness.core.evidence import Agreement, Evidence, Race, Side, Stolen
 from harness.core.gate import Finding
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
@@ -19,6 +19,7 @@ from harness.gates.base.rules import Rules
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
 MACHINE = "two cores of a test bench"
+REFERENCE_NS = 1_000_000
 Floats = NDArray[np.float64]
 
 
@@ -40,12 +41,14 @@ def scores(
 
 
 def run(arm: str, query_ids: Sequence[str], status: Mapping[str, Status] | None = None) -> Run:
-    """Every query answered with one hit, but for those in ``status``."""
+    """Every query answered with one shared hit and some of the arm's own, less ``status``."""
+    own = (Hit(f"{arm}{at}", 0.5, 0.5) for at in range(4))
+    hits = (Hit("d1", 1.0, 1.0), *own)
     rows = []
     for query_id in query_ids:
         ended = (status or {}).get(query_id, Status.ANSWERED)
         rows.append(
-            Row(query_id, ended, (Hit("d1", 1.0, 1.0),), manifest(arm).fingerprint)
+            Row(query_id, ended, hits, manifest(arm).fingerprint)
             if ended is Status.ANSWERED
             else Row(query_id, ended, error="broken pipe")
         )
@@ -73,7 +76,7 @@ def evidence(count: int, **changes: Any) -> Evidence:  # noqa: ANN401  fields of
         noise=agreement(count, "Jaccard@50", None),
         others={},
         slices={},
-        intents={},
+        clusters={},
         race=None,
     )
     return replace(plain, **changes)
@@ -108,10 +111,17 @@ def shifted(control: Floats, by: float, spread: float = 0.05, seed: int = 1) -> 
     return np.asarray(control + by + noise, dtype=np.float64)
 
 
-def times(count: int, repetitions: int, factor: float, jitter: float, seed: int) -> Any:  # noqa: ANN401
+def times(count: int, processes: int, factor: float, jitter: float, seed: int) -> Any:  # noqa: ANN401
+    """First answers, shape (processes, queries); both arms have the same hard queries."""
     rng = np.random.default_rng(seed)
-    per_query = np.random.default_rng(99).lognormal(13, 0.3, (count, 1))
-    return (factor * per_query * rng.lognormal(0, jitter, (count, repetitions))).astype(np.int64)
+    per_query = np.random.default_rng(99).lognormal(13, 0.3, count)
+    return (factor * per_query * rng.lognormal(0, jitter, (processes, count))).astype(np.int64)
+
+
+def stolen(**shares: float) -> Stolen:
+    """Give what a quiet machine takes, but for ``shares``."""
+    quiet = {"waited": 0.001, "others": 0.002, "steal": 0.0, "throttled": 0.0}
+    return Stolen(**quiet | {"preempted": 0.01, "worked": 0.99} | shares)
 
 
 def race(
@@ -121,14 +131,22 @@ def race(
     count: int = 100,
     **changes: Any,  # noqa: ANN401  fields of Race
 ) -> Race:
-    """Race old against new, ``factor`` times as slow; old has a twin."""
+    """Race old against new, ``factor`` times as slow, in four processes, quiet and uncached."""
+    turns = (np.arange(count) + np.arange(4)[:, None]) % 2
     plain = Race(
         query_ids=ids(count),
         elapsed_ns={
             "old": times(count, 4, 1.0, jitter, 1),
             "new": times(count, 4, factor, jitter, 2),
         },
-        again_ns={"old": times(count, 4, 1.0, jitter, 3)},
+        lost_ns={arm: np.zeros((4, count), dtype=np.int64) for arm in ("old", "new")},
+        turns={"old": turns, "new": 1 - turns},
+        repeated_ns={
+            "old": times(count, 4, 1.0, jitter, 3)[:, :20],
+            "new": times(count, 4, factor, jitter, 4)[:, :20],
+        },
+        reference_ns=np.full((4, 3), REFERENCE_NS),
+        stolen={"old": stolen(), "new": stolen()},
         verified={"old": True, "new": True},
         machine=MACHINE,
         raced_at="2026-11-01T12:00:00+00:00",

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from benchmarks.simulated_traffic import live
+from benchmarks.simulated_traffic import STREAMS, bound, independent, live
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding, Verdict
@@ -18,11 +18,13 @@ from harness.gates.base.live import LiveSettings
 from tests.gates import build
 from tests.stats.test_simulations import chance
 
+NS = 1_000_000_000
+pytestmark = pytest.mark.slow
 MODULES = (anytime_failures, anytime_overlap, anytime_slow)
 Floats = NDArray[np.float64]
-OVERLAP = {"k": 10, "floor": 0.8, "min_pairs": 50}
-FAILURES = {"max_share": 0.05, "min_pairs": 50}
-SLOW = {"max_ratio": 2.0, "max_share": 0.05, "min_pairs": 50}
+OVERLAP = {"k": 10, "floor": 0.8, "min_pairs": 50, "block_pairs": 1, "block_s": 0}
+FAILURES = {"max_share": 0.05, "min_pairs": 50, "block_pairs": 1, "block_s": 0}
+SLOW = {"max_ratio": 2.0, "max_share": 0.05, "min_pairs": 50, "block_pairs": 1, "block_s": 0}
 RULES = {
     "anytime_overlap": OVERLAP,
     "anytime_failures": FAILURES,
@@ -41,24 +43,29 @@ def traffic(**changed: Any) -> Traffic:  # noqa: ANN401  fields of Traffic
     plain = Traffic(
         attempted=0,
         passed_over={},
+        asked=np.ones(100, dtype=np.int64),
         failed=np.zeros(0, dtype=bool),
+        failed_at=nothing,
         failures={},
         overlap={},
+        overlap_at={},
         control_ns=nothing,
         candidate_ns=nothing,
+        timed_at=nothing,
         since="2026-11-01T12:00:00+00:00",
         until="2026-11-02T12:00:00+00:00",
     )
     return replace(plain, **changed)
 
 
-def of(rule: str, bad: NDArray[np.bool_]) -> Evidence:
-    """Pairs of which some are bad in the sense of the rule."""
-    control = np.full(len(bad), 1_000)
+def of(rule: str, bad: NDArray[np.bool_], at: NDArray[np.int64] | None = None) -> Evidence:
+    """Pairs of which some are bad in the sense of the rule, one a second or ``at`` their times."""
+    control, at = np.full(len(bad), 1_000), NS * np.arange(len(bad)) if at is None else at
+    slow = np.where(bad, 2_001, 2_000)
     found = {
-        "anytime_overlap": traffic(overlap={10: np.where(bad, 0.0, 1.0)}),
-        "anytime_failures": traffic(failed=bad, failures={"failed": int(bad.sum())}),
-        "anytime_slow": traffic(control_ns=control, candidate_ns=np.where(bad, 2_001, 2_000)),
+        "anytime_overlap": traffic(overlap={10: np.where(bad, 0.0, 1.0)}, overlap_at={10: at}),
+        "anytime_failures": traffic(failed=bad, failed_at=at, failures={"failed": int(bad.sum())}),
+        "anytime_slow": traffic(control_ns=control, candidate_ns=slow, timed_at=at),
     }
     return build.evidence(5, traffic=found[rule])
 
@@ -142,7 +149,8 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
 
 
 def test_another_k_is_another_question() -> None:
-    evidence = build.evidence(5, traffic=traffic(overlap={50: np.ones(400)}))
+    seen, at = {50: np.ones(400)}, {50: np.arange(400)}
+    evidence = build.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
     found = judged("anytime_overlap", evidence)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "the log also has k of 50" in found.reason
@@ -151,21 +159,73 @@ def test_another_k_is_another_question() -> None:
 
 def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
     failing = traffic(
-        failed=flags(400, 0.2), failures={"timed out": 80}, passed_over={"shed": 7, "stale": 0}
+        failed=flags(400, 0.2),
+        failed_at=np.arange(400),
+        failures={"timed out": 80},
+        passed_over={"shed": 7, "stale": 0},
     )
     reason = judged("anytime_failures", build.evidence(5, traffic=failing)).reason
     assert "(80 timed out)" in reason
-    assert reason.endswith("over 400 pairs; 7 shed")
+    assert "over 400 pairs in 400 blocks of one pair, each taken to be independent" in reason
+    assert reason.endswith("; 7 shed")
 
 
 def test_a_value_that_is_no_share_is_refused() -> None:
-    evidence = build.evidence(5, traffic=traffic(overlap={10: np.full(60, 1.5)}))
+    seen, at = {10: np.full(60, 1.5)}, {10: np.arange(60)}
+    evidence = build.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
     with pytest.raises(EvidenceError, match="outside"):
         judged("anytime_overlap", evidence)
 
 
 def test_every_live_rule_waits_for_pairs() -> None:
     assert all(issubclass(module.Settings, LiveSettings) for module in MODULES)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_block_counts_once_and_one_that_is_not_over_does_not(rule: str) -> None:
+    found = judged(rule, of(rule, flags(415, 0.0)), block_pairs=20)
+    assert "over 400 pairs in 20 blocks (20 pairs and 19 s in the middle)" in found.reason
+    assert "taken to be independent of each other" in found.reason
+    assert found.estimate is not None
+    assert found.estimate.n == 400
+    twenty = judged(rule, of(rule, flags(20, 0.0)), min_pairs=2)
+    assert twenty.estimate is not None
+    assert (found.estimate.low, found.estimate.high) == (twenty.estimate.low, twenty.estimate.high)
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_blocks_that_hang_together_are_no_proof(rule: str) -> None:
+    bad = np.tile(np.repeat([False, True], [4_900, 100]), 4)
+    found = judged(rule, of(rule, bad), block_pairs=20, min_pairs=20_000)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "but each block has a correlation of 0.80 with the next one" in found.reason
+    assert "longer blocks" in found.settle
+    longer = judged(rule, of(rule, np.tile(bad, 5)), block_pairs=200, min_pairs=100_000)
+    assert longer.verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
+    """Each minute is a block; one in fifty has a thousand pairs, and half of them are bad."""
+    sizes = np.full(3_000, 20)
+    sizes[25::50] = 1_000
+    at = np.concatenate([
+        NS * 61 * minute + np.linspace(0, 60 * NS, size).astype(np.int64)
+        for minute, size in enumerate(sizes)
+    ])
+    bad = np.concatenate([flags(size, 0.5 if size > 20 else 0.0) for size in sizes])
+    found = judged(rule, of(rule, bad, at), block_pairs=20, block_s=60, min_pairs=10**5)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "but the mean of all pairs is" in found.reason
+    assert "by pairs alone" in found.settle
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_two_blocks_are_the_fewest(rule: str) -> None:
+    found = judged(rule, of(rule, flags(70, 0.0)), block_pairs=40)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "70 pairs in 1 blocks" in found.reason
+    assert found.settle == "10 more pairs"
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -182,7 +242,30 @@ def test_what_passed_once_passes_at_every_later_look(rule: str) -> None:
 def test_peeking_after_each_of_a_thousand_pairs_passes_falsely_as_rarely_as_it_says(
     rule: str,
 ) -> None:
-    falsely, wrongly, rightly = live(rule, streams=100, looks=1_000)
-    assert falsely <= chance(0.025, 100)
-    assert wrongly <= chance(0.05, 100)
-    assert rightly > 0.9
+    on = live(rule, independent, bound(rule), 100, 1_000)
+    assert on.passed <= chance(0.025, 100)
+    assert on.failed <= chance(0.05, 100)
+    assert live(rule, independent, bound(rule) / 4, 20, 1_000).passing > 0.9
+
+
+@pytest.mark.parametrize("name", ["bursts of 5", "Markov, 5 on average", "AR(1), 0.9"])
+def test_failures_in_bursts_pass_and_fail_in_blocks_as_rarely_as_it_says(name: str) -> None:
+    stream, rule = STREAMS[name], "anytime_failures"
+    alone = live(rule, stream, bound(rule), 60, 5_000)
+    assert alone.passed > 0.2, "the fault that blocks are against is not there"
+    good = live(rule, stream, bound(rule) / 2, 60, 5_000)
+    assert good.failed > 0.2, "the fault that blocks are against is not there"
+    blocks = live(rule, stream, bound(rule), 60, 5_000, block_pairs=20)
+    assert blocks.passed <= chance(0.025, 60)
+    assert blocks.failed <= chance(0.05, 60)
+    well = live(rule, stream, bound(rule) / 4, 60, 5_000, block_pairs=20)
+    assert well.failed <= chance(0.05, 60)
+    assert well.passing > 0.7
+
+
+def test_blocks_that_are_missing_are_asked_for_and_not_pairs() -> None:
+    at = np.arange(20_000, dtype=np.int64)
+    given = of("anytime_failures", flags(20_000, 0.0), at)
+    found = build.judge("anytime_failures", given, **FAILURES | {"block_s": 3600})
+    assert "20000 pairs in 0 blocks, and 50 pairs and 2 blocks are asked for" in found.reason
+    assert found.settle == "2 more blocks, of 3600 s each"

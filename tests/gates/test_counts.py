@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence
+from harness.core.evidence import Evidence, Side
 from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
@@ -49,10 +49,23 @@ def test_failures_of_the_control_are_named_and_count() -> None:
     assert "old: 40 of 1000 went unanswered (40 failed)" in finding.reason
 
 
+def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> None:
+    evidence = failing(0, count=800)
+    pairs = {q: f"like {at // 8}" for at, q in enumerate(build.ids(800))}
+    assert build.judge("failure_rate", evidence, max_share=0.01).verdict is Verdict.PASS
+    finding = build.judge("failure_rate", replace(evidence, clusters=pairs), max_share=0.01)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "0 of 800 (worth 100 independent queries) went unanswered" in finding.reason
+    alone = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
+    assert finding.estimate
+    assert alone.estimate
+    assert finding.estimate.high == alone.estimate.high
+
+
 def test_no_failure_among_few_proves_little_and_says_how_many_would() -> None:
     finding = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle.startswith("368 queries")
+    assert finding.settle.startswith("368 independent queries")
 
 
 def test_an_empty_answer_is_no_failure() -> None:
@@ -154,7 +167,7 @@ def test_a_query_compared_twice_is_refused() -> None:
 
 def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
     count = 100
-    values = build.shifted(np.full(count, mean), 0.0, spread)
+    values = np.clip(build.shifted(np.full(count, mean), 0.0, spread), 0, 1)
     return build.evidence(
         count,
         agreement=build.agreement(count, "Jaccard@50", values),
@@ -165,7 +178,7 @@ def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
 @pytest.mark.parametrize(
     ("mean", "spread", "verdict"),
     [
-        (0.9, 0.05, Verdict.PASS),
+        (0.9, 0.03, Verdict.PASS),
         (0.7, 0.05, Verdict.FAIL),
         (0.81, 0.2, Verdict.INCONCLUSIVE),
     ],
@@ -219,12 +232,12 @@ def test_agreement_of_no_queries_never_passes() -> None:
     assert build.judge("agreement_floor", evidence, **FLOOR).verdict is Verdict.INCONCLUSIVE
 
 
-def served(by: Mapping[str, str], count: int = 10) -> Evidence:
+def served(by: Mapping[str, str], count: int = 20) -> Evidence:
     """Let others serve some of the candidate's answers."""
     evidence = build.evidence(count)
     own = evidence.candidate.manifest.fingerprint
     rows = [
-        Row(q, Status.ANSWERED, (Hit("d1", 1.0, 1.0),), by.get(q, own)) for q in build.ids(count)
+        row._replace(served_by=by.get(row.query_id, own)) for row in evidence.candidate.run.rows()
     ]
     return replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
 
@@ -237,7 +250,7 @@ def test_one_answer_of_another_engine_fails() -> None:
     fallback = build.manifest("old").fingerprint
     finding = build.judge("identity", served({"q0003": fallback}))
     assert finding.verdict is Verdict.FAIL
-    assert f"1 of 10 answers of new were served by {fallback[:12]}" in finding.reason
+    assert f"1 of 20 answers of new were served by {fallback[:12]}" in finding.reason
 
 
 def test_an_answer_without_a_name_fails() -> None:
@@ -248,16 +261,15 @@ def test_an_answer_without_a_name_fails() -> None:
 
 def test_both_arms_on_the_same_engine_fail() -> None:
     evidence = build.evidence(10)
-    alias = replace(
-        evidence.candidate, manifest=evidence.control.manifest, run=evidence.control.run
-    )
+    same = replace(evidence.control.manifest)  # as another file of the same index is read
+    alias = replace(evidence.candidate, manifest=same, run=evidence.control.run)
     finding = build.judge("identity", replace(evidence, candidate=alias))
     assert finding.verdict is Verdict.FAIL
     assert "old and new are the same engine" in finding.reason
 
 
 def test_a_further_arm_that_is_the_candidate_in_disguise_fails() -> None:
-    evidence = build.evidence(10)
+    evidence = build.evidence(20)
     disguised = replace(evidence.candidate, arm="hash-hybrid")
     evidence = replace(evidence, others={"hash-hybrid": disguised})
     assert build.judge("identity", evidence).verdict is Verdict.PASS
@@ -282,3 +294,20 @@ def test_an_arm_that_never_answered_proves_nothing() -> None:
     finding = build.judge("identity", failing(10, count=10))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "new answered nothing" in finding.reason
+
+
+def shallow(arm: str, doc_ids: str) -> Side:
+    own = build.manifest(arm)
+    hits = [Hit(doc_id, 1.0, 1.0) for doc_id in doc_ids]
+    rows = [Row(q, Status.ANSWERED, hits, own.fingerprint) for q in build.ids(100)]
+    return Side(arm, own, Run.of(arm, rows), {})
+
+
+def test_arms_that_show_too_little_to_tell_a_copy_do_not_pass() -> None:
+    evidence = build.evidence(100, control=shallow("old", "abcd"), candidate=shallow("new", "wxyz"))
+    finding = build.judge("identity", evidence)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "whether new is a copy of old is not known" in finding.reason
+    assert finding.settle.startswith("20 queries or more for which both arms show 5 hits")
+    deeper = replace(evidence, candidate=shallow("new", "vwxyz"), control=shallow("old", "abcde"))
+    assert build.judge("identity", deeper).verdict is Verdict.PASS

@@ -81,7 +81,8 @@ def test_a_verdict_that_flips_names_the_pool() -> None:
         " --measure RR@2 --size 100 --out pool.qrels"
     )
     assert found.estimate is not None
-    assert (found.estimate.low, found.estimate.value, found.estimate.high) == (0.0, 0.0, 0.5)
+    assert found.estimate.value == 0.0
+    assert (found.estimate.low, found.estimate.high) == pytest.approx((-0.0885, 0.5443), abs=1e-4)
 
 
 def test_where_nothing_is_missing_it_is_the_question_itself() -> None:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.gate import Verdict
 from tests.gates import build
 
-SETTINGS = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 30}
+SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
 
 
 def sliced(*by: float, size: int = 60) -> Evidence:
@@ -27,16 +29,27 @@ def sliced(*by: float, size: int = 60) -> Evidence:
     return build.scored(control, np.concatenate(parts), slices=slices)
 
 
+def losing(*lost: int, size: int) -> Evidence:
+    """Give one slice of ``size`` queries for each number of queries that lose all they had."""
+    control = np.ones(size * len(lost))
+    candidate = control.copy()
+    for at, count in enumerate(lost):
+        candidate[at * size : at * size + count] = 0.0
+    names = build.ids(len(control))
+    slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(lost))}
+    return build.scored(control, candidate, slices=slices)
+
+
 def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
-    evidence = sliced(0.1, 0.1, -0.1)
+    evidence = sliced(0.2, 0.2, -0.3)
     whole = build.judge("non_inferior", evidence, **SETTINGS)
     finding = build.judge("no_slice_harmed", evidence, **SETTINGS)
     assert whole.verdict is Verdict.PASS
     assert finding.verdict is Verdict.FAIL
-    assert "kind2 -0.1000" in finding.reason
+    assert "kind2 -0.3000" in finding.reason
     assert finding.reason.count("harmed") == 1
     assert finding.estimate is not None
-    assert finding.estimate.value == pytest.approx(-0.1)
+    assert finding.estimate.value == pytest.approx(-0.3)
 
 
 def test_no_harm_passes() -> None:
@@ -44,12 +57,48 @@ def test_no_harm_passes() -> None:
     assert finding.verdict is Verdict.PASS
 
 
-def test_a_small_slice_is_not_green() -> None:
-    evidence = sliced(0.0, 0.0)
+def test_absence_of_evidence_is_not_green() -> None:
+    """Four queries that lose everything, and a slice that loses everything on a part of twenty."""
+    for lost, size in ((4, 4), (0, 4), (4, 20), (6, 20), (8, 20), (0, 20)):
+        evidence = losing(lost, 0, 0, size=size)
+        finding = build.judge("no_slice_harmed", evidence, measure="nDCG@10", margin=0.05)
+        assert finding.verdict is not Verdict.PASS, (lost, size)
+        assert "kind0" in finding.reason
+
+
+def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
+    evidence = losing(0, 0, size=80)
     few = dict(evidence.slices) | {"rare": frozenset(build.ids(5))}
-    finding = build.judge("no_slice_harmed", replace(evidence, slices=few), **SETTINGS)
+    finding = build.judge(
+        "no_slice_harmed", replace(evidence, slices=few), measure="nDCG@10", margin=0.05
+    )
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle == "judge 30 independent queries of rare (5)"
+    assert finding.settle.startswith("rare: about 73 judged queries (now 5)")
+    assert "kind" not in finding.settle
+
+
+def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
+    finding = build.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "2 slices, none with 61 independent queries" in finding.reason
+
+
+def test_a_slice_may_have_a_margin_of_its_own() -> None:
+    evidence = losing(0, 0, size=40)
+    tight = build.judge("no_slice_harmed", evidence, **SETTINGS | {"margin": 0.05})
+    own = {"margin": 0.05, "margins": {"kind0": 0.1, "kind1": 0.1}}
+    wide = build.judge("no_slice_harmed", evidence, **SETTINGS | own)
+    assert tight.verdict is Verdict.INCONCLUSIVE
+    assert wide.verdict is Verdict.PASS
+    assert "kind1 less than 0.1" in wide.bound
+    assert (tight.limit, wide.limit) == (-0.05, None)
+
+
+def test_a_margin_of_a_slice_that_is_not_looked_at_is_refused() -> None:
+    with pytest.raises(ValidationError, match="kind9"):
+        build.judge(
+            "no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0"], margins={"kind9": 0.2}
+        )
 
 
 def test_without_slices_or_queries_nothing_passes() -> None:
@@ -60,12 +109,19 @@ def test_without_slices_or_queries_nothing_passes() -> None:
 
 
 def test_correction_keeps_many_slices_from_crying_wolf() -> None:
-    alone = build.judge("no_slice_harmed", sliced(-0.034), **SETTINGS)
-    among = build.judge("no_slice_harmed", sliced(-0.034, *[0.0] * 9), **SETTINGS)
+    alone = build.judge("no_slice_harmed", sliced(-0.21), **SETTINGS)
+    among = build.judge("no_slice_harmed", sliced(-0.21, *[0.0] * 9), **SETTINGS)
     assert alone.p_value is not None
     assert among.p_value == pytest.approx(10 * alone.p_value)
     assert alone.verdict is Verdict.FAIL
-    assert among.verdict is Verdict.PASS
+    assert among.verdict is Verdict.INCONCLUSIVE
+
+
+def test_the_worst_of_many_is_drawn_to_the_others() -> None:
+    finding = build.judge("no_slice_harmed", sliced(-0.06, *[0.0] * 9), **SETTINGS)
+    own, pooled = re.findall(r"kind0 (\S+) .*?, pooled (\S+?)[, (]", finding.reason)[0]
+    assert float(own) == pytest.approx(-0.06)
+    assert -0.03 < float(pooled) < 0
 
 
 def test_harm_by_failures_alone_is_left_open() -> None:
@@ -86,7 +142,7 @@ def test_a_nan_never_passes() -> None:
 
 
 def test_only_the_slices_that_are_named_are_looked_at() -> None:
-    evidence = sliced(0.0, -0.1)
+    evidence = sliced(0.0, -0.3)
     first = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
     both = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
     assert first.verdict is Verdict.PASS
@@ -97,4 +153,4 @@ def test_only_the_slices_that_are_named_are_looked_at() -> None:
 def test_a_named_slice_that_nobody_has_is_not_green() -> None:
     found = build.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert "too small: kind9 (0)" in found.reason
+    assert "too small: kind9 (0 of 2 queries)" in found.reason

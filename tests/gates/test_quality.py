@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from pydantic import ValidationError
 
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Evidence
@@ -35,14 +36,14 @@ def moved(by: float, *, spread: float = 0.05, count: int = 200) -> Evidence:
         ("non_inferior", 0.0, 0.05, Verdict.PASS),
         ("non_inferior", -0.05, 0.05, Verdict.FAIL),
         ("non_inferior", -0.02, 0.05, Verdict.INCONCLUSIVE),
-        ("non_inferior", 0.0, 0.6, Verdict.INCONCLUSIVE),
+        ("non_inferior", 0.0, 0.3, Verdict.INCONCLUSIVE),
         ("superior", 0.06, 0.05, Verdict.PASS),
         ("superior", 0.0, 0.05, Verdict.FAIL),
         ("superior", 0.03, 0.05, Verdict.INCONCLUSIVE),
         ("equivalent", 0.0, 0.05, Verdict.PASS),
         ("equivalent", 0.2, 0.05, Verdict.FAIL),
         ("equivalent", -0.2, 0.05, Verdict.FAIL),
-        ("equivalent", 0.0, 0.9, Verdict.INCONCLUSIVE),
+        ("equivalent", 0.02, 0.3, Verdict.INCONCLUSIVE),
         ("judged_guard", 0.01, 0.05, Verdict.PASS),
         ("judged_guard", -0.4, 0.05, Verdict.INCONCLUSIVE),
         ("judged_guard", 0.4, 0.05, Verdict.INCONCLUSIVE),
@@ -80,18 +81,19 @@ def test_a_mean_inside_the_margin_is_not_enough() -> None:
 def test_settle_names_a_number_that_does_settle_it() -> None:
     finding = build.judge("superior", moved(0.05, spread=0.2), **SUPERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    needed = int(finding.settle.split()[1])
-    assert needed == pytest.approx(785, abs=1)  # (2.802 * 0.2 / 0.02) ** 2
+    needed = int(finding.settle.split()[1].replace(",", ""))
+    assert needed > 785  # (2.802 * 0.2 / 0.02) ** 2, were the mean seen the true one for sure
     more = build.judge("superior", moved(0.05, spread=0.2, count=needed), **SUPERIOR)
     assert more.verdict is Verdict.PASS
 
 
 def test_p_value_is_of_the_shifted_null() -> None:
-    clear = build.judge("non_inferior", moved(0.0), **NON_INFERIOR)
+    clear = build.judge("non_inferior", moved(0.0, count=400), **NON_INFERIOR)
     at_bound = build.judge("non_inferior", moved(-0.02), **NON_INFERIOR)
     assert clear.p_value is not None
     assert clear.p_value < 0.01
-    assert at_bound.p_value == pytest.approx(0.5, abs=0.05)
+    assert at_bound.p_value is not None
+    assert at_bound.p_value > 0.5
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
@@ -123,27 +125,27 @@ def test_a_nan_never_passes(rule: str, broken: float) -> None:
 
 def test_many_queries_of_one_intent_count_once() -> None:
     evidence = moved(0.0, spread=0.0)
-    one_need = replace(evidence, intents=dict.fromkeys(build.ids(200), "same"))
+    one_need = replace(evidence, clusters=dict.fromkeys(build.ids(200), "same"))
     finding = build.judge("non_inferior", one_need, **NON_INFERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "200 queries of 1 intents" in finding.reason
+    assert "200 queries in 1 clusters" in finding.reason
 
 
 def test_intents_widen_the_interval() -> None:
-    control = build.levels(200)
-    noise = np.repeat(np.random.default_rng(5).normal(0, 0.1, 40), 5)
+    control = build.levels(400)
+    noise = np.repeat(np.random.default_rng(5).normal(0, 0.1, 80), 5)
     evidence = build.scored(control, control + noise - noise.mean())
-    asked = {query_id: f"need {at // 5}" for at, query_id in enumerate(build.ids(200))}
+    asked = {query_id: f"need {at // 5}" for at, query_id in enumerate(build.ids(400))}
     alone = build.judge("non_inferior", evidence, **NON_INFERIOR)
-    together = build.judge("non_inferior", replace(evidence, intents=asked), **NON_INFERIOR)
+    together = build.judge("non_inferior", replace(evidence, clusters=asked), **NON_INFERIOR)
     assert alone.verdict is Verdict.PASS
     assert together.verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_slice_is_judged_by_its_own_queries() -> None:
-    control = build.levels(100)
+    control = build.levels(300)
     candidate = control + 0.1
-    candidate[:30] = control[:30] - 0.1
+    candidate[:30] = control[:30] - 0.2
     names = frozenset(build.ids(30))
     evidence = build.scored(control, candidate, slices={"identifier": names})
     whole = build.judge("non_inferior", evidence, **NON_INFERIOR)
@@ -195,7 +197,7 @@ def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
 
 
 def test_equivalence_must_survive_failures_both_ways() -> None:
-    for by in (-0.035, 0.035):
+    for by in (-0.025, 0.025):
         sound = build.judge("equivalent", with_losses(by, 0, "old"), **EQUIVALENT)
         finding = build.judge("equivalent", with_losses(by, 4, "old"), **EQUIVALENT)
         assert sound.verdict is Verdict.PASS
@@ -264,7 +266,7 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
     decided = 0
     for _ in range(120):
         control = rng.uniform(0, 1, 40)
-        candidate = control + rng.choice([-0.3, 0.0, 0.0, 0.3], 40)
+        candidate = control + rng.choice([-1.0, 0.0, 0.0, 1.0], 40)
         finding = build.judge(
             "superior",
             build.scored(control, candidate),
@@ -274,3 +276,95 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
         )
         decided += finding.verdict is not Verdict.INCONCLUSIVE
     assert 1 <= decided <= 11
+
+
+def test_a_measure_without_a_greatest_value_is_refused() -> None:
+    with pytest.raises(
+        ValidationError, match="NumRet is no measure whose least and greatest value are known"
+    ):
+        build.judge("non_inferior", moved(0.0), **NON_INFERIOR | {"measure": "NumRet"})
+
+
+@pytest.mark.parametrize(
+    ("queries", "verdict"),
+    [(50, Verdict.INCONCLUSIVE), (183, Verdict.INCONCLUSIVE), (184, Verdict.PASS)],
+)
+def test_no_difference_in_few_queries_is_no_proof_of_none(queries: int, verdict: Verdict) -> None:
+    """Queries that lose everything may be there, and the sample holds none of them."""
+    same = np.full(queries, 0.5)
+    finding = build.judge("non_inferior", build.scored(same, same), measure="nDCG@10", margin=0.02)
+    assert finding.verdict is verdict
+    if verdict is Verdict.INCONCLUSIVE:
+        assert f"about 184 judged queries (now {queries})" in finding.settle
+        assert "fewer than 184 leave room for a loss that none of them shows" in finding.settle
+
+
+@pytest.mark.parametrize("rule", ["non_inferior", "equivalent", "no_slice_harmed"])
+@pytest.mark.parametrize("looks", ["once", "anytime"])
+def test_a_margin_as_wide_as_all_that_the_control_has_passes_nothing(rule: str, looks: str) -> None:
+    """The control has 0.06 and may lose 0.09: a candidate without anything would pass."""
+    settings = {"measure": "nDCG@10", "margin": 0.09, "min_queries": 20}
+    if rule == "non_inferior":
+        settings["looks"] = looks
+    control = np.full(400, 0.06)
+    everything = {"all": frozenset(build.ids(400))}
+    for candidate in (np.zeros(400), control):
+        found = build.judge(rule, build.scored(control, candidate, slices=everything), **settings)
+        assert found.verdict is Verdict.INCONCLUSIVE
+        said = "losing everything would pass: the control's own mean is 0.0600, the margin 0.09"
+        assert said in found.reason
+        assert "a margin below what the control has" in found.settle
+    rich = build.scored(np.full(400, 0.2), np.full(400, 0.2), slices=everything)
+    assert build.judge(rule, rich, **settings).verdict is Verdict.PASS
+    lost = build.scored(np.full(400, 0.2), np.zeros(400), slices=everything)
+    assert build.judge(rule, lost, **settings).verdict is Verdict.FAIL
+
+
+@pytest.mark.parametrize("rule", ["non_inferior", "no_slice_harmed"])
+def test_a_sure_gain_passes_whatever_the_control_has(rule: str) -> None:
+    given = build.scored(
+        np.full(400, 0.06), np.full(400, 0.5), slices={"all": frozenset(build.ids(400))}
+    )
+    found = build.judge(rule, given, measure="nDCG@10", margin=0.09, min_queries=20)
+    assert found.verdict is Verdict.PASS
+
+
+BAD, ASKED = 52, 1500
+
+
+def without(arms: str) -> Evidence:
+    """Let the candidate lose all of some queries; the arms named did not answer these."""
+    control = build.levels(ASKED)
+    candidate = np.asarray(control + 0.005)
+    candidate[:BAD] = control[:BAD] - 1
+    gone = {"not_asked": build.ids(BAD)}
+    sides = {
+        name: build.side(
+            arm,
+            ASKED,
+            **{"nDCG@10": build.scores("nDCG@10", *((v[BAD:], gone) if name in arms else (v,)))},
+        )
+        for name, arm, v in (("control", "old", control), ("candidate", "new", candidate))
+    }
+    return build.evidence(ASKED, **sides)
+
+
+@pytest.mark.parametrize("rule", ["non_inferior", "equivalent"])
+@pytest.mark.parametrize("arms", ["control", "candidate", "control and candidate"])
+def test_queries_that_an_arm_leaves_out_never_earn_a_pass(rule: str, arms: str) -> None:
+    settings = {**SETTINGS[rule], "margin": 0.02}
+    assert build.judge(rule, without(""), **settings).verdict is not Verdict.PASS
+    found = build.judge(rule, without(arms), **settings)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "has no value for 52 queries" in found.reason
+    assert found.settle.startswith("answers of both arms: find out why q0000")
+
+
+def test_near_duplicates_that_intents_part_are_said_and_decide_nothing() -> None:
+    control = build.levels(200)
+    plain = build.scored(control, control + 0.1)
+    parted = replace(plain, parted=frozenset([*build.ids(200)[:190], "of no query here"]))
+    before, found = (build.judge("non_inferior", one, **NON_INFERIOR) for one in (plain, parted))
+    assert "; intents part 190 queries that are near duplicates by their words" in found.reason
+    assert (found.verdict, found.estimate) == (before.verdict, before.estimate)
+    assert "intents" not in before.reason

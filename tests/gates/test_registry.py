@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -13,7 +13,8 @@ from harness.core.errors import UnknownName
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness.gates.base import registry
-from harness.gates.base.rules import GateSettings, Rules, above, below, within
+from harness.gates.base.looks import Looks
+from harness.gates.base.rules import GateSettings, Margin, MinQueries, Rules, above, below, within
 
 
 def test_every_module_of_the_folder_is_a_rule() -> None:
@@ -39,6 +40,9 @@ def test_no_number_has_a_default(name: str) -> None:
             str | None,
             type(None),
             tuple[str, ...],
+            MinQueries | None,
+            Mapping[str, Margin],
+            Looks,
         }, key
 
 

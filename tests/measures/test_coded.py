@@ -58,3 +58,13 @@ def test_a_pair_that_comes_twice_is_refused() -> None:
 
 def test_no_judgement_is_no_query() -> None:
     assert len(CodedQrels.of(Qrels.of(()))) == 0
+
+
+def test_judgements_are_coded_once_and_other_ones_anew() -> None:
+    qrels, same = qrels_of(JUDGED), qrels_of(JUDGED)
+    first = CodedQrels.of(qrels)
+    assert CodedQrels.of(qrels) is first
+    assert CodedQrels.of(same) is not first
+    other = CodedQrels.of(qrels_of({"q": {"a": 1}}))
+    assert (other.query_ids, other.grades.tolist()) == (("q",), [1])
+    assert CodedQrels.of(qrels).query_ids == first.query_ids

@@ -20,6 +20,7 @@ from harness.measures.name import parse
 from harness.measures.quality import oracle, score
 from tests.measures.make import qrels_of, random_case, run_of
 
+pytestmark = pytest.mark.slow
 CUT = (
     "P", "P(rel=3)", "P(judged_only=True)", "R", "R(rel=2)", "R(judged_only=True)", "Success",
     "Success(rel=2)", "Success(judged_only=True)",

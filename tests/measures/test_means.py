@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Scores
 from harness.measures.means import mean_all, mean_answerable
+from harness.measures.spans import SHARE
 from harness.measures.summary import summarise
-from harness.stats.bootstrap import bca
+from harness.stats.interval import interval
+
+SURE: dict[str, Any] = {"span": SHARE, "confidence": 0.95, "resamples": 400, "seed": 7}
 
 
 def scores_of(values: dict[str, float], **undefined: tuple[str, ...]) -> Scores:
@@ -28,10 +33,10 @@ def test_no_query_has_no_mean() -> None:
     assert mean_all(scores_of({}, negative_query=("a",))) == 0.0
 
 
-def test_summary_is_the_bootstrap_of_the_values() -> None:
+def test_summary_is_the_interval_of_the_values() -> None:
     scores = scores_of({f"q{at}": at / 10 for at in range(10)})
-    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={})
-    assert found == bca(scores.values, confidence=0.95, resamples=400, seed=7, clusters=None)
+    found = summarise(scores, **SURE, clusters={})
+    assert found == interval(scores.values, **SURE, clusters=None)
     assert found.low < found.value < found.high
     assert found.value == pytest.approx(0.45)
     assert found.n == 10
@@ -40,18 +45,18 @@ def test_summary_is_the_bootstrap_of_the_values() -> None:
 def test_queries_of_one_intent_are_drawn_together() -> None:
     scores = scores_of({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0, "e": 0.5})
     intents = {"a": "low", "b": "low", "c": "high", "d": "high", "elsewhere": "high"}
-    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents=intents)
+    found = summarise(scores, **SURE, clusters=intents)
     codes = np.array([0, 0, 1, 1, 2], dtype=np.int64)
-    assert found == bca(scores.values, confidence=0.95, resamples=400, seed=7, clusters=codes)
+    assert found == interval(scores.values, **SURE, clusters=codes)
 
 
 def test_an_intent_is_no_query_id() -> None:
     scores = scores_of({"a": 0.0, "b": 0.4, "c": 1.0})
-    found = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={"a": "b"})
-    alone = summarise(scores, confidence=0.95, resamples=400, seed=7, intents={})
+    found = summarise(scores, **SURE, clusters={"a": "b"})
+    alone = summarise(scores, **SURE, clusters={})
     assert found == alone
 
 
 def test_one_query_has_no_interval() -> None:
     with pytest.raises(EvidenceError):
-        summarise(scores_of({"a": 0.3}), confidence=0.95, resamples=10, seed=1, intents={})
+        summarise(scores_of({"a": 0.3}), **SURE, clusters={})

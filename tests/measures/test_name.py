@@ -62,3 +62,19 @@ def test_an_unknown_name_lists_the_common_ones_and_a_cure(name: str) -> None:
     assert repr(name) in message
     assert all(common in message for common in COMMON)
     assert "Measure(key=value)@cutoff" in message
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("ndcg@10", "nDCG@10"),
+        ("NDCG(dcg='exp-log2')@7x", "nDCG(dcg='exp-log2')@7x"),
+        ("judged@5", "Judged@5"),
+        ("rr@10", "RR@10"),
+        ("nDGC@10", "nDCG@10"),
+    ],
+)
+def test_a_name_that_is_nearly_one_is_suggested(name: str, meant: str) -> None:
+    with pytest.raises(UnknownName) as caught:
+        parse(name)
+    assert str(caught.value).endswith(f"Did you mean {meant}?")

@@ -42,7 +42,12 @@ def test_parts_say_what_the_whole_says(
     for name in NAMES:
         assert found[name].by_query == wanted[name].by_query
         assert found[name].undefined == wanted[name].undefined
-    assert set(wanted["nDCG@10"].undefined) == {"failed", "timed_out", "negative_query"}
+    assert set(wanted["nDCG@10"].undefined) == {
+        "failed",
+        "timed_out",
+        "not_asked",
+        "negative_query",
+    }
 
 
 def test_part_keeps_the_judgements_of_some_queries() -> None:
@@ -60,7 +65,7 @@ def test_part_keeps_the_judgements_of_some_queries() -> None:
 def test_what_is_no_run_is_named(tmp_path: Path) -> None:
     coded = CodedQrels.of(qrels_of({"q": {"a": 1}}))
     (tmp_path / "bad").write_bytes(b"no")
-    with pytest.raises(BadFile, match="not a Parquet file"):
+    with pytest.raises(BadFile, match="not a run"):
         score_partitions(tmp_path / "bad", coded, ("nDCG@10",))
     with pytest.raises(UnknownName, match="no kernel named 'ERR@10'"):
         score_partitions(tmp_path / "bad", coded, ("ERR@10",))

@@ -52,6 +52,14 @@ def test_equals_trec_eval_where_no_scores_tie(seed: int) -> None:
             assert value == pytest.approx(theirs[query_id][trec_name], abs=1e-12)
 
 
+def test_no_number_stands_for_a_query_that_failed_or_is_missing_from_the_run() -> None:
+    run = run_of({"good": ["a"], "broke": [], "none": []}, ended={"broke": Status.FAILED})
+    qrels = qrels_of({q: {"a": 1} for q in ("broke", "good", "gone", "none")})
+    found = score(run, qrels, ["RR"], ("broke", "gone", "good", "none"))["RR"]
+    assert found.by_query == {"good": 1.0, "none": 0.0}
+    assert found.undefined == {"failed": ("broke",), "not_asked": ("gone",)}
+
+
 @pytest.mark.parametrize("seed", range(3))
 def test_equals_ir_measures_where_no_scores_tie(seed: int) -> None:
     names = ("nDCG@10", "nDCG", "RR@10", "Judged@10", "P(rel=2)@5", "AP(judged_only=True)@100")

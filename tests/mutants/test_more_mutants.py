@@ -36,6 +36,7 @@ from harness.stages.replay import replay
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
+pytestmark = pytest.mark.slow
 Counting = Callable[[Pair, int], Partial]
 NEGATIVES = """
 [[step.gate]]
@@ -111,7 +112,7 @@ def test_7_a_gate_that_does_not_wait_for_its_queries(
     planted.policy(HEAD + STEP + GATES.replace("min_queries = 20", "min_queries = 60"))
     said = blocking(planted.decide())["Quality"]
     assert said.verdict is Verdict.INCONCLUSIVE
-    assert "41 independent queries, fewer than the 60" in said.reason
+    assert "40 independent queries (41 queries in 40 clusters), fewer than the 60" in said.reason
     monkeypatch.setattr(paired, "too_few", lambda *_: None)
     with pytest.raises(EvidenceError, match="passed on 41 queries, before the 60 that"):
         planted.decide()
@@ -142,7 +143,7 @@ def test_10_junk_where_there_is_nothing_to_find(
 ) -> None:
     path = planted.layout.data / "qrels.trec"
     rows = [line.split() for line in path.read_text().splitlines()]
-    without = {f"q{at:02}" for at in range(20)}
+    without = {f"q{at:02}" for at in range(24)}  # 21 show 0.2: two of them are near-duplicates
     judged = [[q, it, doc, "0" if q in without else grade] for q, it, doc, grade in rows]
     path.write_text("".join(f"{' '.join(row)}\n" for row in judged))
     planted.policy(HEAD + STEP + GATES.replace("= 20", "= 15") + NEGATIVES)
@@ -159,11 +160,11 @@ def test_10_junk_where_there_is_nothing_to_find(
 
         return search
 
-    for count, ends in ((0, set()), (50, {"Silence"})):
+    for count, right in ((0, Verdict.PASS), (50, Verdict.FAIL)):
         monkeypatch.setattr(TantivySearcher, "search", at_most(count))
         measure(planted)
-        decision = planted.decide()
-        assert {f.gate for f in decision.blocking if f.gate == "Silence"} == ends
+        said = {found.gate: found for found in planted.decide().findings}["Silence"]
+        assert said.verdict is right, said.reason
 
 
 # 11. A duplicated hit that earns gain twice.
@@ -178,7 +179,7 @@ def test_11_a_document_shown_twice(planted: Toy, monkeypatch: pytest.MonkeyPatch
     assert "No document twice" not in {f.gate for f in planted.decide().blocking}
     monkeypatch.setattr(TantivySearcher, "search", twice)
     measure(planted)
-    assert "tantivy: 40 of 41 were shown a document twice" in (
+    assert "tantivy: 40 of 41 (worth 39 independent queries) were shown a document twice" in (
         blocking(planted.decide())["No document twice"].reason
     )
 

@@ -38,7 +38,7 @@ from harness.gates.base.rules import Rules
 from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.ask import Observation, observe
-from harness.stages import race as race_stage
+from harness.stages import race_part
 from harness.stages import replay as replay_stage
 from harness.stages import report as report_stage
 from harness.stages.index import index
@@ -47,6 +47,7 @@ from harness.stages.replay import replay
 from tests.mutants.planting import HONEST, Search, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
 LOOSE = GATES.replace("max_share = 0.15", "max_share = 0.9")
 
 
@@ -86,14 +87,14 @@ def test_1_the_control_asks_the_candidate_on_its_clock(
             candidate.search(text, k)
             return control.search(text, k)
 
-    def covering(entrants: Mapping[Any, Searcher], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
+    def covering(entrants: Mapping[str, Searcher], *args: Any, **kwargs: Any) -> Any:  # noqa: ANN401
         spoilt = {
-            (arm, twin): Both(searcher, entrants[CANDIDATE, twin]) if arm == CONTROL else searcher
-            for (arm, twin), searcher in entrants.items()
+            arm: Both(searcher, entrants[CANDIDATE]) if arm == CONTROL else searcher
+            for arm, searcher in entrants.items()
         }
         return honest(spoilt, *args, **kwargs)
 
-    monkeypatch.setattr(race_stage, "run_race", covering)
+    monkeypatch.setattr(race_part, "run_race", covering)
     project.layout.race_receipt.unlink()
     with pytest.raises(EvidenceError, match="the time of one arm covers another's"):
         project.race()
@@ -126,7 +127,7 @@ def test_2_an_error_taken_for_an_empty_result(
             return replace(seen, row=Row(query.query_id, Status.ANSWERED))
         return seen
 
-    planted.policy(HEAD + STEP + LOOSE.replace("margin = 0.1", "margin = 0.9"))
+    planted.policy(HEAD + STEP + LOOSE.replace("margin = 0.15", "margin = 0.9"))
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
     monkeypatch.setattr(drive, "observe", silent)
     with pytest.raises(InvalidArm, match=r"tantivy: \d+ of 41 answers .* by nobody known"):
@@ -162,7 +163,9 @@ def test_2_an_empty_result_taken_for_an_error(
     monkeypatch.setattr(drive, "observe", strict)
     measure(planted)
     said = blocking(planted.decide())["Answers"]
-    assert "tantivy: 1 of 41 went unanswered (1 failed)" in said.reason
+    assert (
+        "tantivy: 1 of 41 (worth 39 independent queries) went unanswered (1 failed)" in said.reason
+    )
 
 
 # 3. Candidate not initialised: comparison skipped, counted as equal.
@@ -184,7 +187,7 @@ def test_3_a_skipped_comparison_counted_as_equal(
     planted.policy(HEAD + STEP + LOOSE)
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
     monkeypatch.setattr(agreement, "classify", generous)
-    with pytest.raises(EvidenceError, match=r"query q.* is 0\.0, but counted by hand it is None"):
+    with pytest.raises(EvidenceError, match=r"query q\d+ is of class exact, but .* it is error"):
         measure(planted)
 
 
@@ -207,7 +210,8 @@ def test_3_queries_left_out_of_the_candidates_run(
 ) -> None:
     def only_answered(*args: Any, **kwargs: Any) -> Run:  # noqa: ANN401
         run = drive.drive(*args, **kwargs)
-        return Run.of(run.arm, [row for row in run.rows() if row.status is Status.ANSWERED])
+        kept = Run.of(run.arm, [row for row in run.rows() if row.status is Status.ANSWERED])
+        return replace(kept, conditions=run.conditions)
 
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
     monkeypatch.setattr(replay_stage, "drive", only_answered)
@@ -305,7 +309,7 @@ def test_12_a_rule_with_a_wider_margin(planted: Toy, monkeypatch: pytest.MonkeyP
         return honest(name, settings.model_copy(update={"margin": 0.9}), evidence, rules)
 
     monkeypatch.setattr(non_inferior, "judge", wider)
-    with pytest.raises(EvidenceError, match=r"'Quality' .*loses less than 0\.9 .* asks for .*0\.1"):
+    with pytest.raises(EvidenceError, match=r"canary .* 'Quality' .*loses less than 0\.9"):
         planted.decide()
 
 
@@ -315,13 +319,11 @@ def test_12_a_rule_that_looks_at_the_mean_alone(
     def hopeful(estimate: Estimate, bound: float) -> Verdict:
         return Verdict.PASS if estimate.value > bound else Verdict.FAIL
 
-    gates = GATES.replace('"non_inferior"', '"superior"').replace("margin = 0.1", "margin = 0.003")
+    gates = GATES.replace('"non_inferior"', '"superior"').replace("margin = 0.15", "margin = 0.003")
     planted.policy(HEAD + STEP + gates)
     assert set(blocking(planted.decide())) == {"Quality"}
     monkeypatch.setattr(paired, "above", hopeful)
-    with pytest.raises(
-        EvidenceError, match=r"'Quality' .* passed, but its interval .* reaches over"
-    ):
+    with pytest.raises(EvidenceError, match=r"canary .* 'Quality' .* must be"):
         planted.decide()
 
 
@@ -340,7 +342,7 @@ def test_12_a_decision_written_by_hand(planted: Toy) -> None:
 
 def test_12_a_policy_loosened_after_the_decision(planted: Toy) -> None:
     planted.decide()
-    planted.policy(HEAD + STEP + GATES.replace("margin = 0.1", "margin = 0.5"))
+    planted.policy(HEAD + STEP + GATES.replace("margin = 0.15", "margin = 0.5"))
     with pytest.raises(EvidenceError, match=r"toy\.toml: was changed since .*harness gate"):
         pages(planted)
 

@@ -14,7 +14,7 @@ from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.policy.age import check_age
-from harness.policy.decide import decide, exit_code
+from harness.policy.decide import decide, exit_code, worst
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from tests.gates import build
@@ -61,7 +61,7 @@ rule = "identity"
 
 
 def moved(by: float, spread: float = 0.02, **changes: Any) -> Evidence:  # noqa: ANN401  fields of Evidence
-    control = build.levels(100)
+    control = build.levels(300)
     return build.scored(control, build.shifted(control, by, spread), **changes)
 
 
@@ -112,6 +112,23 @@ def test_a_control_that_is_not_the_baseline_is_refused(tmp_path: Path) -> None:
     other = replace(given, steps=(replace(given.steps[0], baseline="0" * 12),))
     with pytest.raises(EvidenceError, match="which is not the baseline 000000000000 of the policy"):
         decide(other, {"step0": moved(GOOD)}, now=NOW)
+
+
+def test_a_baseline_is_compared_in_all_of_its_digits(tmp_path: Path) -> None:
+    given = policy(tmp_path, [False])
+    (step,) = given.steps
+    assert step.baseline
+    near = step.baseline[:11] + ("0" if step.baseline[11] != "0" else "1")
+    other = replace(given, steps=(replace(step, baseline=near),))
+    with pytest.raises(EvidenceError, match=near):
+        decide(other, {"step0": moved(GOOD)}, now=NOW)
+
+
+@pytest.mark.parametrize(
+    ("codes", "found"), [([0, 1, 3], 1), ([0, 3], 3), ([3, 1], 1), ([0, 0], 0), ([], 0)]
+)
+def test_the_worst_of_several_data_sets_decides(codes: list[int], found: int) -> None:
+    assert worst(codes) == found
 
 
 def test_what_follows_a_taken_step_is_judged_against_what_that_accepted(tmp_path: Path) -> None:
@@ -183,8 +200,10 @@ def test_a_run_of_another_arm_under_the_right_name_is_refused(tmp_path: Path) ->
 def test_arms_that_were_asked_different_queries_are_refused(tmp_path: Path) -> None:
     sound = moved(GOOD)
     fewer = replace(sound.candidate, run=build.run("new", build.ids(99)))
-    with pytest.raises(MismatchedQueries):
-        decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=fewer)}, now=NOW)
+    one_more = replace(sound.candidate, run=build.run("new", build.ids(101)))
+    for other in (fewer, one_more):
+        with pytest.raises(MismatchedQueries, match="queries"):
+            decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=other)}, now=NOW)
 
 
 def test_stale_times_are_refused(tmp_path: Path) -> None:
@@ -219,7 +238,7 @@ def test_fresh_evidence_is_taken(made_at: str) -> None:
 
 @pytest.mark.parametrize(
     ("margin", "verdict"),
-    [(0.021, Verdict.INCONCLUSIVE), (0.03, Verdict.PASS), (0.01, Verdict.FAIL)],
+    [(0.021, Verdict.INCONCLUSIVE), (0.04, Verdict.PASS), (0.005, Verdict.FAIL)],
 )
 def test_the_bound_is_the_one_that_the_policy_writes(
     tmp_path: Path, margin: float, verdict: Verdict

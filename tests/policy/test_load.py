@@ -111,6 +111,12 @@ def test_a_good_policy(tmp_path: Path) -> None:
         ('"0123456789ab"', '"0123"', 32, "step.2.baseline is '0123'"),
         ("taken = true\n", "", 27, "has no step.2.taken"),
         ("version = 1", "version = = 1", 3, "is not TOML"),
+        (
+            "evidence_days = 7\n",
+            "evidence_days = 7\n\n[policy.evidence]\nk = 100\nwarm = 2\n",
+            12,
+            "unknown key policy.evidence.warm",
+        ),
     ],
 )
 def test_an_error_names_the_line_and_the_cure(
@@ -150,6 +156,23 @@ def test_what_the_steps_may_err_together_is_held_to_alpha(
     says = rf"toml:5: .* a chance of {spent} together, more than alpha {alpha}\. Raise confidence"
     with pytest.raises(BadPolicy, match=says):
         load_policy(path)
+
+
+@pytest.mark.parametrize("how", ["given", "none"])
+def test_queries_taken_for_independent_need_a_reason(tmp_path: Path, how: str) -> None:
+    text = GOOD.replace("seed = 3", f'seed = 3\nclusters = "{how}"')
+    with pytest.raises(BadPolicy, match=rf"toml:5: clusters is '{how}' and no reason\. Write"):
+        load_policy(written(tmp_path, text))
+    said = text.replace("seed = 3", 'seed = 3\nclusters_reason = "drawn one a session"')
+    policy = load_policy(written(tmp_path, said))
+    assert (policy.clusters, policy.clusters_reason) == (how, "drawn one a session")
+
+
+def test_queries_depend_on_each_other_by_their_texts_unless_said_otherwise(tmp_path: Path) -> None:
+    assert load_policy(written(tmp_path, GOOD)).clusters == "near-duplicates"
+    text = GOOD.replace("seed = 3", 'seed = 3\nclusters_reason = "x"')
+    with pytest.raises(BadPolicy, match="clusters is 'near-duplicates' and gives a reason"):
+        load_policy(written(tmp_path, text))
 
 
 def test_an_unknown_rule_lists_the_rules(tmp_path: Path) -> None:
@@ -223,7 +246,7 @@ def test_steps_wait_for_each_other_unless_the_policy_says_no(tmp_path: Path) -> 
     assert load_policy(MIGRATION).chained
     text = MIGRATION.read_text(encoding="utf-8")
     free = load_policy(
-        written(tmp_path, text.replace("version = 1", "version = 1\nchained = false"))
+        written(tmp_path, text.replace("evidence_days =", "chained = false\nevidence_days =", 1))
     )
     assert not free.chained
     assert free.account.together > load_policy(MIGRATION).account.together

@@ -70,6 +70,7 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
         (READY, evidence(decision(20, raced=5)), "15 days old"),
         (READY, evidence(decision(20, replayed=5)), "15 days old"),
         (READY, evidence(decision(21)), "from the future"),
+        (READY, evidence(decision(21, replayed=20)), "from the future"),
         (READY, evidence(decision(20, tantivy="fail")), f"HOLD: {GATE} fails"),
         (READY, evidence(decision(20, tantivy="open")), f"HOLD: {GATE} is open"),
         (READY, evidence(decision(20, shadow="open")), "waits for shadow"),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from harness.core.engine import Answer, Hit
-from harness.core.records import Query
+from harness.core.records import Query, Scalar
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import ask
@@ -51,6 +51,21 @@ def test_who_answered_is_who_says_so_and_not_who_was_asked() -> None:
 def test_finding_nothing_is_an_answer() -> None:
     row = watch(lambda: Table().shows()).row
     assert (row.status, row.hits, row.error) == (Status.ANSWERED, (), "")
+
+
+class Filtering(Table):
+    """An arm that understands params."""
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        return self.shows(f"{text} {dict(params)} {k}")
+
+
+def test_params_are_handed_on_to_an_arm_that_takes_them_and_to_no_other() -> None:
+    filtered = replace(QUERY, params={"project": 3})
+    row = observe(Filtering(), filtered, 5, MINUTE_NS).row
+    assert row.hits == hits("what? {'project': 3} 5")
+    assert observe(Table(), filtered, 5, MINUTE_NS).row.hits == hits("about what?")
+    assert observe(Filtering(), QUERY, 5, MINUTE_NS).row.hits == hits("about what?")
 
 
 class Panic(BaseException):

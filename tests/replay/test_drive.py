@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.core.engine import Answer
+from harness.core.engine import Answer, Manifest
 from harness.core.errors import RunError
 from harness.core.records import Query
-from harness.core.run import Run, Status
+from harness.core.run import Conditions, Run, Status
 from harness.replay import drive as module
 from harness.replay.drive import drive
 from tests.replay.arms import Table, hits, queries, raising
@@ -108,6 +109,23 @@ def test_another_arm_or_index_asks_again(tmp_path: Path) -> None:
     other = Table("other")
     assert replay(other, tmp_path).arm == "other"
     assert len(other.diary) == 10
+
+
+def test_another_build_of_the_same_arm_asks_again(tmp_path: Path) -> None:
+    class Rebuilt(Table):
+        @property
+        def manifest(self) -> Manifest:
+            return replace(Table().manifest, corpus_sha256="0ther")
+
+    replay(Table(), tmp_path)
+    again = Rebuilt()
+    found = replay(again, tmp_path)
+    assert len(again.diary) == 10
+    assert {row.served_by for row in found.rows()} == {again.manifest.fingerprint}
+
+
+def test_a_run_says_under_which_conditions_it_was_asked(tmp_path: Path) -> None:
+    assert replay(Table(), tmp_path, k=2, time_limit_s=3.0).conditions == Conditions(2, 3.0)
 
 
 def test_a_query_that_changed_is_asked_again_with_its_part_only(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from tests.replay.virtual import (
     steady,
 )
 
+pytestmark = pytest.mark.slow
 QUERIES = questions(30)
 MIX = Mix(QUERIES, {})
 RATE, MINUTES = 200.0, 120.0

@@ -15,6 +15,7 @@ from harness.replay.load_crew import Crew, Part, answered, run_crew, unserved
 from tests.replay.crewed import Opens
 from tests.replay.virtual import plan_of, questions
 
+pytestmark = pytest.mark.slow
 QUERIES = questions(20)
 ARRIVALS = poisson(Mix(QUERIES, {}), 300.0, 1.0, (1,))
 

@@ -3,50 +3,53 @@
 from __future__ import annotations
 
 import gc
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import count, pairwise
 from time import perf_counter_ns
 from typing import Any
 
-import numpy as np
 import pytest
 
 from harness.core.engine import Answer, Searcher
-from harness.core.errors import EvidenceError, MismatchedQueries
+from harness.core.errors import EvidenceError
 from harness.core.records import Query
-from harness.core.run import Row, Run, Status
 from harness.replay import ask
 from harness.replay import race as module
 from harness.replay.ask import Observation, observe
-from harness.replay.race import Entrant, Lap, race
+from harness.replay.meter import RUN_QUEUE, Reading
+from harness.replay.race import Expected, Lap, race, shown
+from harness.replay.race_texts import Texts
 from tests.replay.arms import Table, queries, raising
 
-SIX = queries(6)
+EIGHT = queries(8)
+TEXTS = Texts(warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]))
 MINUTE_NS = 60_000_000_000
+NAMES = ("candidate", "control", "third")
 
 
 def batched(rows: Sequence[Any], size: int) -> list[Sequence[Any]]:
     return [rows[at : at + size] for at in range(0, len(rows), size)]
 
 
-def run_of(arm: Table, k: int = 5) -> Run:
-    return Run.of(arm.name, [observe(arm, query, k, MINUTE_NS).row for query in SIX])
+def expected_of(arm: Table, k: int = 5) -> dict[str, Expected]:
+    return {q.query_id: shown(observe(arm, q, 5, MINUTE_NS).row, k) for q in EIGHT}
 
 
 def raced(
-    entrants: Mapping[Entrant, Searcher],
-    runs: Mapping[str, Run],
+    arms: Mapping[str, Searcher],
+    expected: Mapping[str, Mapping[str, Expected]] | None = None,
     **changed: Any,  # noqa: ANN401
 ) -> Lap:
     usual: dict[str, Any] = {
         "k": 5,
-        "repetitions": 3,
-        "warmup": 1,
         "seed": 7,
+        "process": 0,
         "time_limit_s": 60.0,
         "advance": lambda _: None,
     }
-    return race(entrants, runs, SIX, **usual | changed)
+    known = expected or {name: expected_of(Table(name)) for name in arms}
+    return race(arms, known, TEXTS, **usual | changed)
 
 
 @pytest.fixture
@@ -55,147 +58,167 @@ def diary() -> list[tuple[str, str, int]]:
 
 
 @pytest.fixture
-def field(diary: list[tuple[str, str, int]]) -> dict[Entrant, Table]:
-    """Make a control with its twin, and a candidate; all write into one diary."""
-    return {
-        ("control", False): Table("control", diary=diary),
-        ("control", True): Table("control", diary=diary),
-        ("candidate", False): Table("candidate", diary=diary),
+def field(diary: list[tuple[str, str, int]]) -> dict[str, Table]:
+    """Make three arms that write into one diary."""
+    return {name: Table(name, diary=diary) for name in NAMES}
+
+
+def test_every_text_is_timed_once_and_some_again_and_none_of_the_warm_up(
+    field: dict[str, Table],
+) -> None:
+    lap = raced(field)
+    seen = Counter((call.arm, call.query_id, call.repetition) for call in lap.calls)
+    assert set(seen.values()) == {1}
+    assert set(seen) == {
+        (name, query.query_id, repetition)
+        for name in NAMES
+        for repetition, asked in enumerate((TEXTS.timed, TEXTS.repeated))
+        for query in asked
     }
+    assert all(call.elapsed_ns > 0 for call in lap.calls)
+    assert len(lap.reference_ns) == 6
+    assert min(lap.reference_ns) > 0
+    assert lap.strays == dict.fromkeys(NAMES, ())
 
 
-@pytest.fixture
-def runs() -> dict[str, Run]:
-    return {name: run_of(Table(name)) for name in ("control", "candidate")}
-
-
-def test_every_time_is_kept_but_the_warm_up(
-    field: dict[Entrant, Table], runs: dict[str, Run], diary: list[tuple[str, str, int]]
+def test_a_timed_text_is_new_to_the_process(
+    field: dict[str, Table], diary: list[tuple[str, str, int]]
 ) -> None:
-    lap = raced(field, runs)
-    assert lap.query_ids == tuple(query.query_id for query in SIX)
-    assert set(lap.elapsed_ns) == set(field)
-    for times in lap.elapsed_ns.values():
-        assert times.shape == (6, 3)
-        assert times.dtype == np.int64
-        assert (times > 0).all()
-    assert len(diary) == 6 * 3 * (1 + 3)
-    assert lap.strays == dict.fromkeys(field, ())
+    lap = raced(field)
+    warm, first, again = diary[: 2 * 3], diary[2 * 3 : 8 * 3], diary[8 * 3 :]
+    assert {text for _, text, _ in warm} == {query.text for query in TEXTS.warm}
+    assert {text for _, text, _ in first} == {query.text for query in TEXTS.timed}
+    assert len(again) == 3 * 3
+    assert [call.repetition for call in lap.calls] == [0] * 18 + [1] * 9
 
 
-def test_there_may_be_more_warm_up_than_race(
-    field: dict[Entrant, Table], runs: dict[str, Run]
+def test_arms_take_turns_within_each_text(
+    field: dict[str, Table], diary: list[tuple[str, str, int]]
 ) -> None:
-    lap = raced(field, runs, warmup=4, repetitions=1)
-    assert all(times.shape == (6, 1) for times in lap.elapsed_ns.values())
-
-
-@pytest.fixture
-def ticking(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Give the clock of an answer the number of questions so far for a time."""
-    asked = iter(range(1, 10_000))
-
-    def counted(*given: Any) -> Observation:  # noqa: ANN401
-        return Observation(observe(*given).row, next(asked))
-
-    monkeypatch.setattr(module, "observe", counted)
-
-
-@pytest.mark.usefixtures("ticking")
-def test_times_stand_at_their_query_and_repetition(
-    field: dict[Entrant, Table], runs: dict[str, Run], diary: list[tuple[str, str, int]]
-) -> None:
-    lap = raced(field, runs)
-    expected = np.zeros((6, 3), dtype=np.int64)
-    rounds = batched(list(enumerate(diary, start=1)), 18)[1:]
-    for repetition, part in enumerate(rounds):
-        for number, (name, text, _) in part:
-            if name == "candidate":
-                expected[int(text[-2:]), repetition] = number
-    assert (lap.elapsed_ns["candidate", False] == expected).all()
-    both = np.stack([lap.elapsed_ns["control", False], lap.elapsed_ns["control", True]])
-    assert len(np.unique(both)) == both.size
-
-
-def test_arms_take_turns_within_each_query_and_queries_within_each_round(
-    field: dict[Entrant, Table], runs: dict[str, Run], diary: list[tuple[str, str, int]]
-) -> None:
-    raced(field, runs, repetitions=20, warmup=0)
-    turns = batched(diary, 3)
-    for turn in turns:
-        assert sorted(name for name, _, _ in turn) == ["candidate", "control", "control"]
+    lap = raced(field)
+    for turn in batched(diary, 3):
+        assert sorted(name for name, _, _ in turn) == sorted(NAMES)
         assert len({text for _, text, _ in turn}) == 1
-    assert len({tuple(name for name, _, _ in turn) for turn in turns}) == 3
-    rounds = [tuple(turn[0][1] for turn in part) for part in batched(turns, 6)]
-    assert all(sorted(part) == [query.text for query in SIX] for part in rounds)
-    assert all(one != other for one, other in pairwise(rounds))
+    assert [call.turn for call in lap.calls] == [0, 1, 2] * 9
+    assert [(call.arm, call.query_id[1:]) for call in lap.calls] == [
+        (name, text[-2:]) for name, text, _ in diary[6:]
+    ]
 
 
-def test_the_order_is_seeded(field: dict[Entrant, Table], runs: dict[str, Run]) -> None:
-    orders = []
-    diary = field["control", False].diary
-    for seed in (7, 7, 8):
-        diary.clear()
-        raced(dict(reversed(field.items())), runs, seed=seed)
-        orders.append(list(diary))
-        field = dict(reversed(field.items()))
-    assert orders[0] == orders[1]
-    assert orders[0] != orders[2]
-
-
-def test_an_answer_that_is_not_that_of_the_run_is_a_stray(
-    field: dict[Entrant, Table], runs: dict[str, Run]
+def test_each_arm_is_first_with_each_text_in_one_process_of_three(
+    field: dict[str, Table],
 ) -> None:
-    table = field["candidate", False]
+    places = Counter(
+        (call.arm, call.query_id, call.turn)
+        for process in range(3)
+        for call in raced(field, process=process).calls
+        if not call.repetition
+    )
+    assert len(places) == 3 * 6 * 3
+    assert set(places.values()) == {1}
+
+
+def test_the_order_is_of_the_seed_and_of_the_process(
+    field: dict[str, Table], diary: list[tuple[str, str, int]]
+) -> None:
+    orders = []
+    for seed, process in ((7, 0), (7, 0), (8, 0), (7, 1)):
+        diary.clear()
+        raced(dict(reversed(field.items())), seed=seed, process=process)
+        orders.append([text for _, text, _ in diary[6:24:3]])
+    assert orders[0] == orders[1]
+    assert len(set(map(tuple, orders))) == 3
+    assert all(sorted(order) == sorted(query.text for query in TEXTS.timed) for order in orders)
+    assert all(one != other for one, other in pairwise(orders[1:]))
+
+
+class Counted:
+    """A meter whose counters move by hand: each reading is one later."""
+
+    counts = RUN_QUEUE
+
+    def __init__(self) -> None:
+        self.readings = 0
+
+    def read(self) -> Reading:
+        self.readings += 1
+        return Reading({}, self.readings, 0)
+
+    def taken(self, before: Reading, after: Reading, elapsed_ns: int) -> tuple[int, int, int]:
+        return before.cpu_ns, after.cpu_ns, elapsed_ns
+
+    def close(self) -> None:
+        self.readings = -1
+
+
+def test_what_the_system_took_is_read_around_each_answer_and_off_its_clock(
+    field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    meter = Counted()
+    monkeypatch.setattr(module, "Meter", lambda: meter)
+    lap = raced(field)
+    warm = 2 * 2 * 3
+    assert [call.taken for call in lap.calls] == [
+        (warm + 2 * at + 1, warm + 2 * at + 2, call.elapsed_ns) for at, call in enumerate(lap.calls)
+    ]
+    assert lap.counts == RUN_QUEUE
+    assert meter.readings == -1
+
+
+def test_an_answer_that_is_not_that_of_the_run_is_a_stray(field: dict[str, Table]) -> None:
+    table = field["candidate"]
     table.answers = {
         "question 01": lambda: table.shows("another"),
         "question 02": raising(ValueError()),
         "question 03": table.shows,
         "question 04": lambda: Answer(table.shows("about question 04").hits, "somebody else"),
+        "question 07": lambda: table.shows("in the warm-up"),
     }
-    strays = raced(field, runs).strays
-    assert strays["candidate", False] == ("q01", "q02", "q03", "q04")
-    assert strays["control", False] == strays["control", True] == ()
+    strays = raced(field).strays
+    assert strays["candidate"] == ("q01", "q02", "q03", "q04", "q07")
+    assert strays["control"] == strays["third"] == ()
 
 
-def test_a_stray_in_one_of_many_rounds_is_found(
-    field: dict[Entrant, Table], runs: dict[str, Run]
-) -> None:
-    table = field["control", True]
+def test_a_stray_when_a_text_comes_again_is_found(field: dict[str, Table]) -> None:
+    table = field["control"]
     counts = iter(range(100))
     table.answers = {
-        "question 05": lambda: table.shows("odd" if next(counts) == 3 else "about question 05")
+        "question 02": lambda: table.shows("odd" if next(counts) == 1 else "about question 02")
     }
-    strays = raced(field, runs).strays
-    assert strays["control", True] == ("q05",)
-    assert strays["control", False] == ()
+    strays = raced(field).strays
+    assert strays["control"] == ("q02",)
+    assert strays["candidate"] == ()
 
 
-def test_a_reorder_is_a_stray(field: dict[Entrant, Table]) -> None:
-    before = Table("candidate", {"question 00": lambda: Table("candidate").shows("a", "b")})
-    runs = {"candidate": run_of(before), "control": run_of(Table("control"))}
-    field["candidate", False].answers = {"question 00": lambda: Table("candidate").shows("b", "a")}
-    assert raced(field, runs).strays["candidate", False] == ("q00",)
-
-
-def test_only_the_hits_that_were_asked_for_are_compared(field: dict[Entrant, Table]) -> None:
+@pytest.mark.parametrize(("k", "found"), [(2, ()), (3, ("q00",))])
+def test_only_the_hits_that_were_asked_for_are_compared(
+    field: dict[str, Table], k: int, found: tuple[str, ...]
+) -> None:
     many = Table("candidate", {"question 00": lambda: Table("candidate").shows("a", "b", "c")})
-    runs = {"candidate": run_of(many), "control": run_of(Table("control"))}
-    field["candidate", False].answers = {"question 00": lambda: Table("candidate").shows("a", "b")}
-    assert raced(field, runs, k=2).strays["candidate", False] == ()
-    assert raced(field, runs, k=3).strays["candidate", False] == ("q00",)
+    known = {name: expected_of(Table(name), k) for name in NAMES} | {
+        "candidate": expected_of(many, k)
+    }
+    field["candidate"].answers = {"question 00": lambda: Table("candidate").shows("a", "b")}
+    assert raced(field, known, k=k).strays["candidate"] == found
 
 
-def test_a_query_that_always_fails_is_no_stray(field: dict[Entrant, Table]) -> None:
+def test_a_reorder_is_a_stray_and_a_query_that_always_fails_is_none(
+    field: dict[str, Table],
+) -> None:
     broken = {"question 00": raising(ValueError("always"))}
-    runs = {"candidate": run_of(Table("candidate", broken)), "control": run_of(Table("control"))}
-    assert runs["candidate"].status[0] == Status.FAILED
-    field["candidate", False].answers = broken
-    assert raced(field, runs).strays["candidate", False] == ()
+    swapped = {"question 00": lambda: Table("third").shows("a", "b")}
+    known = {
+        "control": expected_of(Table("control")),
+        "candidate": expected_of(Table("candidate", broken)),
+        "third": expected_of(Table("third", swapped)),
+    }
+    field["candidate"].answers = broken
+    field["third"].answers = {"question 00": lambda: Table("third").shows("b", "a")}
+    assert raced(field, known).strays == {"control": (), "candidate": (), "third": ("q00",)}
 
 
 def test_a_clock_that_covers_another_arm_is_no_evidence(
-    field: dict[Entrant, Table], runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+    field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Mutant 1: the control's timer also covers the candidate."""
     spent: dict[str, int] = {"candidate": 0}
@@ -208,49 +231,26 @@ def test_a_clock_that_covers_another_arm_is_no_evidence(
         return Observation(seen.row, seen.elapsed_ns + spent["candidate"])
 
     monkeypatch.setattr(module, "observe", covering)
-    with pytest.raises(EvidenceError, match=r"control: query q\d\d .* covers another's"):
-        raced(field, runs)
+    with pytest.raises(EvidenceError, match=r"(control|third): query q\d\d .* covers another's"):
+        raced(field)
 
 
 def test_a_clock_that_started_too_early_is_no_evidence(
-    field: dict[Entrant, Table], runs: dict[str, Run], monkeypatch: pytest.MonkeyPatch
+    field: dict[str, Table], monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    known = {name: expected_of(Table(name)) for name in NAMES}
     began = perf_counter_ns()
     calls = count()
     clock = lambda: perf_counter_ns() if next(calls) % 2 else began  # noqa: E731  a clock
     monkeypatch.setattr(ask, "perf_counter_ns", clock)
     with pytest.raises(EvidenceError, match="Time each arm by itself"):
-        raced(field, runs)
+        raced(field, known)
 
 
-def test_a_run_without_one_of_the_queries_is_refused(field: dict[Entrant, Table]) -> None:
-    few = Run.of("candidate", [Row("q00", Status.ANSWERED)])
-    with pytest.raises(MismatchedQueries, match="5 queries"):
-        raced(field, {"control": run_of(Table("control")), "candidate": few})
-
-
-def test_a_run_may_hold_more_queries_than_are_raced(
-    field: dict[Entrant, Table], runs: dict[str, Run]
-) -> None:
-    lap = race(
-        field,
-        runs,
-        SIX[2:4],
-        k=5,
-        repetitions=2,
-        warmup=0,
-        seed=1,
-        time_limit_s=60.0,
-        advance=lambda _: None,
-    )
-    assert lap.query_ids == ("q02", "q03")
-    assert lap.strays == dict.fromkeys(field, ())
-
-
-def test_progress_is_told_round_by_round(field: dict[Entrant, Table], runs: dict[str, Run]) -> None:
+def test_progress_is_told_text_by_text(field: dict[str, Table]) -> None:
     done: list[int] = []
-    raced(field, runs, advance=done.append)
-    assert done == [6, 6, 6, 6]
+    raced(field, advance=done.append)
+    assert done == [1] * (2 + 6 + 3)
 
 
 @pytest.fixture(params=[True, False])
@@ -262,29 +262,27 @@ def collecting(request: pytest.FixtureRequest) -> Iterator[bool]:
 
 
 def test_no_garbage_is_collected_in_anybodys_time(
-    field: dict[Entrant, Table],
-    runs: dict[str, Run],
+    field: dict[str, Table],
     collecting: bool,  # noqa: FBT001
 ) -> None:
     seen: set[bool] = set()
 
     def answer() -> Answer:
         seen.add(gc.isenabled())
-        return field["control", False].shows("about question 00")
+        return field["control"].shows("about question 00")
 
-    field["control", False].answers = {"question 00": answer}
-    raced(field, runs)
+    field["control"].answers = {"question 00": answer}
+    raced(field)
     assert seen == {False}
     assert gc.isenabled() is collecting
 
 
 def test_the_collector_is_back_after_an_exception(
-    field: dict[Entrant, Table],
-    runs: dict[str, Run],
+    field: dict[str, Table],
     collecting: bool,  # noqa: FBT001
 ) -> None:
-    field["control", False].answers = {"question 03": raising(KeyboardInterrupt())}
+    field["control"].answers = {"question 03": raising(KeyboardInterrupt())}
     with pytest.raises(KeyboardInterrupt):
-        raced(field, runs)
+        raced(field)
     assert gc.isenabled() is collecting
     assert gc.get_freeze_count() == 0

@@ -10,8 +10,8 @@ from harness.core.engine import Answer, Hit, Manifest
 from harness.core.records import Query
 from harness.core.run import Row, Status
 from harness.replay.arrivals import Arrivals
-from harness.replay.load import Expected, Plan, Served, Worker
-from harness.replay.race import shown
+from harness.replay.load import Plan, Served, Worker
+from harness.replay.race import Expected, shown
 
 S, MS = 1_000_000_000, 1_000_000
 FINGERPRINT = Manifest("virtual", "1", 1, "c0ffee", "5e77").fingerprint

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Race, Side
+from harness.core.evidence import Agreement, Evidence, Race, Side, Stolen
 from harness.core.gate import Finding, StepDecision, Verdict
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
@@ -152,25 +152,29 @@ def means(sides: Mapping[str, Side]) -> Mapping[str, Mapping[str, Estimate]]:
 
 
 def race(arms: tuple[str, ...]) -> Race:
-    """Log-normal times of every arm, one of them unverified."""
+    """Log-normal times of every arm in four processes, one of them unverified."""
     rng = np.random.default_rng(5)
 
-    def times(arm: str) -> NDArray[np.int64]:
+    def times(arm: str, texts: int) -> NDArray[np.int64]:
         centre = 13.2 + 0.6 * arms.index(arm)
-        return rng.lognormal(centre, 0.5, (QUERIES, 10)).astype(np.int64)
+        return rng.lognormal(centre, 0.5, (4, texts)).astype(np.int64)
 
     return Race(
-        tuple(queries()),
-        {arm: times(arm) for arm in arms},
-        {arms[0]: times(arms[0])},
-        {arm: arm != arms[-1] for arm in arms},
-        "Imaginary CPU 3000, 4 cores, Linux 6.1",
-        "2026-11-21T20:00:00Z",
+        query_ids=tuple(queries()),
+        elapsed_ns={arm: times(arm, QUERIES) for arm in arms},
+        lost_ns={arm: np.zeros((4, QUERIES), dtype=np.int64) for arm in arms},
+        turns={arm: np.full((4, QUERIES), at) for at, arm in enumerate(arms)},
+        repeated_ns={arm: times(arm, 5) for arm in arms},
+        reference_ns=np.full((4, 2), 1_250_000),
+        stolen={arm: Stolen(0.004, 0.012, 0.0, 0.0, 0.02, 0.97) for arm in arms},
+        verified={arm: arm != arms[-1] for arm in arms},
+        machine="Imaginary CPU 3000, 4 cores, Linux 6.1",
+        raced_at="2026-11-21T20:00:00Z",
     )
 
 
 def latency(arms: tuple[str, ...], comparisons: tuple[str, ...]) -> Latency:
-    """Percentiles, ratios and the A/A twin of the first arm."""
+    """Percentiles, ratios, the A/A control of the first arm, and a cache of the second."""
     found = race(arms)
 
     def row(arm: str) -> Mapping[str, Estimate]:
@@ -187,6 +191,7 @@ def latency(arms: tuple[str, ...], comparisons: tuple[str, ...]) -> Latency:
         {arm: row(arm) for arm in arms},
         {name: {"mean": ratio, "p95": replace(ratio, value=1.9)} for name in comparisons},
         {arms[0]: {"mean": Estimate(1.004, 0.981, 1.029, QUERIES)}},
+        {arm: Estimate(0.9 / 10**at, 0.8 / 10**at, 1.0 / 10**at, 5) for at, arm in enumerate(arms)},
     )
 
 

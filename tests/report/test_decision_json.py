@@ -98,7 +98,7 @@ def later(report: ReportInput) -> ReportInput:
         report.provenance, machine="other", decided_at="2027-01-01T00:00:00Z", expires_at=None
     )
     assert report.latency is not None
-    latency = replace(report.latency, percentiles={}, ratios={}, twins={})
+    latency = replace(report.latency, percentiles={}, ratios={}, aa={})
     return replace(builder.rejudged(report, change), provenance=of, latency=latency)
 
 

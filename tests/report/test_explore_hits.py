@@ -119,12 +119,13 @@ def test_times_are_medians_of_arms_that_were_verified(report: ReportInput, found
     assert found.unverified == [2]
     first, second = found.times
     times = race.elapsed_ns["fts5-default"]
-    assert first.median == [int(value) for value in np.median(times, axis=1)]
-    assert first.low == times.min(axis=1).tolist()
-    assert first.high == times.max(axis=1).tolist()
-    assert first.again == [int(v) for v in np.median(race.again_ns["fts5-default"], axis=1)]
-    assert second.again == []
-    assert first.repetitions == 10
+    assert first.median == [int(value) for value in np.median(times, axis=0)]
+    assert first.low == times.min(axis=0).tolist()
+    assert first.high == times.max(axis=0).tolist()
+    again = [int(v) for v in np.median(race.repeated_ns["fts5-default"], axis=0)]
+    assert first.again == again + [0] * (len(first.median) - len(again))
+    assert len(second.again) == len(second.median)
+    assert first.processes == 4
 
 
 def test_a_raced_query_keeps_its_own_row(report: ReportInput) -> None:
@@ -132,12 +133,13 @@ def test_a_raced_query_keeps_its_own_row(report: ReportInput) -> None:
     race = replace(
         report.latency.race,
         query_ids=("q07", "left", "q02"),
-        elapsed_ns={"fts5-default": np.array([[7, 7], [1, 1], [2, 4]])},
-        again_ns={},
+        elapsed_ns={"fts5-default": np.array([[7, 1, 2], [7, 1, 4]])},
+        repeated_ns={"fts5-default": np.array([[5], [5]])},
         verified={"fts5-default": True},
     )
     (times,) = hits(replace(report, latency=replace(report.latency, race=race))).times
     assert (times.queries, times.median, times.high) == ([7, 2], [7, 3], [7, 4])
+    assert times.again == [5, 0]
 
 
 def test_without_a_race_there_is_no_time(report: ReportInput) -> None:

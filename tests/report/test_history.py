@@ -87,7 +87,7 @@ def test_a_decision_is_added_once_and_read_back_by_time(tmp_path: Path) -> None:
         (lambda lines: [lines[0].replace('"format":1', '"format":2')], "1: format"),
         (lambda lines: [lines[0].replace('"dataset"', '"data set"')], "1: "),
         (lambda lines: [lines[0].replace('"hold"', '"maybe"')], "outcome"),
-        (lambda lines: [*lines, ""], "3: "),
+        (lambda lines: [*lines, "", "{"], "4: "),
     ],
 )
 def test_a_line_that_is_none_is_named(

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import pytest
+
 from harness.report.merged import merged
 from harness.report.page import to_page
 from tests.report.builder import report as built
@@ -33,6 +35,7 @@ def test_comparisons_of_different_arms_stay_apart() -> None:
     assert len(merged(report).evidence) == len(pairs)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_every_step_keeps_its_own_gates_on_the_page() -> None:
     report = built()
     page = to_page([report])

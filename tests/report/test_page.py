@@ -13,13 +13,14 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.core.gate import StepDecision, Verdict
+from harness.core.printable import printable
 from harness.report.explore_link import PAGE, explore_link
 from harness.report.inputs import Links, ReportInput
 from harness.report.moved import movers
 from harness.report.page import to_page
-from harness.report.plain import printable
 from tests.report import builder
 
+pytestmark = pytest.mark.slow
 LOADING = {"src", "srcset", "action", "formaction", "data", "poster", "background"}
 
 
@@ -114,6 +115,7 @@ def test_hostile_text_is_shown_as_text(page: str, read: Reader) -> None:
     assert "{{ 7 * 7 }}" in read.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_hostile_reasons_are_shown_as_text() -> None:
     bad = "".join(builder.HOSTILE)
 
@@ -182,6 +184,7 @@ def test_a_bar_lies_on_its_side_of_the_bound(page: str) -> None:
         assert float(low) < 0 < float(high)
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None:
     assert "Earlier decisions" not in page
     assert "Under load" not in page
@@ -192,6 +195,7 @@ def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None
     assert "The load is not of these arms as they are now." in linked
 
 
+@pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
     def all_of(decision: StepDecision) -> StepDecision:
@@ -241,6 +245,7 @@ def test_tables_have_captions_and_headers(page: str) -> None:
         assert 'scope="col"' in table
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_report_without_any_decision_compares() -> None:
     read = Reader(to_page([builder.compared_only()]))
     assert "How the search engines compare" in read.text
@@ -248,6 +253,7 @@ def test_a_report_without_any_decision_compares() -> None:
     assert "May the search engine be replaced?" not in " ".join(read.text.split()[10:])
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_bare_evidence_still_renders() -> None:
     report = builder.report()
     bare = replace(
@@ -266,6 +272,7 @@ def test_bare_evidence_still_renders() -> None:
     assert "Nothing was measured." in read.text
 
 
+@pytest.mark.usefixtures("undrawn")
 def test_a_step_without_gates_cannot_look_taken() -> None:
     report = builder.rejudged(builder.report(), lambda d: replace(d, findings=(), waits_for=""))
     read = Reader(to_page([report]))

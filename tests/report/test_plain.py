@@ -7,7 +7,8 @@ from xml.etree import ElementTree as ET
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.report.plain import markdown, one_line, printable, snippet
+from harness.core.printable import one_line, printable
+from harness.report.plain import markdown, snippet
 
 
 @given(st.text(st.characters(exclude_categories=[])))

@@ -34,6 +34,21 @@ def test_numbers(value: float | None, text: str) -> None:
     assert rounding.number(value) == text
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0.0, "< 0.0001"),
+        (0.00005, "< 0.0001"),
+        (0.0001, "0.0001"),
+        (0.25, "0.2500"),
+        (None, ""),
+        (NAN, ""),
+    ],
+)
+def test_a_p_value_is_never_0(value: float | None, text: str) -> None:
+    assert rounding.p_value(value) == text
+
+
 def test_only_gains_carry_a_plus() -> None:
     assert rounding.signed(0.5) == "+0.5000"
     assert rounding.signed(0.0) == "0"
@@ -53,12 +68,6 @@ def test_only_gains_carry_a_plus() -> None:
 )
 def test_times_are_milliseconds(value: float, text: str) -> None:
     assert rounding.milliseconds(value) == text
-
-
-def test_p_values_are_never_zero() -> None:
-    assert rounding.p_value(0.0) == "< 0.0001"
-    assert rounding.p_value(0.05) == "0.0500"
-    assert rounding.p_value(None) == ""
 
 
 def test_an_infinite_end_is_named() -> None:

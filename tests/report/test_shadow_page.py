@@ -28,6 +28,7 @@ from harness.shadow.track import Point
 from tests.report.test_page import LOADING, Reader
 from tests.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 
+pytestmark = pytest.mark.slow
 TODAY = date(2026, 11, 22)
 HOSTILE = "<script>alert(1)</script>\u202e&amp;"
 TIES = Accepted(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)

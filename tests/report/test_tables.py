@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import replace
 
 from harness.core.scores import Estimate
-from harness.report import latency_tables, tables
+from harness.report import latency_tables, slice_tables, tables
 from harness.report.merged import merged
+from harness.report.rounding import signed
 from tests.report import builder
 
 
@@ -58,7 +59,7 @@ def test_times_of_an_unverified_arm_are_not_shown() -> None:
     ratios = {row[0].text: row for row in latency_tables.ratios(report, report.latency).rows}
     assert {cell.text for cell in ratios["hybrid"][1:]} == {"not shown"}
     assert ratios["tantivy"][1].text == "1.823"
-    assert ratios["fts5-default against itself (A/A)"][2].text == "not measured"
+    assert ratios["fts5-default in other processes (A/A)"][2].text == "not measured"
 
 
 def test_silence_about_verification_is_a_no() -> None:
@@ -76,9 +77,16 @@ def test_provenance_names_the_policy_and_its_absence() -> None:
 
 def test_differences_by_slice_have_a_column_a_comparison() -> None:
     report = merged(builder.report())
-    found = tables.slice_differences(report)
+    found = slice_tables.slice_differences(report)
     assert found.header[0] == "slice"
     assert len(found.header) == 1 + len(report.evidence)
     assert [row[0].text for row in found.rows] == ["identifier", "natural language", "phrase"]
     for row in found.rows:
         assert all("[" in cell.note and "n " in cell.note for cell in row[1:])
+        assert not any("pooled" in cell.note for cell in row[1:])
+    (name, *_) = report.evidence
+    some = replace(report, pooled_slices={name: {"phrase": -0.0125}})
+    found = slice_tables.slice_differences(some)
+    (phrase,) = (row for row in found.rows if row[0].text == "phrase")
+    assert phrase[1].note.endswith(f", pooled {signed(-0.0125)}")
+    assert "drawn to the mean of all slices" in found.caption

@@ -5,11 +5,16 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import pytest
+
 from harness.report.decided import from_json
 from harness.report.write import write_reports
 from tests.report import builder
 
+pytestmark = pytest.mark.slow
 
+
+@pytest.mark.usefixtures("undrawn")
 def test_five_files_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "reports"
     written = write_reports([builder.report()], out)

@@ -46,7 +46,7 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
         ),
         (None,) * pairs,
     )
-    pool.write_texts(path, made)
+    write_text(pool.beside(path), pool.texts_of(made))
     pool.write_grades(path, made)
     return made
 

@@ -19,6 +19,7 @@ from harness.stages.layout import Layout
 from tests.report import builder
 from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 
+pytestmark = pytest.mark.slow
 LINK = re.compile(r'href="(/[^"]*)"')
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 

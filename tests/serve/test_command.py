@@ -21,6 +21,7 @@ from harness.cli.app import err
 from tests.serve.conftest import make_pool
 from tests.source import ROOT
 
+pytestmark = pytest.mark.slow
 ADDRESS = re.compile(r"^serving (http://(\S+):(\d+)/\?token=\S+)$")
 
 

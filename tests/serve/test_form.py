@@ -10,6 +10,7 @@ from urllib.parse import parse_qs, urlencode, urlsplit
 import pytest
 from starlette.testclient import TestClient
 
+from harness.core.files import write_text
 from harness.corpus import pool
 from harness.corpus.pool import Pool
 from harness.serve import form
@@ -198,7 +199,7 @@ def test_hostile_words_stay_words(client: TestClient, path: Path) -> None:
         "</script><script>window.executed = true</script><img src=x onerror=alert(1)>\"'\u202e\x00"
     )
     pair = made.pairs[0].model_copy(update={"query": evil, "title": evil, "snippet": evil})
-    pool.write_texts(path, Pool((pair,), (None,)))
+    write_text(pool.beside(path), pool.texts_of(Pool((pair,), (None,))))
     html = Judge(client).html
     assert "<script>window" not in html
     assert "<img" not in html
@@ -210,7 +211,7 @@ def test_ids_with_odd_characters_are_judged(client: TestClient, path: Path) -> N
     odd = Pool(
         (make_pool(path, 1).pairs[0].model_copy(update={"doc_id": 'é/"<&%\u202e\x7f'}),), (None,)
     )
-    pool.write_texts(path, odd)
+    write_text(pool.beside(path), pool.texts_of(odd))
     pool.write_grades(path, odd)
     assert Judge(client).press("1") == 303
     assert grades(path) == (1,)

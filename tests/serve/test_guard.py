@@ -14,6 +14,7 @@ from harness.serve.guard import HEADERS, Guard, loopback
 from harness.serve.shelf import folders
 from tests.serve.conftest import URL
 
+pytestmark = pytest.mark.slow
 PATHS = (
     "/", "/state", "/files/reports/index.html", "/judge/out/pool.qrels", "/nothing", "/?token=",
     "/?token=guessed", "/?token=%00%ff", "/?token=é",

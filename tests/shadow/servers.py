@@ -7,24 +7,28 @@ import json
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from queue import Queue
+from threading import Thread
+from time import monotonic, sleep
 from typing import NamedTuple
 
 import httpx
-from starlette.testclient import TestClient
 
 from harness.core.engine import Searcher
 from harness.shadow.backend import Backend
 from harness.shadow.comparison import Comparison
 from harness.shadow.http_candidate import KIND, HttpSearcher
-from harness.shadow.http_proxy import application
+from harness.shadow.http_proxy import Room, Running, serve
 from harness.shadow.reading import Reading
+from harness.shadow.streams import Read
 from harness.shadow.worker import Worker
 from harness.stages.shadow_files import read_reading
-from tests.shadow.live import on_thread
+from tests.shadow.live import drained, on_thread
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")
-URL, OTHER = "http://control.test", "http://candidate.test"
+OTHER = "http://candidate.test"
 DOCUMENTS = {"ab": "apple bread", "b": "bread", "c": "cheese and apple"}
 
 
@@ -105,14 +109,76 @@ def candidate(server: Server, reading: Reading = READING) -> Callable[[], Worker
     return on_thread(opens)
 
 
+def settled(made: Comparison, attempts: int = 0, faults: int = 0) -> Read:
+    """Wait until so much came of what was served, at least one thing, and read the log."""
+    until = monotonic() + 30
+    while made.counts.attempted < (attempts or not faults) or made.counts.faults < faults:
+        assert monotonic() < until, made.counts
+        sleep(0.002)
+    return drained(made)
+
+
+@contextmanager
+def listening(control: Server) -> Iterator[str]:
+    """Put a server on a port of this machine, and give its address."""
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def handle_one_request(self) -> None:
+            self.raw_requestline = self.rfile.readline(65537)
+            if not self.raw_requestline or not self.parse_request():
+                self.close_connection = True
+                return
+            body = self.rfile.read(int(self.headers.get("Content-Length", "0")))
+            url = f"http://{self.headers['Host']}{self.path}"
+            given = [(name, value) for name, value in self.headers.items()]
+            got = control(httpx.Request(self.command, url, headers=given, content=body))
+            sent = b"".join(got.iter_raw())
+            self.send_response_only(got.status_code)
+            for name, value in (*got.headers.raw, (b"Content-Length", b"%d" % len(sent))):
+                self.send_header(name.decode(), value.decode())
+            self.end_headers()
+            self.wfile.write(sent if self.command != "HEAD" else b"")
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        server.daemon_threads = True
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+@contextmanager
+def passing(
+    address: str, comparison: Comparison, reading: Reading = READING, room: Room | None = None
+) -> Iterator[str]:
+    """Run the proxy before an address, and give its own."""
+    told: Queue[Running] = Queue()
+
+    def run() -> None:
+        serve(address, reading, comparison, ("127.0.0.1", 0), told.put, room=room)
+
+    thread = Thread(target=run, daemon=True)
+    thread.start()
+    running = told.get(timeout=30)
+    try:
+        yield running.url
+    finally:
+        running.stop()
+        thread.join(30)
+    assert not thread.is_alive()
+
+
 @contextmanager
 def proxied(
     control: Server, comparison: Comparison, reading: Reading = READING
-) -> Iterator[TestClient]:
+) -> Iterator[httpx.Client]:
     """Give a client of the proxy before ``control``."""
-    client = httpx.AsyncClient(transport=httpx.MockTransport(control))
-    app = application(URL, reading, comparison, client)
-    with TestClient(app, raise_server_exceptions=False) as made:
+    with (
+        listening(control) as address,
+        passing(address, comparison, reading) as url,
+        httpx.Client(base_url=url, trust_env=False) as made,
+    ):
         for name in ("accept", "accept-encoding", "user-agent"):
             made.headers.pop(name, None)
         yield made

@@ -8,11 +8,12 @@ import pytest
 
 from harness.agreement.classes import Class
 from harness.core.run import Status
-from harness.shadow.alarms import Alarm, Churn, Duplicates, Empty, Monitor, State
+from harness.shadow.alarms import Alarm, Churn, Duplicates, Empty, Monitor, Share, State
 from harness.shadow.bounds import ChurnBound, DuplicatesBound, EmptyBound
 from harness.shadow.record import Observation
 from tests.shadow.attempts import attempt, seen, shed
 
+pytestmark = pytest.mark.slow
 SURE = 0.95
 RUNS = 100
 """Of A/A traffic; at a confidence of 0.95 an alarm may be raised in 2.5 % of them."""
@@ -60,6 +61,20 @@ def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> 
     assert found.state is State.QUIET
     assert found.estimate is not None
     assert (found.estimate.value, found.estimate.n) == (0, 1999)
+
+
+def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
+    alarm = Share("empty", "candidate", "told", confidence=0.95, least=0, bound=0.4)
+    for number in range(60):
+        alarm.take(1.0, number)
+    raised = alarm.alarm()
+    assert raised.state is State.RAISED
+    for number in range(60, 2_000):
+        alarm.take(0.0, number)
+    later = alarm.alarm()
+    assert later.estimate is not None
+    assert later.estimate.high <= 0.4, "the mean is within the bound again"
+    assert (later.state, later.since) == (State.RAISED, raised.since)
 
 
 def test_a_candidate_that_finds_more_is_no_alarm() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from threading import Event
+from time import sleep
 
 import pytest
 
@@ -14,7 +15,16 @@ from harness.shadow.generation import stated
 from harness.shadow.reading import Reading, Unreadable
 from harness.shadow.streams import Read
 from tests.shadow.live import comparison, drained
-from tests.shadow.servers import READING, Sent, Server, candidate, found_of, moved_to, proxied
+from tests.shadow.servers import (
+    READING,
+    Sent,
+    Server,
+    candidate,
+    found_of,
+    moved_to,
+    proxied,
+    settled,
+)
 
 TELLS = Reading.model_validate({
     **READING.model_dump(),
@@ -30,9 +40,9 @@ def asked(folder: Path, control: Server, other: Server, times: int) -> Read:
         comparison(folder, candidate(other, TELLS)) as made,
         proxied(control, made, TELLS) as client,
     ):
-        for _ in range(times):
+        for attempts in range(1, times + 1):
             assert client.get(ASKED).status_code == 200
-            found = drained(made)
+            found = settled(made, attempts=attempts)
     return found
 
 
@@ -100,6 +110,8 @@ def test_a_control_whose_index_moves_while_the_candidate_is_asked_is_stale(tmp_p
         with proxied(moving(1, 2), made, TELLS) as client:
             client.get(ASKED)
             client.get(ASKED)
+            while made.counts.attempted < 2:
+                sleep(0.002)
             moved.set()
         found = drained(made)
     assert outcomes(found) == [Class.STALE, Class.EXACT]

@@ -15,8 +15,8 @@ from harness.core.engine import Answer
 from harness.core.errors import HarnessError
 from harness.shadow import streams
 from harness.shadow.admission import Reason
-from harness.shadow.comparison import OFF, Comparison
-from harness.shadow.log import Stream
+from harness.shadow.comparison import Comparison
+from harness.shadow.log import OFF, Stream
 from harness.shadow.record import Kind
 from harness.shadow.sampler import Sampler
 from harness.shadow.shadowed import Shadowed

@@ -8,8 +8,9 @@ import pytest
 
 from harness.agreement.classes import Class
 from harness.core.errors import EvidenceError
+from harness.core.evidence import LOST
 from harness.core.run import Status
-from harness.shadow.counted import IN_ITS_PLACE, LOST, NO_CONTROL, OTHER_CONTROL, traffic
+from harness.shadow.counted import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, traffic
 from harness.shadow.record import Observation, Seen
 from harness.shadow.streams import Read
 from tests.shadow.make import SEEN, observation
@@ -98,3 +99,10 @@ def test_it_says_when() -> None:
 def test_an_empty_log_is_refused() -> None:
     with pytest.raises(EvidenceError, match="no attempt"):
         traffic(log(), control="old", candidate="new")
+
+
+def test_different_queries_are_counted_and_the_most_asked_comes_first() -> None:
+    many = [pair(n, query=query) for n, query in enumerate("abcaaa", start=1)]
+    found = traffic(log(*many), control="old", candidate="new")
+    assert found.asked.tolist() == [4, 1, 1]
+    assert found.evenly == pytest.approx(36 / 18)

@@ -18,6 +18,7 @@ from harness.shadow.record import Observation, Seen, Side
 from tests.shadow.arms import MANIFEST, hits
 from tests.shadow.make import SEEN, observation
 
+pytestmark = pytest.mark.slow
 PRINT = MANIFEST.fingerprint
 G = PRINT[:16]
 REPLAYS, QUERIES = 200, 100

@@ -7,6 +7,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from harness.agreement.classes import Class
 from harness.core.errors import BadFile
 from harness.shadow import streams
@@ -17,6 +19,7 @@ from tests.shadow.killed import ROUNDS
 from tests.shadow.make import degradation, divergence, observation
 from tests.source import ROOT
 
+pytestmark = pytest.mark.slow
 NOTHING = Read((), (), (), 0)
 
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import EvidenceError
+from harness.core.owned import NotOurs
 from harness.shadow import streams
 from harness.shadow.log import CHUNK, Log, Stream
 from harness.shadow.record import Degradation, Divergence, Observation, dumped
@@ -110,7 +111,7 @@ def test_a_log_has_one_writer(tmp_path: Path) -> None:
 
 def test_a_folder_that_is_a_file_is_refused(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(BadFile, match="no log fits there"):
+    with pytest.raises(NotOurs, match="is a file"):
         log(tmp_path / "file")
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, cast
 
 import anyio
@@ -14,6 +13,7 @@ from mcp.types import CallToolResult, Implementation, ListToolsResult, TextConte
 
 from harness.core.engine import Searcher
 from harness.core.run import Status
+from harness.shadow.mcp_control import McpControl
 from harness.shadow.mcp_proxy import McpProxy
 from harness.shadow.streams import Read
 from harness.stages.shadow_files import read_reading
@@ -32,10 +32,9 @@ class Control:
     def __init__(self, answer: CallToolResult) -> None:
         self.server_info = Implementation(name="letters", version="7")
         self.instructions = "ask"
-        self.session = SimpleNamespace(send_request=self._send)
         self._answer = answer
 
-    async def _send(self, _: object, kind: type) -> CallToolResult | ListToolsResult:
+    async def send(self, _: object, kind: type) -> CallToolResult | ListToolsResult:
         return ListToolsResult(tools=[]) if kind is ListToolsResult else self._answer
 
 
@@ -48,7 +47,7 @@ def called(folder: Path, answer: CallToolResult, tool: str) -> tuple[CallToolRes
     """Call a tool through the proxy; give what came back, and what was written."""
 
     async def run(made: Any) -> CallToolResult:  # noqa: ANN401  a comparison
-        control = cast("Client", Control(answer))
+        control = cast("McpControl", Control(answer))
         async with anyio.create_task_group() as later:
             app = McpProxy(control, READING, made, later).app()
             async with Client(app) as client:

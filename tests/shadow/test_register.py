@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tomllib
+from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
@@ -102,10 +103,18 @@ def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path) -> None:
     assert len(tomllib.loads(text)["accepted"]) == 2
 
 
+def test_the_same_entry_once_more_changes_nothing(tmp_path: Path) -> None:
+    path = tmp_path / "accepted.toml"
+    accept(path, TIES, today=TODAY)
+    before = path.read_bytes()
+    assert accept(path, TIES, today=TODAY).entries == (TIES,)
+    assert path.read_bytes() == before
+
+
 @pytest.mark.parametrize(
     ("entry", "says"),
     [
-        (TIES, "is accepted until 2026-11-22 already, by Ada"),
+        (replace(TIES, by="Bea"), "is accepted until 2026-11-22 already, by Ada"),
         (Accepted("r", "b", date(2026, 11, 21), query=KEY), "until 2026-11-21 has passed"),
         (Accepted(" ", "b", TODAY, query=KEY), "reason"),
         (Accepted("r", "", TODAY, query=KEY), "by"),

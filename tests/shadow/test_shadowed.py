@@ -20,6 +20,7 @@ from harness.shadow.worker import Worker
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
 from tests.shadow.live import HASTY, LIMITS, comparison, drained, in_process, on_thread
 
+pytestmark = pytest.mark.slow
 TEXTS = ["ab", "abc", "", "cde", "zzz", "ae"]
 
 

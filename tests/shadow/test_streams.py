@@ -94,3 +94,11 @@ def test_an_attempt_that_was_written_twice_is_refused(tmp_path: Path) -> None:
         out.append([observation(1), observation(1)], [], [])
     with pytest.raises(EvidenceError, match="twice"):
         streams.read(tmp_path)
+
+
+def test_the_same_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with log(tmp_path / name) as out:
+            out.append([observation(n, writer=out.writer) for n in (1, 2)], [], [])
+    with pytest.raises(EvidenceError, match=r"the same query at the same nanosecond; give each"):
+        streams.read(tmp_path / "a", tmp_path / "b")

@@ -17,6 +17,7 @@ from harness.shadow.worker import Lost, Open, ThreadWorker, Worker
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 from tests.shadow.live import MEMORY, MS, SECOND
 
+pytestmark = pytest.mark.slow
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 

@@ -17,6 +17,7 @@ from harness.stages.gate import gate, read_decision
 from harness.stages.proof import read_manifest
 from tests.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
 LATER = """
 [[step]]
 name = "back"

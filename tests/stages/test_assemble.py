@@ -14,7 +14,9 @@ NOW = datetime(2026, 1, 31, tzinfo=UTC)
 
 def test_everything_measured_is_handed_over(measured: Toy) -> None:
     subject = measured.project.subject(NAME)
-    found = assemble(measured.layout, subject, evidence_of(measured.layout, subject), (), NOW)
+    found = assemble(
+        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
+    )
     assert set(found.arms) == set(found.means) == set(ARMS)
     assert set(found.differences) == set(found.evidence) == {"tantivy"}
     assert set(found.slice_means) == {"identifier", "natural-language"}
@@ -28,13 +30,15 @@ def test_everything_measured_is_handed_over(measured: Toy) -> None:
 
 def test_documents_are_looked_up_when_they_are_needed(measured: Toy) -> None:
     subject = measured.project.subject(NAME)
-    found = assemble(measured.layout, subject, evidence_of(measured.layout, subject), (), NOW)
+    found = assemble(
+        measured.layout, subject, evidence_of(measured.layout, subject), (), NOW, custody=None
+    )
     assert set(found.documents(frozenset({"d01", "d02", "none"}))) == {"d01", "d02"}
 
 
 def test_without_a_policy_the_arms_are_only_described(measured: Toy) -> None:
     subject = replace(measured.project.subject(NAME), policy=None, policy_file=None, pairs={})
-    found = assemble(measured.layout, subject, {}, (), NOW)
+    found = assemble(measured.layout, subject, {}, (), NOW, custody=None)
     assert found.policy is None
     assert found.provenance.expires_at is None
     assert found.differences == {}

@@ -19,6 +19,7 @@ from harness.stages.gate import check_decision, gate, read_decision
 from harness.stages.proof import read_manifest
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
 Spoil = Callable[[Toy], object]
 
 
@@ -66,7 +67,7 @@ def test_the_findings_hold_nothing_that_rests_on_a_clock(project: Toy) -> None:
 
 
 def test_the_junit_file_has_a_case_for_each_gate(project: Toy) -> None:
-    project.policy(HEAD + STEP + GATES.replace("margin = 0.1", "margin = 0.0001"))
+    project.policy(HEAD + STEP + GATES.replace("margin = 0.15", "margin = 0.2"))
     project.decide()
     (suite,) = ET.parse(project.layout.junit).getroot()  # noqa: S314  we wrote it
     cases = {case.get("name"): case for case in suite.iter("testcase")}

@@ -54,7 +54,7 @@ def test_a_decision_of_the_policy_is_held(policy: Policy) -> None:
 
 
 def test_ten_digits_of_a_bound_are_enough(policy: Policy) -> None:
-    held_to(policy, [changed(decided(policy), "Quality", limit=-0.1000000000001)])
+    held_to(policy, [changed(decided(policy), "Quality", limit=-0.1500000000001)])
 
 
 @pytest.mark.parametrize(
@@ -132,7 +132,7 @@ def test_every_rule_with_a_limit_says_on_which_side_it_passes() -> None:
     settings = {name: registry.load(name).settings for name in registry.names()}
     limited = {name for name, of in settings.items() if "limit" in written(of)}
     silent = {name for name in limited if "passes" not in written(settings[name])}
-    assert silent == {"no_slice_harmed"}
+    assert silent == set()
     assert len(limited) > 10
 
 

@@ -13,6 +13,7 @@ from harness.core.records import Document, Judgement, Query
 from harness.core.run import Status
 from harness.corpus import prepared
 from harness.corpus.runs import read_run
+from harness.corpus.trec import Missing
 from harness.stages.imported_run import import_run
 from harness.stages.layout import Layout
 from harness.stages.proof import check_run, read_manifest
@@ -50,6 +51,18 @@ def test_a_run_file_becomes_an_arm_that_names_its_file(layout: Layout, tmp_path:
     assert manifest.engine == "imported run"
     assert run.served_by == (manifest.fingerprint, "")
     check_run(layout, "other")
+
+
+def test_a_query_without_a_line_may_be_said_to_be_an_empty_answer(
+    layout: Layout, tmp_path: Path
+) -> None:
+    file = written(tmp_path, "q1 Q0 a 1 1.0 x\n")
+    assert import_run(layout, "lost", file).count(Status.NOT_ASKED) == 1
+    run = import_run(layout, "empty", file, missing=Missing.EMPTY)
+    assert run.count(Status.NOT_ASKED) == 0
+    lost, empty = (read_manifest(layout, arm).fingerprint for arm in ("lost", "empty"))
+    assert run.served_by == (empty, empty)
+    assert lost != empty
 
 
 def test_another_file_is_another_arm(layout: Layout, tmp_path: Path) -> None:

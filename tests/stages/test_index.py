@@ -10,7 +10,7 @@ import pytest
 
 from engines.contract import arms
 from engines.stacks.text.fts5 import Fts5
-from harness.core.errors import IndexNotReady, UnknownName
+from harness.core.errors import IndexNotReady, InvalidArm, UnknownName
 from harness.corpus.prepared import Prepared
 from harness.stages.index import check_settings, index, sources
 from tests.toy import ARMS, Toy
@@ -42,7 +42,7 @@ def test_a_build_that_fails_leaves_the_old_index(
 
     before = (project.layout.index("fts5") / "fts5.db").read_bytes()
     monkeypatch.setattr(Fts5, "build", fails)
-    with pytest.raises(OSError, match="disk full"):
+    with pytest.raises(InvalidArm, match="disk full"):
         index(project.layout, "fts5", project.cache)
     assert (project.layout.index("fts5") / "fts5.db").read_bytes() == before
     assert {path.name for path in project.layout.index("fts5").parent.iterdir()} == set(ARMS)

@@ -27,10 +27,10 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_sample_is_a_collection(tmp_path: Path) -> None:
-    assert sample.write(tmp_path) == (80, 80)
+    assert sample.write(tmp_path) == (240, 240)
     read = beir.Beir(tmp_path, "test")
     documents = {document.doc_id for document in read.documents()}
-    assert len(documents) == len(read.queries()) == 80
+    assert len(documents) == len(read.queries()) == 240
     for query in read.queries():
         ((doc_id, grade),) = read.qrels().grades[query.query_id].items()
         assert doc_id in documents
@@ -92,13 +92,19 @@ def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("inside", [(), ("kept.txt",)])
-def test_nothing_is_overwritten(tmp_path: Path, inside: tuple[str, ...]) -> None:
-    for name in inside:
-        (tmp_path / name).write_text("x")
+def test_nothing_is_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "kept.txt").write_text("x")
+    for place in (tmp_path, tmp_path / "kept.txt"):
+        with pytest.raises(HarnessError, match="is there already"):
+            begin(Begun(place, "fts5"))
+    assert [path.name for path in tmp_path.iterdir()] == ["kept.txt"]
+
+
+def test_a_project_is_never_begun_twice(tmp_path: Path) -> None:
+    (tmp_path / "mine").mkdir()
+    begin(Begun(tmp_path / "mine", "fts5"))
     with pytest.raises(HarnessError, match="is there already"):
-        begin(Begun(tmp_path, "fts5"))
-    assert [path.name for path in tmp_path.iterdir()] == list(inside)
+        begin(Begun(tmp_path / "mine", "fts5"))
 
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:

@@ -22,12 +22,21 @@ def test_no_two_things_share_a_file() -> None:
 
 def test_what_rests_on_a_clock_is_not_among_the_tracked() -> None:
     timed = {name for name, path in properties().items() if path.is_relative_to(LAYOUT.today)}
-    assert timed == {"times", "decision", "junit", "decision_receipt"}
-    others = set(properties().values()) - {properties()[name] for name in timed}
+    assert timed == {
+        "times",
+        "decision",
+        "junit",
+        "decision_receipt",
+        "signature",
+        "replays",
+        "experiments",
+    }
+    others = set(properties().values()) - {properties()[name] for name in (*timed, "race_parts")}
     assert all(path.is_relative_to(LAYOUT.root) for path in others)
 
 
 def test_indexes_and_parts_are_caches() -> None:
     assert LAYOUT.index("a").is_relative_to(LAYOUT.cache)
     assert LAYOUT.parts("a").is_relative_to(LAYOUT.cache)
+    assert LAYOUT.race_parts.is_relative_to(LAYOUT.cache)
     assert LAYOUT.manifest("a").is_relative_to(LAYOUT.root)

@@ -21,6 +21,8 @@ from tests.report import builder
 from tests.stages.test_load import in_here, loaded
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def done(

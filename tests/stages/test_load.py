@@ -36,6 +36,7 @@ from harness.stages.loading import Wanted
 from harness.stages.proof import note_run, read_manifest
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
 MS = 1_000_000
 WANTED = Wanted(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
 """Two arms and the first one's twin, in a closed loop and at one rate: six trials."""

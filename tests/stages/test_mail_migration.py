@@ -21,6 +21,7 @@ from harness.stages.oneshot import Wanted, oneshot
 from tests.source import ROOT
 from tests.toy import PARAMS
 
+pytestmark = pytest.mark.slow
 POLICY = ROOT / "policy" / "mail.toml"
 TRAFFIC = Traffic(messages=1_000, seed=3, queries=12)
 IDENTIFIERS = "Identifiers are found as well"
@@ -92,7 +93,7 @@ def test_every_step_gets_a_verdict_and_every_slice_a_row(
         said = {found.gate: found.verdict for found in decision.findings}
         assert said["Each arm is the engine it claims to be"] is Verdict.PASS
         assert decision.outcome is Outcome.HOLD
-    assert finding(tantivy, IDENTIFIERS).settle == "judge 18 more independent queries"
+    assert "leave room for a loss that none of them shows" in finding(tantivy, IDENTIFIERS).settle
     assert finding(hybrid, FILTERS).estimate is not None
     written = json.loads((out / "decision.json").read_text(encoding="utf-8"))["datasets"][0]
     assert {"paraphrase", "identifier", "filter-thread", "hostile", "negative"} < set(

@@ -10,12 +10,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from harness.core.scores import Estimate
 from harness.stages.means import as_csv
 from tests.source import ROOT
 from tests.toy import ARMS, Toy
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_row_an_arm_and_a_column_a_measure(measured: Toy) -> None:
@@ -31,6 +34,10 @@ def test_a_row_an_arm_and_a_column_a_measure(measured: Toy) -> None:
 def test_what_was_not_measured_is_empty_and_no_number() -> None:
     means = {"a, b": {"RR@10": Estimate(0.5, 0.4, 0.6, 10)}, "c": {}}
     assert as_csv(means, ["RR@10", "P@1"]) == 'arm,RR@10,P@1\n"a, b",0.5,\nc,,\n'
+
+
+def test_an_arm_that_is_a_formula_is_not_run() -> None:
+    assert as_csv({"=cmd|' /C calc'!A0": {}}, ["P@1"]) == "arm,P@1\n'=cmd|' /C calc'!A0,\n"
 
 
 def test_dvc_shows_its_metrics_and_plots(measured: Toy, tmp_path: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -133,3 +134,16 @@ def test_what_cannot_happen_is_not_written(folder: Path, event: Event, says: str
         ledger.add(folder, event, after=ledger.read(folder).head)
     assert (folder / ledger.FILE).read_bytes() == before
     assert [path.name for path in folder.iterdir()] == [ledger.FILE]
+
+
+def test_a_time_of_the_future_is_refused(tmp_path: Path) -> None:
+    """A ledger may not rest on a decision of later, nor be of later than today."""
+    late = datetime.now(UTC) + timedelta(hours=40)
+    begun = Begun(at=day(1), by=BY, policy="p", switch="fts5")
+    head = ledger.add(tmp_path, begun, after=ledger.FIRST).head
+    rests = Observed(at=day(2), by=BY, decision=decision(4, replayed=1), days=())
+    with pytest.raises(EvidenceError, match="from the future"):
+        ledger.add(tmp_path, rests, after=head)
+    ledger.add(tmp_path, Observed(at=late, by=BY, decision=None, days=()), after=head)
+    with pytest.raises(BadFile, match=r"ledger\.json: .* from the future .*Bring the file back"):
+        ledger.read(tmp_path)

@@ -11,8 +11,9 @@ import pytest
 import engines
 import harness
 from harness.corpus.prepared import Prepared
+from harness.stages.code import code_sha256, judging_sha256
 from harness.stages.evidence import sides
-from harness.stages.provenance import code_sha256, provenance
+from harness.stages.provenance import provenance
 from tests.toy import ARMS, CONTROL, Toy
 
 DECIDED = datetime(2026, 1, 31, 12, tzinfo=UTC)
@@ -33,12 +34,14 @@ def test_a_decision_expires_where_a_policy_says_so(
         decided_at=DECIDED,
         evidence_days=days,
         replayed_at={CONTROL: "2026-01-30T12:00:00+00:00"},
+        settings={"score": {"seed": 5}},
     )
     assert (found.decided_at, found.expires_at) == ("2026-01-31T12:00:00+00:00", expires)
     assert (found.documents, found.queries, found.judgements) == (60, 41, 2401)
     assert found.manifests == {arm: arms[arm].manifest for arm in ARMS}
     assert {"numpy", "tantivy", "ir-measures"} <= set(found.packages)
     assert found.commands == ("harness run",)
+    assert found.settings == {"score": {"seed": 5}}
     assert found.replayed_at == {CONTROL: "2026-01-30T12:00:00+00:00"}
 
 
@@ -49,11 +52,13 @@ def test_the_codes_digest_is_of_every_module_and_arm(
         folder = tmp_path / package.__name__
         shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("*.pyc"))
         monkeypatch.setattr(package, "__path__", [str(folder)])
-    before = code_sha256()
+    before, judging = code_sha256(), judging_sha256()
     assert code_sha256() == before
-    seen = {before}
-    for name in ("engines/arms/fts5.toml", "harness/stats/bootstrap.py"):
+    seen, judged_by = {before}, []
+    for name in ("engines/arms/fts5.toml", "harness/report/page.py", "harness/stats/bootstrap.py"):
         with (tmp_path / name).open("a") as out:
             out.write("\n# changed\n")
         seen.add(code_sha256())
-    assert len(seen) == 3
+        judged_by.append(judging_sha256() == judging)
+    assert len(seen) == 4
+    assert judged_by == [True, True, False], "only what judges is of the digest of what judges"

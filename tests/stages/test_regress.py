@@ -22,7 +22,9 @@ from harness.stages.regress_baseline import CACHE, TIMED, of_folder, of_revision
 from harness.stages.replayed import note_replayed
 from tests.toy import HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[2]
+LOST = 16
 GATES = """
 [[step.gate]]
 name = "Answers"
@@ -33,7 +35,7 @@ max_share = 0.15
 name = "Quality"
 rule = "non_inferior"
 measure = "nDCG@10"
-margin = 0.02
+margin = 0.15
 min_queries = 20
 """
 
@@ -72,7 +74,7 @@ def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> Non
 
 
 def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
-    spoil(project, "tantivy", 6)
+    spoil(project, "tantivy", LOST)
     project.untimed()
     project.decide()
     found = judged(project, then.layout)
@@ -81,7 +83,7 @@ def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, pro
         "fts5": Verdict.PASS, "tantivy": Verdict.FAIL, "hash-hybrid": Verdict.PASS,
     }  # fmt: skip
     assert found.same == {"fts5", "hash-hybrid"}
-    assert {one.query_id for one in found.worse} == {f"q{n:02}" for n in range(6)}
+    assert {one.query_id for one in found.worse} == {f"q{n:02}" for n in range(LOST)}
     assert {one.arm for one in found.worse} == {"tantivy"}
     assert all(one.now == 0 < one.then for one in found.worse)
     losses = [one.now - one.then for one in found.worse]
@@ -227,7 +229,7 @@ def test_runs_of_two_policies_are_not_mixed_up(then: Toy, project: Toy) -> None:
     path = project.root / "policy" / "regress.toml"
     verdicts = []
     for margin in ("0.5", "0.001"):
-        path.write_text((HEAD + STEP + GATES).replace("0.02", margin))
+        path.write_text((HEAD + STEP + GATES).replace("margin = 0.15", f"margin = {margin}"))
         policy, params = load_policy(path), project.params.compare
         found = regress(project.layout, then.layout, policy, params, arms=("tantivy",))
         verdicts.append(found.decisions[0].verdict)

@@ -16,7 +16,8 @@ from harness.core.run import Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.replay import drive
-from harness.stages.index import MADE_WITH, index
+from harness.stages.index import index
+from harness.stages.layout import MADE_WITH
 from harness.stages.proof import read_manifest
 from harness.stages.replay import replay
 from tests.toy import ARMS, NOTHING, Toy

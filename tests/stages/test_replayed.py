@@ -66,9 +66,9 @@ def test_a_run_that_is_too_old_is_not_judged(project: Toy) -> None:
     with pytest.raises(EvidenceError, match=says):
         project.decide()
     assert not project.layout.decision.exists()
-    policy = load_policy(project.root / "policy" / "toy.toml")
+    file = project.root / "policy" / "toy.toml"
     with pytest.raises(EvidenceError, match=says):
-        decide(project.layout, policy, control="", now=datetime.now(UTC))
+        decide(project.layout, load_policy(file), file, control="", now=datetime.now(UTC))
 
 
 def test_an_arm_that_no_gate_looks_at_may_be_old(project: Toy) -> None:

@@ -44,8 +44,8 @@ def narrow(**limits: float) -> Settings:
 
 def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_path: Path) -> None:
     queries = Prepared.open(project.layout.data).queries()
-    ran = run(project, tmp_path, asking(project, len(queries)))
-    found = streams.read(tmp_path)
+    ran = run(project, tmp_path / "log", asking(project, len(queries)))
+    found = streams.read(tmp_path / "log")
     control, candidate = (read_run(project.layout.run(arm)) for arm in PAIR)
     pair = Pair.of(control, candidate)
     classes = classify(control, candidate, pair, depth=K, shed=(), stale=())
@@ -64,8 +64,8 @@ def test_each_pair_is_in_the_class_that_a_replay_of_it_has(project: Toy, tmp_pat
 
 def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
     """However narrow the queue, and however little of a minute the candidate may have."""
-    ran = run(project, tmp_path, asking(project, 60), narrow(queue=0, budget_s=0.000001))
-    tally = streams.read(tmp_path).tally
+    ran = run(project, tmp_path / "log", asking(project, 60), narrow(queue=0, budget_s=0.000001))
+    tally = streams.read(tmp_path / "log").tally
     assert (tally.attempted, tally.compared, tally.shed) == (60, 60, 0)
     assert ran.written
     assert ran.control_ns.shape == (60,)
@@ -77,8 +77,8 @@ def test_without_a_rate_nothing_is_shed(project: Toy, tmp_path: Path) -> None:
 def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
     """The candidate's process takes longer to start than all the questions take to come."""
     wanted = asking(project, 60, per_second=100_000)
-    ran = run(project, tmp_path, wanted, narrow(queue=0))
-    tally = streams.read(tmp_path).tally
+    ran = run(project, tmp_path / "log", wanted, narrow(queue=0))
+    tally = streams.read(tmp_path / "log").tally
     assert tally.attempted == 60
     assert 0 < tally.shed == ran.counts.shed[Reason.IN_FLIGHT] < 60
 
@@ -86,13 +86,13 @@ def test_with_a_rate_the_limits_hold(project: Toy, tmp_path: Path) -> None:
 def test_questions_do_not_come_before_their_time(project: Toy, tmp_path: Path) -> None:
     wanted = asking(project, 11, per_second=50)
     assert wanted.step_ns == 20_000_000
-    assert run(project, tmp_path, wanted).elapsed_ns >= 200_000_000
+    assert run(project, tmp_path / "log", wanted).elapsed_ns >= 200_000_000
 
 
 def test_a_log_goes_on(project: Toy, tmp_path: Path) -> None:
     for _ in range(2):
-        assert run(project, tmp_path, asking(project, 5)).counts.served == 5
-    found = streams.read(tmp_path)
+        assert run(project, tmp_path / "log", asking(project, 5)).counts.served == 5
+    found = streams.read(tmp_path / "log")
     assert [one.number for one in found.observations] == list(range(1, 11))
 
 
@@ -120,11 +120,11 @@ def test_a_set_without_titles_says_so(project: Toy) -> None:
 
 
 def test_what_cannot_be_compared_is_refused(project: Toy, tmp_path: Path) -> None:
-    log = ShadowLog(tmp_path, SETTINGS)
+    log = ShadowLog(tmp_path / "log", SETTINGS)
     with pytest.raises(EvidenceError, match="itself"):
         shadow_run(project.layout, (CONTROL, CONTROL), project.cache, log, asking(project, 1))
     with pytest.raises(DatasetError, match="no question"):
-        run(project, tmp_path, replace(asking(project, 1), queries=()))
+        run(project, tmp_path / "log", replace(asking(project, 1), queries=()))
     pair = CONTROL, "tantivy-stem"
     with pytest.raises(InvalidArm):
         shadow_run(project.layout, pair, project.cache, log, asking(project, 1))
@@ -134,5 +134,5 @@ def test_a_question_that_the_control_cannot_answer_is_an_attempt(
     project: Toy, tmp_path: Path
 ) -> None:
     bad = Asking((Query("q", "bolo \ud800"), Query("r", "bolo")), 2, K, 0.0)
-    run(project, tmp_path, bad)
-    assert streams.read(tmp_path).tally.attempted == 2
+    run(project, tmp_path / "log", bad)
+    assert streams.read(tmp_path / "log").tally.attempted == 2

@@ -84,7 +84,7 @@ def test_what_is_needed_is_what_settles_it() -> None:
 
 
 def test_what_is_needed_repeats_the_values_in_their_order() -> None:
-    values = (np.random.default_rng(4).random(100) < 0.02).astype(np.float64)
+    values = (np.random.default_rng(3).random(100) < 0.03).astype(np.float64)
     needed = values_needed(values, bound=0.05, **UNIT)
     assert needed is not None
     assert needed > 100

@@ -26,7 +26,7 @@ def capital(values: list[float], mean: float, side: int) -> float:
     for at, value in enumerate(values, start=1):
         bet = math.sqrt(2 * math.log(2 / 0.05) / (squares / at * at * math.log(1 + at)))
         room = mean if side > 0 else 1 - mean
-        bet = bet if room == 0 else min(bet, 0.5 / room)
+        bet = bet if room == 0 else min(bet, 0.75 / room)
         wealth *= 1 + side * bet * (value - mean)
         total += value
         squares += (value - total / (at + 1)) ** 2

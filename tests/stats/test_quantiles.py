@@ -1,4 +1,4 @@
-"""Percentiles of times and their ratios."""
+"""Percentiles of times of one process."""
 
 from __future__ import annotations
 
@@ -45,36 +45,6 @@ def test_too_few_times_have_no_interval_for_a_far_percentile() -> None:
     assert quantiles.order_interval(times(1, (5, 1)), 50, confidence=0.95) is None
 
 
-def test_ratio_finds_a_planted_factor() -> None:
-    control = times(1, (300, 5))
-    found = quantiles.ratio(3 * control, control, 95, confidence=0.95, resamples=500, seed=1)
-    assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
-    mean = quantiles.mean_ratio(3 * control, control, confidence=0.95, resamples=500, seed=1)
-    assert (mean.value, mean.low, mean.high, mean.n) == pytest.approx((3, 3, 3, 300))
-
-
-@pytest.mark.parametrize("percent", [50, 95])
-def test_ratio_interval_holds_the_true_factor(percent: float) -> None:
-    candidate, control = times(2, (300, 5), 2.0), times(3, (300, 5))
-    found = quantiles.ratio(candidate, control, percent, confidence=0.95, resamples=800, seed=1)
-    assert found.low < 2.0 < found.high
-    assert found.low < found.value < found.high
-
-
-def test_repetitions_are_not_taken_for_new_queries() -> None:
-    control, candidate = times(1, (60, 1)), times(2, (60, 1))
-    once = quantiles.ratio(candidate, control, 50, confidence=0.95, resamples=800, seed=1)
-    often = quantiles.ratio(
-        np.repeat(candidate, 6, axis=1),
-        np.repeat(control, 6, axis=1),
-        50,
-        confidence=0.95,
-        resamples=800,
-        seed=1,
-    )
-    assert often.high - often.low > 0.8 * (once.high - once.low)
-
-
 def test_clustered_percentile_brackets_its_value() -> None:
     elapsed = times(5, (200, 4))
     found = quantiles.clustered(elapsed, 95, confidence=0.95, resamples=500, seed=1)
@@ -82,34 +52,30 @@ def test_clustered_percentile_brackets_its_value() -> None:
     assert found.value == quantiles.percentile_ns(elapsed, 95)
 
 
+def test_repetitions_are_not_taken_for_new_queries() -> None:
+    once = times(1, (60, 1))
+    often = np.repeat(once, 6, axis=1)
+    single, repeated = (
+        quantiles.clustered(elapsed, 50, confidence=0.95, resamples=800, seed=1)
+        for elapsed in (once, often)
+    )
+    assert repeated.high - repeated.low > 0.8 * (single.high - single.low)
+
+
 def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
-    candidate, control = times(2, (50, 3)), times(3, (50, 3))
-    whole = quantiles.ratio(candidate, control, 90, confidence=0.9, resamples=200, seed=1)
+    elapsed = times(2, (50, 3))
+    whole = quantiles.clustered(elapsed, 90, confidence=0.9, resamples=200, seed=1)
     monkeypatch.setattr(quantiles, "TIMES_AT_ONCE", 400)
-    parts = quantiles.ratio(candidate, control, 90, confidence=0.9, resamples=200, seed=1)
+    parts = quantiles.clustered(elapsed, 90, confidence=0.9, resamples=200, seed=1)
     assert whole == parts
-
-
-def test_a_sum_of_large_times_does_not_wrap() -> None:
-    control = np.full((4, 4), 2**62, dtype=np.int64)
-    found = quantiles.mean_ratio(control, control, confidence=0.95, resamples=50, seed=1)
-    assert found.value == 1.0
 
 
 @pytest.mark.parametrize("broken", [0, -5])
 def test_a_time_that_wrapped_is_refused(broken: int) -> None:
-    control = times(1, (10, 2))
-    candidate = control.copy()
-    candidate[3, 1] = broken
+    elapsed = times(1, (10, 2))
+    elapsed[3, 1] = broken
     with pytest.raises(EvidenceError, match="not above 0"):
-        quantiles.ratio(candidate, control, 50, confidence=0.95, resamples=50, seed=1)
-
-
-def test_times_of_two_races_are_refused() -> None:
-    with pytest.raises(EvidenceError, match="not of one race"):
-        quantiles.mean_ratio(
-            times(1, (10, 2)), times(1, (10, 3)), confidence=0.95, resamples=50, seed=1
-        )
+        quantiles.clustered(elapsed, 50, confidence=0.95, resamples=50, seed=1)
 
 
 def test_no_times_are_refused() -> None:

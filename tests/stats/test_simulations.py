@@ -1,15 +1,23 @@
 """How often the whole is wrong where the truth is known; few trials, with their tolerance.
 
-The same functions with many trials: ``benchmarks/simulations.py``.
+``--all`` draws more. The same functions as tables: ``benchmarks/simulations.py``.
 """
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
+import pytest
+
+from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import losing
-from benchmarks.simulated_samples import chained, family, non_inferiority
+from benchmarks.simulated_races import of_one_intent
+from benchmarks.simulated_samples import chained, non_inferiority
 from benchmarks.simulated_traffic import peeking
+
+pytestmark = [pytest.mark.slow, pytest.mark.simulation]
+Draws = Callable[[int, int], int]
 
 
 def chance(rate: float, trials: int) -> float:
@@ -17,24 +25,42 @@ def chance(rate: float, trials: int) -> float:
     return rate + 3.1 * math.sqrt(rate * (1 - rate) / trials)
 
 
-def test_slices_raise_no_more_alarms_than_one_test_would() -> None:
-    assert family(slices=8, queries=40, trials=200) <= chance(0.05, 200)
-
-
-def test_a_gate_at_its_margin_passes_rarely() -> None:
-    passed = non_inferiority(queries=60, trials=200)
-    assert passed <= chance(0.05, 200)
+def test_a_gate_at_its_margin_passes_rarely(draws: Draws) -> None:
+    trials = draws(200, 2_000)
+    assert non_inferiority(queries=60, trials=trials) <= chance(0.05, trials)
 
 
 def test_a_gate_well_within_its_margin_passes() -> None:
     assert non_inferiority(queries=200, trials=20, truth=0.1) == 1.0
 
 
-def test_looking_at_traffic_again_and_again_promotes_falsely_as_rarely() -> None:
-    bet, looked = peeking(losing(0.02), streams=300, looks=1_500)
-    assert bet <= chance(0.025, 300)
+def test_looking_at_traffic_again_and_again_promotes_falsely_as_rarely(draws: Draws) -> None:
+    streams = draws(300, 3_000)
+    bet, looked = peeking(losing(0.02), streams=streams, looks=1_500)
+    assert bet <= chance(0.025, streams)
     assert looked > 0.15
 
 
-def test_three_chained_stages_promote_wrongly_as_rarely() -> None:
-    assert chained(queries=60, trials=250) <= chance(0.05, 250)
+def test_three_chained_stages_promote_wrongly_as_rarely(draws: Draws) -> None:
+    trials = draws(250, 2_500)
+    assert chained(queries=60, trials=trials) <= chance(0.05, trials)
+
+
+@pytest.mark.parametrize(("each", "seen"), [(4, 0.1), (8, 0.15)])
+def test_near_duplicates_that_nobody_labelled_pass_a_gate_no_more_often(
+    each: int, seen: float, draws: Draws
+) -> None:
+    trials = draws(150, 1_500)
+    alone, together = clustered(each, 400, trials)
+    assert alone > seen, "the fault that clusters are against is not there"
+    assert together <= chance(0.025, trials)
+
+
+def test_texts_that_are_alike_are_timed_once(draws: Draws) -> None:
+    trials = draws(40, 400)
+    every, one = (
+        of_one_intent(8, 50.0, one_each=one_each, texts=200, trials=trials)
+        for one_each in (False, True)
+    )
+    assert every > 0.1, "the fault that it is against is not there"
+    assert one <= chance(0.025, trials)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engines.stacks.agent_mail.plan import KillSwitch
 from harness.core.errors import BadFile, UnknownName
+from harness.core.reading import Malformed, text_of
 
 LOG = logging.getLogger("engines.mail.switch")
 NAME = "SEARCH_ENGINE"
@@ -22,8 +23,8 @@ def value_in(path: Path) -> str:
         BadFile: the file cannot be read, or does not set it exactly once.
     """
     try:
-        lines = path.read_text(encoding="utf-8").splitlines()
-    except (OSError, UnicodeDecodeError) as exc:
+        lines = text_of(path).splitlines()
+    except (OSError, Malformed) as exc:
         raise BadFile(path, f"cannot be read ({exc})", CURE) from exc
     said = [line.split("=", 1) for line in lines if line.strip() and not line.startswith("#")]
     values = [pair[-1].strip().strip("\"'") for pair in said if pair[0].strip() == NAME]

@@ -6,12 +6,13 @@ would make it panic, or answer wrongly, at some later question.
 
 from __future__ import annotations
 
-import json
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
+
+from harness.core.formats import json_file, json_of
 
 META = "meta.json"
 SUFFIXES = ("fast", "fieldnorm", "idx", "pos", "store", "term")
@@ -63,7 +64,7 @@ def segments(index: Path) -> tuple[Segment, ...]:
         ValueError: ``meta.json`` cannot be read.
         OSError: it is missing or unreadable.
     """
-    meta = json.loads((index / META).read_text(encoding="utf-8"))
+    meta = json_file(index / META)
     try:
         return tuple(_segment(found) for found in meta["segments"])
     except (KeyError, TypeError, AttributeError) as exc:
@@ -94,7 +95,7 @@ def _check_one(path: Path) -> None:
         if magic != _MAGIC or body < 0:
             raise ValueError(f"{path}: cut short")
         file.seek(body)
-        wanted = json.loads(file.read(length))["crc"]
+        wanted = json_of(file.read(length).decode("utf-8"))["crc"]
         file.seek(0)
         crc = 0
         while left := body - file.tell():

@@ -6,7 +6,6 @@ replaces both.
 
 from __future__ import annotations
 
-import json
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -28,6 +27,7 @@ from engines.stacks.agent_mail.tantivy_schema import (
     schema_hash,
 )
 from harness.core.files import replacing_folder, write_json
+from harness.core.formats import json_file
 
 INDEX, HASH = "index", "schema_hash.json"
 TRIES = 3
@@ -96,7 +96,7 @@ def stamp(root: Path) -> Stamp:
 def recorded_hash(root: Path) -> str | None:
     """Read the schema hash that the index in ``root`` was built with; None where there is none."""
     try:
-        found = json.loads((root / HASH).read_text(encoding="utf-8"))["sha256"]
+        found = json_file(root / HASH)["sha256"]
     except (OSError, ValueError, KeyError, TypeError):
         return None
     return found if isinstance(found, str) else None

@@ -8,7 +8,6 @@ so the order is that of an index built anew, and of one to which less and less w
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from pathlib import Path
@@ -17,6 +16,7 @@ from typing import Any, NamedTuple
 import tantivy
 
 from engines.stacks.agent_mail.tantivy_files import Segment
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 
 ORDER = "order.json"
 CHUNK = 1 << 13
@@ -37,7 +37,7 @@ Spans = Mapping[str, Span | None]
 def noted(index: Path) -> Spans:
     """Read what is known of the segments in the folder ``index``; nothing where nothing is."""
     try:
-        found = json.loads((index / ORDER).read_text(encoding="utf-8"))
+        found = json_file(index / ORDER, most=MAX_INDEX_BYTES)
         return {name: None if ids is None else Span(*map(int, ids)) for name, ids in found.items()}
     except (OSError, ValueError, TypeError, AttributeError):
         return {}

@@ -18,6 +18,8 @@ from engines.stacks.code.chargrams import Chargrams
 from engines.stacks.code.filters import Filters
 from engines.stacks.code.unit import Facts, Mode, Risk, Texts, Unit
 from harness.core.files import replacing
+from harness.core.formats import json_of
+from harness.core.reading import numbered
 
 Rows = NDArray[np.int64]
 FILE = "units.jsonl"
@@ -98,8 +100,7 @@ def read(path: Path) -> Catalog:
         OSError: there is no such file.
         ValueError, TypeError, KeyError: it is not what ``write`` writes.
     """
-    with path.open(encoding="utf-8") as file:
-        return Catalog([_entry(*json.loads(line)) for line in file])
+    return Catalog([_entry(*json_of(line)) for _, line in numbered(path)])
 
 
 def _entry(unit: dict[str, object], terms: list[str]) -> Entry:

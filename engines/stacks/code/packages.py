@@ -9,6 +9,7 @@ from pathlib import Path
 
 from engines.stacks.code import python_source
 from engines.stacks.code.unit import Mode
+from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
 
 PROSE, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
@@ -31,8 +32,8 @@ def documents(root: Path) -> Iterator[Document]:
         if path.stat().st_size > BIGGEST:
             continue
         try:
-            text = path.read_text(encoding="utf-8")
-        except UnicodeDecodeError:
+            text = text_of(path)
+        except Malformed:
             continue
         shown = f"{root.name}/{path.relative_to(root).as_posix()}"
         if ext == "py":

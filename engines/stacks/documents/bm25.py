@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from engines.stacks.documents.words import words
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing, write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 
 K1, B = 1.2, 0.75
 SCORE_DIGITS = 9
@@ -113,7 +114,7 @@ class Bm25:
             IndexNotReady: a file is missing or broken, or the two do not fit each other.
         """
         try:
-            vocabulary = json.loads((folder / VOCABULARY).read_text(encoding="utf-8"))
+            vocabulary = json_file(folder / VOCABULARY, most=MAX_INDEX_BYTES)
             with (folder / POSTINGS).open("rb") as file, np.load(file) as part:
                 found = cls(
                     {word: number for number, word in enumerate(vocabulary)},

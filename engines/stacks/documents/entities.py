@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 
 FILE = "entities.json"
 MOST_CHUNKS = 64
@@ -89,7 +90,7 @@ class Entities:
         """
         path = folder / FILE
         try:
-            read = json.loads(path.read_text(encoding="utf-8"))
+            read = json_file(path, most=MAX_INDEX_BYTES)
             fits = read["total"] == total
             fits = fits and all(0 <= max(at) < total for at in read["chunks"].values())
             found = cls._joined(read["chunks"], total)

@@ -18,6 +18,7 @@ from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 
 from engines.stacks.documents.sources import Page, Source, mended
 from harness.core.errors import BadFile
+from harness.core.reading import Malformed, whole
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
 PDF_SUFFIX = ".pdf"
@@ -85,9 +86,11 @@ def _files(root: Path) -> Iterator[Path]:
 
 def _text(path: Path) -> str:
     try:
-        return path.read_bytes().decode("utf-8")
+        return whole(path).decode("utf-8")
     except OSError as exc:
         raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
+    except Malformed as exc:
+        raise BadFile(path, str(exc), "Leave it out, or split it") from exc
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
         cure = "Save it as UTF-8; its places would not be those of the file otherwise"

@@ -8,7 +8,6 @@ from functools import cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
-import numkong
 import numpy as np
 from numpy.typing import NDArray
 
@@ -27,7 +26,7 @@ from engines.vector import store
 from engines.vector.bulk import embed_all
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
-from engines.vector.scan import COSINE_DIGITS, Half
+from engines.vector.scan import COSINE_DIGITS, Half, exact_dots
 from engines.vector.store import VectorStore
 from harness.core.errors import IndexNotReady, ModelNotReady
 
@@ -55,11 +54,9 @@ class Dense:
 
     def cosines(self, text: str, rows: Rows) -> Scores:
         """Cosine of a query with chunks, shape (rows,)."""
-        query = self.embedder.embed([text]).astype(np.float16)
-        out = np.empty((1, len(rows)))
-        numkong.cdist(query, np.asarray(self.store.vectors[rows]), "dot", out=out)
-        cosines: Scores = np.round(out[0], COSINE_DIGITS)
-        return cosines
+        query = self.embedder.embed([text])[0].astype(np.float16)
+        cosines: Scores = exact_dots(np.asarray(self.store.vectors[rows]), query)
+        return cosines.round(COSINE_DIGITS)
 
 
 @dataclass(frozen=True, slots=True)

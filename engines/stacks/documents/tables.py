@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from itertools import groupby
 from pathlib import Path
@@ -17,6 +16,7 @@ from engines.stacks.documents.provenance import Provenance, Span
 from engines.stacks.documents.sources import Page, Source
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing, write_json
+from harness.core.formats import json_file
 
 PAGES, PLACES, TIMES = "pages.parquet", "places.parquet", "times.json"
 _PAGE = pa.schema([
@@ -80,7 +80,7 @@ def read(folder: Path) -> tuple[Library, Times]:
     try:
         pages = pq.read_table(folder / PAGES, schema=_PAGE).to_pylist()
         places = pq.read_table(folder / PLACES, schema=_PLACE).to_pylist()
-        times = Times(**json.loads((folder / TIMES).read_text(encoding="utf-8")))
+        times = Times(**json_file(folder / TIMES))
         sources = {
             document_id: _source(list(rows))
             for document_id, rows in groupby(pages, key=lambda row: row["document_id"])

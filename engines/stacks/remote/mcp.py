@@ -21,6 +21,7 @@ from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 ENGINE, IDS = "remote-mcp", "ids.json"
@@ -202,7 +203,7 @@ def _asking(given: Settings) -> Asking:
 
 def _doc_ids(index: Path) -> tuple[str, ...]:
     try:
-        return tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+        return tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
     except (OSError, ValueError, TypeError) as exc:
         raise IndexNotReady(f"{index / IDS}: {exc}. Build it again: harness index") from exc
 

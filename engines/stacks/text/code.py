@@ -26,7 +26,7 @@ from engines.vector import store
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
-from harness.core.errors import IndexNotReady
+from harness.core.errors import BadFile, IndexNotReady
 from harness.core.records import Document, Scalar
 
 ENGINE = "code"
@@ -102,7 +102,7 @@ class Code:
                 signatures = near_duplicates.read(index)
                 opening = self.backend.open(index, self.settings.fields.model_dump())
                 opened = until_closed.enter_context(opening)
-            except (OSError, ValueError, TypeError, KeyError) as exc:
+            except (OSError, ValueError, TypeError, KeyError, BadFile) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             for count in (len(known), len(signatures), opened.units):
                 manifest.check_count(index, made, count)

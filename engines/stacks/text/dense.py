@@ -13,13 +13,14 @@ from pydantic import Field
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical.typed import normalise
+from engines.vector import recorded
 from engines.vector.bulk import embed_all
 from engines.vector.embedder import Embedder
 from engines.vector.hashed import HashEmbedder
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
 from engines.vector.store import VectorStore, open_store, write
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
 ENGINE = "vectors"
@@ -43,11 +44,24 @@ class Dense:
         """Open the embedder that the settings name."""
         return embedder_of(self.settings.embedder, self.settings.max_tokens)
 
+    def keep_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> None:
+        if self.settings.embedder == HASH:
+            return
+        texts = [*map(_read, documents), *map(normalise, queries)]
+        recorded.write(folder, self.embedder(), self.cache, texts)
+
+    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+        if self.settings.embedder == HASH:
+            return None
+        return recorded.take(folder, self.embedder(), self.cache, [*map(_read, documents)])
+
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         embedder = self.embedder()
 
         def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in passing)
+            in_order = sorted((d.doc_id, _read(d)) for d in passing)
             vectors = embed_all([text for _, text in in_order], embedder, self.cache)
             write(index, [doc_id for doc_id, _ in in_order], vectors)
 
@@ -73,7 +87,7 @@ class Dense:
         )
         store = open_store(index, embedder.dimension)
         manifest.check_count(index, made, len(store.doc_ids))
-        yield DenseSearcher(embedder, store, made)
+        yield DenseSearcher(recorded.recorded(embedder, self.cache), store, made)
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +103,10 @@ class DenseSearcher:
         nearest = self.store.nearest(self.embedder.embed([typed])[0], k)
         hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in nearest)
         return Answer(hits, self.manifest.fingerprint)
+
+
+def _read(document: Document) -> str:
+    return f"{document.title} {document.text}".strip()
 
 
 def embedder_of(name: str, max_tokens: int) -> Embedder:

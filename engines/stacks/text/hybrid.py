@@ -14,7 +14,7 @@ from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.ranking.rrf import fuse
 from engines.stacks.text import dense, tantivy
-from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage
+from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
 from harness.core.records import Document, Scalar
 
 ENGINE = "hybrid"
@@ -63,6 +63,21 @@ class Hybrid:
             else dense.Dense(leg.settings, self.cache)
             for name, leg in sorted(self.settings.legs.items())
         }
+
+    def keep_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> None:
+        read, asked = tuple(documents), tuple(queries)
+        for leg in self._dense():
+            leg.keep_vectors(read, asked, folder)
+
+    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+        read = tuple(documents)
+        said = [leg.take_vectors(read, folder) for leg in self._dense()]
+        return max((one for one in said if one is not None), default=None)
+
+    def _dense(self) -> list[dense.Dense]:
+        return [leg for leg in self.engines().values() if isinstance(leg, dense.Dense)]
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         legs: dict[str, Manifest] = {}

@@ -41,6 +41,7 @@ from engines.vector.embedder import Embedder
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
 
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
@@ -148,7 +149,7 @@ class Mail:
         )
         with ExitStack() as until_closed:
             try:
-                doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+                doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
                 opened = until_closed.enter_context(
                     drivers.opened(index / STORE, self.settings.driver)
                 )

@@ -25,6 +25,7 @@ from engines.vector.onnx import OnnxEmbedder
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher, Stage, Staged
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document, Scalar
 
 ENGINE = "rerank"
@@ -105,7 +106,7 @@ class Rerank:
             )
             manifest.check_count(index, made, fused.manifest.documents)
             try:
-                doc_ids = json.loads((index / IDS).read_text(encoding="utf-8"))
+                doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
                 tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
             except (mail_errors.IndexNotReady, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc

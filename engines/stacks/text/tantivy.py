@@ -22,6 +22,7 @@ from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
 
 ENGINE = "tantivy"
@@ -114,7 +115,7 @@ class Tantivy:
         )
         try:
             folder = tantivy.Index.open(str(index))
-            doc_ids = tuple(json.loads((index / IDS).read_text(encoding="utf-8")))
+            doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
             for segment in index.glob("*.idx"):
                 segment.with_suffix(f".{POSITIONS}").stat()
         except (ValueError, TypeError, OSError) as exc:

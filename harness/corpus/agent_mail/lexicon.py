@@ -7,12 +7,13 @@ with none of them (``other``); a component likewise has a name and a description
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from typing import Any
+
+from harness.core.formats import toml_file
 
 FOLDER = Path(__file__).parent / "lexicon"
 
@@ -107,7 +108,7 @@ def _languages() -> dict[str, Language]:
 
 
 def _read(path: Path) -> dict[str, Any]:
-    return tomllib.loads(path.read_text(encoding="utf-8"))
+    return toml_file(path)
 
 
 def _lists(table: dict[str, list[str]]) -> dict[str, tuple[str, ...]]:

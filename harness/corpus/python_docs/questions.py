@@ -78,7 +78,11 @@ def natural_language(
 
 
 def identifiers(entries: Mapping[str, Entry], chosen: Iterable[str], limit: int) -> list[Asked]:
-    """Ask for at most ``limit`` of the ``chosen`` objects by name, no text twice."""
+    """Ask for at most ``limit`` of the ``chosen`` objects by name, no text twice.
+
+    Objects are drawn by the digest of their names, so what they begin with binds no two of them: an
+    intent is a bare name, which namesakes share.
+    """
     names = by_digest(chosen)
     bearers: dict[str, list[str]] = {}
     for name in sorted(names):
@@ -133,4 +137,5 @@ def _by_name(name: str, text: str, namesakes: Sequence[str], *, exact: bool) -> 
         Judgement(query_id, other, MEANT if other == name or not exact else RELATED)
         for other in namesakes
     )
-    return Asked(Query(query_id, text, (IDENTIFIER,)), tuple(graded))
+    need = name.rpartition(".")[2].lower()
+    return Asked(Query(query_id, text, (IDENTIFIER,), need), tuple(graded))

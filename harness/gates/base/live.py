@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from typing import ClassVar
+from dataclasses import replace
+from typing import Annotated, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding, Verdict
+from harness.gates.base.doubts import Bound, doubts
 from harness.gates.base.rules import (
     GateSettings,
     MinQueries,
@@ -21,20 +24,31 @@ from harness.gates.base.rules import (
     plain,
 )
 from harness.stats.anytime import FORESIGHT, anytime, ever_beyond, values_needed
+from harness.stats.blocks import Blocks, blocks
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+FEWEST_BLOCKS = 2
 
 
 class LiveSettings(GateSettings):
-    """A gate on a mean over pairs of answers to live queries."""
+    """A gate on a mean over pairs of answers to live queries, bet on in blocks."""
 
     timed: ClassVar[bool] = True
     min_pairs: MinQueries
     """Fewest pairs that it may be judged on."""
+    block_pairs: Annotated[int, Field(ge=1)]
+    """Fewest pairs of a block; 1 where each pair is taken to be independent of those before it."""
+    block_s: Annotated[float, Field(ge=0)]
+    """Shortest time of a block, seconds; 0 where its pairs alone count."""
 
     @property
     def fewest(self) -> int:
         return self.min_pairs
+
+    @property
+    def every_look(self) -> bool:
+        return True
 
     @property
     @abstractmethod
@@ -46,8 +60,17 @@ class LiveSettings(GateSettings):
         """Give what is averaged, between 0 and 1 and in the order of time, shape (pairs,)."""
 
     @abstractmethod
+    def at_ns(self, traffic: Traffic) -> Ints:
+        """Give when each of ``values`` was attempted, shape (pairs,)."""
+
+    @abstractmethod
     def said(self, traffic: Traffic) -> str:
         """Name what is averaged, and what a reader should know beside it."""
+
+    def blocks(self, traffic: Traffic) -> Blocks:
+        """Cut ``values`` into blocks."""
+        values, at_ns = self.values(traffic), self.at_ns(traffic)
+        return blocks(values, at_ns, fewest=self.block_pairs, seconds=self.block_s)
 
 
 class RareSettings(LiveSettings):
@@ -87,10 +110,12 @@ class RareSettings(LiveSettings):
 def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the confidence sequence lies on the right side of the limit (method, section 4).
 
-    It may be asked after every pair: over all looks together a mean on the limit itself passes with
-    a chance of at most half of what the confidence leaves. FAIL also where ``min_pairs`` in a row
-    are surely beyond the limit by themselves, so that a candidate that was good for long and
-    breaks does not keep its PASS. A sequence that leaves no mean says that what is averaged moved
+    It is a sequence over blocks of pairs (method, section 8) and may be asked for after every
+    pair: over all looks together a mean on the limit itself passes with a chance of at most half of
+    what the confidence leaves, where blocks are independent of each other. A PASS needs that
+    nothing speaks against it (``doubts``). FAIL also where ``min_pairs`` in a row are
+    surely beyond the limit by themselves, so that a candidate that was good for long and breaks
+    does not keep its PASS. A sequence that leaves no mean says that what is averaged moved
     meanwhile, and is INCONCLUSIVE.
 
     Raises:
@@ -103,24 +128,29 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
             f"no live traffic of {evidence.candidate.arm} beside {evidence.control.arm} is there",
             "compare the two on live queries, and take their log in: harness traffic",
         )
-    values = settings.values(traffic)
+    values, cut = settings.values(traffic), settings.blocks(traffic)
     passed_over = "".join(
         f"; {count} {why}" for why, count in sorted(traffic.passed_over.items()) if count
     )
-    if len(values) < settings.min_pairs:
+    said = settings.said(traffic)
+    if len(values) < settings.min_pairs or len(cut.means) < FEWEST_BLOCKS:
+        lacking = max(settings.min_pairs, FEWEST_BLOCKS * settings.block_pairs) - len(values)
+        longer = f"{FEWEST_BLOCKS - len(cut.means)} more blocks, of {settings.block_s:g} s each"
         return settings.undecided(
             gate,
-            f"{settings.said(traffic)}: {len(values)} pairs, fewer than the {settings.min_pairs}"
-            f" that the policy asks for{passed_over}",
-            f"{settings.min_pairs - len(values)} more pairs",
+            f"{said}: {len(values)} pairs in {len(cut.means)} blocks, and"
+            f" {settings.min_pairs} pairs and {FEWEST_BLOCKS} blocks are asked for"
+            f"{passed_over}",
+            f"{lacking} more pairs" if lacking > 0 else longer,
         )
-    found = anytime(values, confidence=rules.confidence, least=0, most=1)
-    said, over = settings.said(traffic), f"{found.n} pairs{passed_over}"
+    pairs, beside = int(cut.sizes.sum()), f"{_asked(traffic)}{passed_over}"
+    found = anytime(cut.means, confidence=rules.confidence, least=0, most=1)
+    shown, over = replace(found, n=pairs), f"{pairs} pairs in {_said(cut)}{beside}"
     judged = above if settings.passes == "above" else below
     moved = found.low > found.high
     verdict = Verdict.INCONCLUSIVE if moved else judged(found, settings.limit)
-    if verdict is not Verdict.FAIL and (row := _broken(values, settings, rules)):
-        first, last = row
+    if verdict is not Verdict.FAIL and (row := _broken(cut, settings, rules)):
+        first, last = (int(cut.sizes[:at].sum()) for at in (row.start, row.stop))
         return settings.finding(
             gate,
             Verdict.FAIL,
@@ -134,39 +164,55 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
             f" over {over}",
             "a log that begins after what changed",
         )
-    return settings.finding(
-        gate,
-        verdict,
-        f"{said}: {plain(found)} over {over}",
-        estimate=found,
-        settle=_more(values, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else "",
+    reason = f"{said}: {plain(shown)} over {over}"
+    bound = Bound(settings.limit, settings.passes == "above")
+    doubt = doubts(traffic, values[:pairs], cut, found, bound=bound, rules=rules)
+    if verdict is Verdict.PASS and doubt:
+        return settings.undecided(gate, f"{reason}; {doubt.why}", doubt.settle, estimate=shown)
+    settle = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    return settings.finding(gate, verdict, reason, estimate=shown, settle=settle)
+
+
+def _said(cut: Blocks) -> str:
+    """Count the blocks, and say how long they are and what is taken for granted of them."""
+    if int(cut.sizes.max()) == 1:
+        return f"{len(cut.means)} blocks of one pair, each taken to be independent"
+    return (
+        f"{len(cut.means)} blocks ({np.median(cut.sizes):.0f} pairs and"
+        f" {np.median(cut.seconds):.3g} s in the middle), taken to be independent of each other"
     )
 
 
-def _broken(values: Floats, settings: LiveSettings, rules: Rules) -> tuple[int, int] | None:
-    """Find pairs in a row, ``min_pairs`` of them, whose mean is surely on the wrong side.
+def _asked(traffic: Traffic) -> str:
+    """Say how many different queries there were, and how often the most asked was."""
+    most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
+    return f"; {len(traffic.asked):,} different queries, the most asked {most:.1%} of all"
 
-    A long good past hides a bad present from a sequence over all. So each row of pairs has a
+
+def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> range | None:
+    """Find blocks in a row, of ``min_pairs`` or more, whose mean is surely on the wrong side.
+
+    A long good past hides a bad present from a sequence over all. So each row of blocks has a
     sequence of its own, and the k-th may err by 1 / (k (k + 1)) of what the confidence leaves:
     these shares sum to 1, however many rows there will be.
     """
-    wide = settings.min_pairs
-    for row, first in enumerate(range(0, len(values), wide), start=1):
+    for at, row in enumerate(cut.rows(settings.min_pairs), start=1):
         beyond = ever_beyond(
-            values[first : first + wide],
+            cut.means[row.start : row.stop],
             bound=settings.limit,
             above=settings.passes == "below",
-            confidence=1 - (1 - rules.confidence) / (row * (row + 1)),
+            confidence=1 - (1 - rules.confidence) / (at * (at + 1)),
             least=0,
             most=1,
         )
         if beyond:
-            return first, min(first + wide, len(values))
+            return row
     return None
 
 
-def _more(values: Floats, limit: float, rules: Rules) -> str:
-    needed = values_needed(values, bound=limit, confidence=rules.confidence, least=0, most=1)
+def _more(cut: Blocks, limit: float, rules: Rules) -> str:
+    needed = values_needed(cut.means, bound=limit, confidence=rules.confidence, least=0, most=1)
     if needed is None:
         return f"more than {FORESIGHT} times the pairs that came, if more come like these"
-    return f"about {max(1, needed - len(values))} more pairs, if they come like these"
+    more = max(1, round((needed - len(cut.means)) * float(cut.sizes.mean())))
+    return f"about {more} more pairs, if they come like these"

@@ -7,29 +7,33 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.clusters import codes, said_of_parted
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate, Paired, Scores
 from harness.gates.base.queries import (
     SampleSettings,
-    clusters,
     in_slice,
     other,
     scores_of,
     too_few,
 )
-from harness.gates.base.rules import Rules, above, signed, some
-from harness.stats.bootstrap import bca
-from harness.stats.power import queries_needed
-from harness.stats.randomization import Alternative, sign_flip
+from harness.gates.base.rules import TOUCH, Rules, above, signed, some
+from harness.gates.base.sampled import known_span, needed, needed_at_every_look
+from harness.stats import evalues
+from harness.stats.bounded import Span, chance_above
+from harness.stats.interval import interval
 
-HOPELESS = 20
-"""Nobody judges so many times the queries that there are."""
+LESS = (
+    "a margin below what the control has, or judgements of documents that it shows"
+    " (a sure gain passes any margin)"
+)
+"""What settles a margin that nothing could go beyond."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Differences candidate - control, and the queries lost because one arm has no value."""
+    """Differences candidate - control, and the queries lost because an arm has no value."""
 
     control: Scores
     candidate: Scores
@@ -37,104 +41,128 @@ class Comparison:
     candidate_arm: str
     paired: Paired
     groups: NDArray[np.int64] | None
-    """Cluster of each paired query and then of each lost one; None where none share an intent."""
+    """Cluster of each paired query and then of each lost one; None where all stand alone."""
+    every_look: bool = False
+    """Whether intervals and p-values hold together at all looks while queries are added."""
+    parted: int = 0
+    """Paired queries that are near duplicates by their words, and that intents part."""
 
     @property
     def known(self) -> NDArray[np.int64] | None:
         """Cluster of each paired query."""
         return None if self.groups is None else self.groups[: len(self.paired.query_ids)]
 
+    @property
+    def span(self) -> Span:
+        """The greatest loss and the greatest gain that one query can show.
+
+        Raises:
+            EvidenceError: they are not known of this measure.
+        """
+        return known_span(self.paired.measure).differences
+
     def estimate(self, rules: Rules) -> Estimate:
         """Mean difference over the paired queries."""
-        return self._bca(self.paired.difference, self.known, rules)
+        return self._interval(self.paired.difference, self.known, rules)
 
     def with_lost(self, each: float, rules: Rules) -> Estimate:
         """Mean difference with each lost query counted as ``each``."""
         lost = np.full(len(self.paired.lost), each)
-        return self._bca(np.concatenate([self.paired.difference, lost]), self.groups, rules)
+        return self._interval(np.concatenate([self.paired.difference, lost]), self.groups, rules)
 
-    def p_value(self, shift: float, alternative: Alternative, rules: Rules) -> float:
-        """p-value of the sign-flip test of "the mean difference is ``shift``"."""
-        return self._flip(self.paired.difference, self.known, shift, alternative, rules)
+    def p_above(self, bound: float, rules: Rules) -> float:
+        """p-value of "the mean difference is ``bound`` or less"."""
+        return self._p_above(self.paired.difference, self.known, bound, rules)
 
-    def p_with_lost(
-        self, each: float, shift: float, alternative: Alternative, rules: Rules
-    ) -> float:
-        """p-value with each lost query counted as ``each``."""
-        lost = np.full(len(self.paired.lost), each)
-        every = np.concatenate([self.paired.difference, lost])
-        return self._flip(every, self.groups, shift, alternative, rules)
+    def p_below(self, bound: float, rules: Rules) -> float:
+        """p-value of "the mean difference is ``bound`` or more"."""
+        return self._p_above(-self.paired.difference, self.known, -bound, rules)
 
     def needed(self, bound: float, rules: Rules) -> str:
         """Say how many judged queries would settle it."""
-        now = len(self.paired.query_ids)
-        count = queries_needed(
-            self.paired.difference,
-            bound=bound,
-            confidence=rules.confidence,
-            power=rules.power,
-            clusters=self.known,
+        values, groups, span = self.paired.difference, self.known, self.span
+        if self.every_look:
+            return needed_at_every_look(values, bound, span=span, clusters=groups, rules=rules)
+        return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
+
+    def toothless(self, margin: float) -> str:
+        """Say that a candidate without anything would keep the margin; empty where it would not.
+
+        It would where the control itself has no more than the margin to lose.
+        """
+        mean, least = float(self.paired.control.mean()), known_span(self.paired.measure).least
+        if mean - least > margin + TOUCH:
+            return ""
+        return (
+            f"losing everything would pass: the control's own mean is {mean:.4f},"
+            f" the margin {margin:g}"
         )
-        if count is None:
-            return (
-                "no number of queries: the difference seen is the bound itself;"
-                " change the candidate, or the bound and its reason"
-            )
-        asked = (
-            f"about {max(count, now + 1):,} judged queries (now {now:,}) for power {rules.power:g},"
-            " if difference and spread stay as they are"
-        )
-        if count > HOPELESS * now:
-            return f"{asked}: the difference seen is almost the bound, so rather another candidate"
-        return asked
+
+    def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
+        """Say why a PASS means nothing; empty where it means something, as a sure gain does."""
+        if verdict is not Verdict.PASS or estimate.low > TOUCH:
+            return ""
+        return self.toothless(margin)
 
     @property
     def losses(self) -> str:
         """Name the lost queries by the arm that has no value for them; empty where none are."""
         left, right = set(self.control.query_ids), set(self.candidate.query_ids)
+        lost = self.paired.lost
+        other = "queries that the other has one for"
         said = [
-            f"; {arm} has no value for {len(ids)} queries that the other has one for ({some(ids)})"
-            for arm, ids in (
-                (self.candidate_arm, tuple(q for q in self.paired.lost if q in left)),
-                (self.control_arm, tuple(q for q in self.paired.lost if q in right)),
+            f"; {arm} has no value for {len(ids)} {what} ({some(ids)})"
+            for arm, what, ids in (
+                (self.candidate_arm, other, tuple(q for q in lost if q in left)),
+                (self.control_arm, other, tuple(q for q in lost if q in right)),
+                ("neither arm", "queries", tuple(q for q in lost if q not in left | right)),
             )
             if ids
         ]
         return "".join(said)
 
     @property
+    def answers(self) -> str:
+        """What would settle a comparison that lost queries leave open."""
+        return f"answers of both arms: find out why {some(self.paired.lost)} have none, and replay"
+
+    @property
     def means(self) -> str:
         """Both means over the paired queries, in words."""
         paired = self.paired
+        known = self.known
+        groups = "" if known is None else f" in {len(np.unique(known))} clusters"
         return (
             f"{self.candidate_arm} {paired.candidate.mean():.4f},"
             f" {self.control_arm} {paired.control.mean():.4f} over {len(paired.query_ids)} queries"
+            f"{groups}{said_of_parted(self.parted)}"
         )
 
-    @staticmethod
-    def _flip(
+    def _p_above(
+        self,
         values: NDArray[np.float64],
         groups: NDArray[np.int64] | None,
-        shift: float,
-        alternative: Alternative,
+        bound: float,
         rules: Rules,
     ) -> float:
-        return sign_flip(
-            values,
-            shift=shift,
-            alternative=alternative,
-            resamples=rules.resamples,
-            seed=rules.seed,
-            clusters=groups,
-            threads=rules.threads,
-        )
+        if self.every_look:
+            return evalues.p_above(values, bound, span=self.span, clusters=groups)
+        level = (1 - rules.confidence) / 2
+        column = values.reshape(-1, 1)
+        return float(chance_above(column, bound, span=self.span, level=level, clusters=groups)[0])
 
-    @staticmethod
-    def _bca(
-        values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
+    def _interval(
+        self, values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
     ) -> Estimate:
-        return bca(
+        if self.every_look:
+            column, sure = values.reshape(-1, 1), rules.confidence
+            (found,) = evalues.evalues_each(
+                column, span=self.span, confidence=sure, clusters=groups
+            )
+            return found
+        return interval(
             values,
+            span=self.span,
             confidence=rules.confidence,
             resamples=rules.resamples,
             seed=rules.seed,
@@ -156,8 +184,10 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
         for side in (base, evidence.candidate)
     )
     paired = Paired.of(control, candidate)
-    groups = clusters((*paired.query_ids, *paired.lost), evidence)
-    return Comparison(control, candidate, base.arm, evidence.candidate.arm, paired, groups)
+    groups = codes((*paired.query_ids, *paired.lost), evidence.clusters)
+    arms = base.arm, evidence.candidate.arm
+    parted = len(evidence.parted.intersection(paired.query_ids))
+    return Comparison(control, candidate, *arms, paired, groups, settings.every_look, parted)
 
 
 def judge_above(
@@ -168,10 +198,13 @@ def judge_above(
     *,
     limit: float,
     versus: str | None,
+    from_nothing: bool = False,
 ) -> Finding:
     """Judge "the mean difference lies above ``limit``" (method, section 4).
 
-    A PASS must also hold when every lost query counts as the worst difference, -1.
+    A PASS must also hold when every lost query counts as the worst difference, -1. It says nothing
+    where a candidate without anything would have it too, unless ``from_nothing``: a control that
+    has nothing is then no reason against it.
     """
     found = compare(evidence, settings, versus)
     if thin := too_few(gate, settings, found.paired.query_ids, evidence, found.losses):
@@ -179,19 +212,21 @@ def judge_above(
     estimate = found.estimate(rules)
     verdict = above(estimate, limit)
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
-    settle = found.needed(limit, rules)
+    settle = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     if verdict is Verdict.PASS and found.paired.lost:
         worst = found.with_lost(-1.0, rules)
         verdict = (
             above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
         )
         reason += f"; with these counted as -1 each {signed(worst)}"
-        settle = f"no failures: find out why {some(found.paired.lost)} failed and replay"
+        settle = found.answers
+    if limit < 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, -limit)):
+        verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
     return settings.finding(
         gate,
         verdict,
         reason,
         estimate=estimate,
         settle=settle,
-        p_value=found.p_value(limit, "greater", rules),
+        p_value=found.p_above(limit, rules),
     )

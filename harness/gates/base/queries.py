@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
+from pydantic import field_validator
 
+from harness.core.clusters import independent
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Side
 from harness.core.gate import Finding
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings, MinQueries, some
+from harness.measures.spans import span_of
+from harness.stats.bootstrap import FEWEST
 
 
 class SampleSettings(GateSettings):
@@ -21,11 +24,23 @@ class SampleSettings(GateSettings):
     """As ir-measures writes it, e.g. ``nDCG@10``; or an agreement, e.g. ``Jaccard@50``."""
     slice: str | None = None
     """Only queries of this slice; absent for the whole query set."""
-    min_queries: MinQueries
+    min_queries: MinQueries | None = None
+    """Fewest independent queries where a policy wants more than the interval does."""
+
+    @field_validator("measure")
+    @classmethod
+    def _has_a_span(cls, measure: str) -> str:
+        if span_of(measure) is None:
+            raise ValueError(
+                f"{measure} is no measure whose least and greatest value are known, and without"
+                " them no interval has room for what a sample does not show; judge by one such as"
+                " nDCG@10, R@50, Jaccard@50 or tau"
+            )
+        return measure
 
     @property
     def fewest(self) -> int:
-        return self.min_queries
+        return FEWEST if self.min_queries is None else self.min_queries
 
     @property
     def measures(self) -> tuple[str, ...]:
@@ -93,21 +108,6 @@ def in_slice(scores: Scores, evidence: Evidence, name: str | None) -> Scores:
     return scores if name is None else scores.only(evidence.slices.get(name, frozenset()))
 
 
-def clusters(query_ids: Sequence[str], evidence: Evidence) -> NDArray[np.int64] | None:
-    """Code of each query's intent, shape (queries,); None where no two queries share one.
-
-    A query without an intent is a cluster of its own.
-    """
-    labels = [
-        f"intent {evidence.intents[q]}" if q in evidence.intents else f"query {q}"
-        for q in query_ids
-    ]
-    code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
-    if len(code) == len(labels):
-        return None
-    return np.array([code[label] for label in labels], dtype=np.int64)
-
-
 def too_few(
     gate: str,
     settings: SampleSettings,
@@ -116,9 +116,8 @@ def too_few(
     missing: str = "",
 ) -> Finding | None:
     """INCONCLUSIVE where the independent queries are fewer than the policy asks for."""
-    groups = clusters(query_ids, evidence)
-    units = len(query_ids) if groups is None else int(groups.max()) + 1
-    if units >= settings.min_queries:
+    units = independent(query_ids, evidence.clusters)
+    if units >= settings.fewest:
         return None
     if settings.slice is not None and settings.slice not in evidence.slices:
         return settings.undecided(
@@ -126,10 +125,11 @@ def too_few(
             f"no query of {evidence.dataset} is of slice {settings.slice}",
             f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'there is none'}",
         )
-    of = "" if groups is None else f" ({len(query_ids)} queries of {units} intents)"
+    asks = "an interval needs" if settings.min_queries is None else "the policy asks for"
+    of = f" ({len(query_ids)} queries in {units} clusters)" if units < len(query_ids) else ""
     return settings.undecided(
         gate,
         f"{settings.where} is known for {units} independent queries{of}, fewer than the"
-        f" {settings.min_queries} that the policy asks for{missing}",
-        f"judge {settings.min_queries - units} more independent queries",
+        f" {settings.fewest} that {asks}{missing}",
+        f"judge {settings.fewest - units} more independent queries",
     )

@@ -2,20 +2,47 @@
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from typing import Annotated, ClassVar, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
 
-Share = Annotated[float, Field(gt=0, lt=1)]
-"""A bound between 0 and 1, neither of them."""
+FINEST, WIDEST = 1e-6, 0.9
+
+
+def _shown(bound: float) -> float:
+    """Refuse a bound that no evidence could show to be kept, or to be broken."""
+    if 0 < bound < FINEST or 1 - FINEST < bound < 1:
+        raise ValueError(
+            f"{bound!r} is nearer than {FINEST:g} to 0 or to 1, and it would take millions of"
+            " queries to show on which side of it anything lies"
+        )
+    return bound
+
+
+def _held(margin: float) -> float:
+    """Refuse a margin that holds nobody to anything."""
+    if WIDEST < margin < 1:
+        raise ValueError(
+            f"a margin of {margin!r} lets a candidate lose nearly everything; write {WIDEST:g} or"
+            " less"
+        )
+    return margin
+
+
+Share = Annotated[float, Field(gt=0, lt=1), AfterValidator(_shown)]
+"""A bound between 0 and 1, and at least a millionth from either."""
+Margin = Annotated[Share, AfterValidator(_held)]
+"""How much may be lost of a measure: a share that leaves something to lose."""
 MinQueries = Annotated[int, Field(ge=2)]
 """Fewest independent queries that a gate may be judged on; one has no spread."""
 Where = Literal["above", "below", "within"]
+CUT_OFF = re.compile(r"@([0-9]+)$")
 TOUCH = 1e-12
 """An end of an interval as near as this to the bound lies on it, rounding aside."""
 
@@ -40,6 +67,8 @@ class GateSettings(BaseModel, ABC):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     timed: ClassVar[bool] = False
+    loaded: ClassVar[bool] = False
+    """Whether it rests on a load test."""
 
     @property
     @abstractmethod
@@ -65,6 +94,11 @@ class GateSettings(BaseModel, ABC):
         return 0
 
     @property
+    def every_look(self) -> bool:
+        """Whether judging it again on more evidence gives it no further chance to err."""
+        return False
+
+    @property
     def arms(self) -> tuple[str, ...]:
         """Arms that the gate looks at beside control and candidate."""
         return ()
@@ -73,6 +107,12 @@ class GateSettings(BaseModel, ABC):
     def measures(self) -> tuple[str, ...]:
         """Measures of quality that the gate reads."""
         return ()
+
+    @property
+    def deepest(self) -> int:
+        """Hits of a list that the gate looks at; 0 where no cut-off is named."""
+        found = (CUT_OFF.search(measure) for measure in self.measures)
+        return max((int(one[1]) for one in found if one), default=0)
 
     @property
     @abstractmethod

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from harness.core.clusters import codes
 from harness.core.evidence import Side
 from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
+from harness.stats.design_effect import worth
 from harness.stats.proportion import share, size_for
 
 
@@ -33,21 +35,26 @@ def judge_shares(
     gate: str,
     settings: ShareSettings,
     counts: Sequence[tuple[Side, int, str]],
+    clusters: Mapping[str, str],
     rules: Rules,
 ) -> Finding:
     """Judge both arms by the exact interval of their shares; the candidate's is the estimate.
 
     ``counts`` gives control and candidate, how many of its queries were bad, and what they were
     in words. One arm above the bound fails the gate; both must be surely below it to pass.
+    Queries of one cluster go wrong together, so the interval is of as many as they are worth then.
     """
     if any(not len(side.run) for side, _, _ in counts):
         return settings.undecided(gate, "no query was asked", "replay both arms on a query set")
     estimates: list[Estimate] = []
     said: list[str] = []
     for side, count, what in counts:
-        found = share(count, len(side.run), confidence=rules.confidence)
+        queries = len(side.run)
+        own = worth(codes(side.run.query_ids, clusters), queries)
+        found = share(count, queries, confidence=rules.confidence, worth=own)
         estimates.append(found)
-        said.append(f"{side.arm}: {count} of {len(side.run)} {what}, share {plain(found)}")
+        as_many = f" (worth {own:,.0f} independent queries)" if own < queries else ""
+        said.append(f"{side.arm}: {count} of {queries}{as_many} {what}, share {plain(found)}")
     verdicts = {below(found, settings.max_share) for found in estimates}
     verdict = next((v for v in (Verdict.FAIL, Verdict.INCONCLUSIVE) if v in verdicts), Verdict.PASS)
     worst = max(count for _, count, _ in counts)
@@ -57,5 +64,5 @@ def judge_shares(
         verdict,
         "; ".join(reversed(said)),
         estimate=estimates[-1],
-        settle=f"{needed} queries, if no more of them go wrong than the {worst} seen",
+        settle=f"{needed} independent queries, if no more of them go wrong than the {worst} seen",
     )

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from pydantic import Field
 
 from harness.core.evidence import Evidence, Race
-from harness.core.gate import Finding
+from harness.core.gate import Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Rules, plain
-from harness.stats import quantiles
+from harness.stats import caches, processes
+from harness.stats.quantiles import Nanoseconds
 
 Percent = Literal["p50", "p90", "p95", "p99", "mean"]
+Times = Mapping[str, Nanoseconds]
+"""First answers by arm, shape (processes, queries)."""
+AGAIN = "run: harness race"
 
 
 class TimedSettings(GateSettings):
-    """A gate on the times of a race, judged only where the machine is quiet enough."""
+    """A gate on the times of a race, judged only where the machine was quiet enough."""
 
     timed: ClassVar[bool] = True
     percent: Percent
     max_noise: Annotated[float, Field(gt=1)]
-    """The same arm opened twice must agree within this factor, up or down."""
+    """The same arm in other processes must agree within this factor, up or down."""
+    max_stolen: Annotated[float, Field(gt=0)]
+    """The largest share of its time that the system may have taken from an arm."""
     min_queries: MinQueries
 
     @property
@@ -36,26 +44,82 @@ class Hindrance(NamedTuple):
     settle: str
 
 
-def ratio(race: Race, percent: Percent, *, candidate: str, control: str, rules: Rules) -> Estimate:
-    """Candidate's time over control's."""
-    return _ratio(race.elapsed_ns[candidate], race.elapsed_ns[control], percent, rules)
+def ratio(
+    times: Times, percent: Percent, *, candidate: str, control: str, rules: Rules
+) -> Estimate:
+    """Candidate's time over control's, of first answers."""
+    return processes.ratio(
+        times[candidate],
+        times[control],
+        _number(percent),
+        confidence=rules.confidence,
+        resamples=rules.resamples,
+        seed=rules.seed,
+    )
 
 
 def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Race | Finding:
     """Give the race, or the INCONCLUSIVE that says why it may not be looked at."""
     race = evidence.race
     if race is None:
-        return settings.undecided(gate, "no race was run", "run: harness race")
+        return settings.undecided(gate, "no race was run", AGAIN)
     arms = (evidence.control.arm, evidence.candidate.arm)
-    found = _absent(race, settings, arms) or _noise(race, settings, arms, rules)
-    if found is not None:
-        return settings.undecided(gate, found.reason, found.settle)
+    hindrance = _absent(race, settings, arms)
+    for arm in arms:
+        hindrance = (
+            hindrance
+            or _stolen(race, settings, arm)
+            or _shared(race, settings, arm, rules)
+            or _noise(race, settings, arm, rules)
+        )
+    if hindrance is not None:
+        return settings.undecided(gate, hindrance.reason, hindrance.settle)
     return race
+
+
+def steadfast(
+    race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
+) -> tuple[Verdict, Estimate, str]:
+    """Judge times as they were, and once more without what the answers waited for processors.
+
+    A verdict that waiting made or prevented is none: INCONCLUSIVE, and the reason beside.
+    """
+    verdict, found = judge(race.elapsed_ns)
+    if verdict is Verdict.INCONCLUSIVE:
+        return verdict, found, ""
+    worked = {
+        arm: np.maximum(times - race.lost_ns[arm], 1) for arm, times in race.elapsed_ns.items()
+    }
+    without, other = judge(worked)
+    if without is verdict:
+        return verdict, found, ""
+    doubt = (
+        f"; without what the answers waited for a processor it is {plain(other)}, which is"
+        f" {without.value}: the verdict would be the machine's"
+    )
+    return Verdict.INCONCLUSIVE, found, doubt
+
+
+def repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
+    """Name a cache: say how quick an arm is when a text comes again; empty where it is alike."""
+    found = caches.repeat_ratio(
+        race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
+    )
+    if found is None or found.high >= 1 / settings.max_noise:
+        return ""
+    return f"; {arm} has a cache: a text that comes again takes {found.value:.2g} of its first time"
+
+
+def enough(race: Race, percent: Percent, rules: Rules) -> int:
+    """Count the queries that were not enough to say anything of a percentile."""
+    number = _number(percent)
+    fewest = processes.fewest_for(number, rules.confidence) if number else 0
+    return max(len(race.query_ids), fewest - 1)
 
 
 def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindrance | None:
     if missing := [arm for arm in arms if arm not in race.elapsed_ns]:
-        return Hindrance(f"{', '.join(missing)} did not take part in the race", "run: harness race")
+        return Hindrance(f"{', '.join(missing)} did not take part in the race", AGAIN)
     if wrong := [arm for arm in arms if not race.verified.get(arm, False)]:
         return Hindrance(
             f"the rankings that {', '.join(wrong)} gave in the race were not verified as those of"
@@ -68,46 +132,52 @@ def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindr
             " that the policy asks for",
             f"race {settings.min_queries - len(race.query_ids)} more queries",
         )
-    if arms[0] not in race.again_ns:
+    if len(race.elapsed_ns[arms[0]]) <= 1:
         return Hindrance(
-            f"{arms[0]} was not raced against itself, so the noise of the machine is unknown",
-            "run: harness race with an A/A twin of the control",
+            f"{arms[0]} was raced in one process, so it is unknown what another would have shown",
+            "race.processes of 3 or more in params.yaml, then run: harness race",
         )
     return None
 
 
-def _noise(
-    race: Race, settings: TimedSettings, arms: tuple[str, ...], rules: Rules
-) -> Hindrance | None:
-    for arm in arms:
-        if arm not in race.again_ns:
-            continue
-        own = _ratio(race.again_ns[arm], race.elapsed_ns[arm], settings.percent, rules)
-        if not (1 / settings.max_noise <= own.low and own.high <= settings.max_noise):
-            return Hindrance(
-                f"machine too noisy: {arm} against itself has a {settings.percent} ratio of"
-                f" {plain(own)}, not within a factor of {settings.max_noise:g}",
-                "a quiet machine or more repetitions, then run: harness race",
-            )
-    return None
+def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    stolen = race.stolen[arm]
+    if stolen.share <= settings.max_stolen:
+        return None
+    return Hindrance(
+        f"machine too busy: {stolen.by}, which took {stolen.share:.1%} from {arm}, more than the"
+        f" {settings.max_stolen:.1%} that the policy takes for quiet",
+        "end the other programs, or take a machine of your own, then run: harness race",
+    )
 
 
-def _ratio(
-    candidate: quantiles.Nanoseconds, control: quantiles.Nanoseconds, percent: Percent, rules: Rules
-) -> Estimate:
-    if percent == "mean":
-        return quantiles.mean_ratio(
-            candidate,
-            control,
-            confidence=rules.confidence,
-            resamples=rules.resamples,
-            seed=rules.seed,
-        )
-    return quantiles.ratio(
-        candidate,
-        control,
-        float(percent[1:]),
+def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
+    found = caches.shared_ratio(race.elapsed_ns[arm], race.turns[arm], confidence=rules.confidence)
+    if found is None or found.high >= 1 / settings.max_noise:
+        return None
+    return Hindrance(
+        f"{arm} shares a cache with another arm of the race: a text that the other had before"
+        f" takes {found.value:.2g} of its time",
+        "keep the cache in what is opened and not in the module, then run: harness race",
+    )
+
+
+def _noise(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
+    own = processes.aa_ratio(
+        race.elapsed_ns[arm],
+        _number(settings.percent),
         confidence=rules.confidence,
         resamples=rules.resamples,
         seed=rules.seed,
     )
+    if 1 / settings.max_noise <= own.low and own.high <= settings.max_noise:
+        return None
+    return Hindrance(
+        f"machine too noisy: {arm} against itself in other processes has a {settings.percent}"
+        f" ratio of {plain(own)}, not within a factor of {settings.max_noise:g}",
+        "a quiet machine, more queries or more processes, then run: harness race",
+    )
+
+
+def _number(percent: Percent) -> float | None:
+    return None if percent == "mean" else float(percent[1:])

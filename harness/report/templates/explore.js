@@ -534,15 +534,15 @@
           : of ? "this query was not drawn for the race" : "not raced";
         return make("tr", {}, name, make("td", { colspan: 4 }, why));
       }
-      const twin = of.again.length ? milliseconds(of.again[at]) : "none";
-      return make("tr", {}, name, ...[milliseconds(of.median[at]), milliseconds(of.low[at]), milliseconds(of.high[at]), twin].map((text) => make("td", {}, text)));
+      const again = of.again[at] ? milliseconds(of.again[at]) : "not asked again";
+      return make("tr", {}, name, ...[milliseconds(of.median[at]), milliseconds(of.low[at]), milliseconds(of.high[at]), again].map((text) => make("td", {}, text)));
     });
     if (!all.times.length && !all.unverified.length && !all.machine) return [make("p", { class: "instead" }, "No race was run, so nothing is said about time.")];
     const told = all.times.length
-      ? `Milliseconds in the race: each asked ${all.times[0].repetitions} times, the arms interleaved, on ${all.machine}. `
+      ? `Milliseconds to the first answer in the race, in ${all.times[0].processes} processes, the arms interleaved, on ${all.machine}. `
         + "One query says little: the ratio with its interval is on the decision's page."
       : `A race was run, on ${all.machine}, and the times of no arm are told.`;
-    return [make("p", { class: "meta" }, told), grid(["arm", "median", "least", "most", "the same arm once more (A/A)"], rows, "Times of this query")];
+    return [make("p", { class: "meta" }, told), grid(["arm", "median", "least", "most", "when the text came again"], rows, "Times of this query")];
   };
 
   const quoted = (text) => (/^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`);

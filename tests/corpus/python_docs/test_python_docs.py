@@ -16,6 +16,7 @@ from harness.corpus.python_docs import PythonDocs
 from harness.corpus.python_docs.harvest import Harvest, harvest
 from harness.corpus.python_docs.questions import words
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]
 
 

@@ -99,6 +99,12 @@ def test_who_is_meant_by_a_name() -> None:
             assert grades(asked) == dict.fromkeys(bearers, 2)
 
 
+def test_namesakes_are_one_need_and_a_common_beginning_is_none() -> None:
+    found = {n: entry(n) for n in ("a.Frame.sum", "a.Series.sum", "a.Frame.cov")}
+    needs = {a.query.query_id: a.query.intent for a in identifiers(found, found, 9)}
+    assert needs == {"id:a.Frame.sum": "sum", "id:a.Series.sum": "sum", "id:a.Frame.cov": "cov"}
+
+
 def test_no_text_is_asked_twice_and_the_limit_holds() -> None:
     found = {n: entry(n) for n in ("numpy.f", "scipy.a.f", "scipy.b.f", "numpy.g")}
     asked = [a.query.text for a in identifiers(found, found, 9)]

@@ -24,6 +24,7 @@ from tests.engines.agent_mail.anything import Case, Columns
 from tests.engines.agent_mail.build import passes
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("MAIL_FILTER_CASES", "1000"))
 MAIL = anything.messages(seed=31, count=250)
 COLUMNS = anything.columns(MAIL)

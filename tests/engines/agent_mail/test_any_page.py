@@ -25,6 +25,7 @@ from engines.stacks.agent_mail.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
 MAIL = anything.messages(seed=61, count=120)
 WAYS = ("tantivy", "fts5", "like", "semantic", "hybrid", "rerank")
 STEADY = {"like", "semantic"}

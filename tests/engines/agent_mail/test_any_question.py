@@ -32,6 +32,7 @@ from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
 MAIL = anything.messages(seed=53, count=150)
 ANY_TEXT = st.text(st.characters(), max_size=40)
 TEXTS = (

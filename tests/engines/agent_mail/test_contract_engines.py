@@ -21,6 +21,7 @@ from tests.engines.agent_mail.build import (
 )
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
 ALL = 1_000
 MAIL = some_mail(57, 250)
 WAYS = [*((mode, None) for mode in SearchMode), (SearchMode.LEXICAL, KillSwitch.FTS5)]

@@ -18,6 +18,7 @@ from engines.stacks.agent_mail.scope import Scope, Visibility
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
 MAIL = some_mail(54, 150)
 TEXT = "deployment review br-2tnl"
 WAYS = {

@@ -14,6 +14,7 @@ from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.store import MessageStore
 from tests.engines.agent_mail.build import MINUTES, NOON, STEP, Mail, passes, some_filters
 
+pytestmark = pytest.mark.slow
 CASES = 2_000
 
 

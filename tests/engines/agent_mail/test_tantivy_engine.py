@@ -15,6 +15,7 @@ from engines.stacks.agent_mail.tantivy_engine import LISTING, NAME, NO_WORD
 from tests.engines.agent_mail.build import NOON, PHRASES, one, some_filters, some_mail, some_text
 from tests.engines.agent_mail.tantivy_case import ALL, NONE, Case, built, upsert
 
+pytestmark = pytest.mark.slow
 MAIL = some_mail(5, 500)
 
 

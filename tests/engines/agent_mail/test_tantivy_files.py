@@ -18,6 +18,7 @@ from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.tantivy_case import NONE, Case, built, delete, upsert
 from tests.engines.damage import overwrite
 
+pytestmark = pytest.mark.slow
 MAIL = some_mail(31, 120)
 
 

@@ -12,6 +12,7 @@ from engines.contract.mail.query import Direction, Filters, Importance, RankingM
 from tests.engines.agent_mail.build import NOON, one, passes, some_filters, some_mail, some_text
 from tests.engines.agent_mail.tantivy_case import ALL, NONE, Case, built
 
+pytestmark = pytest.mark.slow
 MAIL = some_mail(3, 500)
 
 

@@ -26,6 +26,7 @@ from tests.engines.agent_mail.build import (
 )
 from tests.engines.agent_mail.tantivy_case import NONE, Case, Source, built, case, delete, upsert
 
+pytestmark = pytest.mark.slow
 MAIL = some_mail(41, 80)
 
 

@@ -17,6 +17,7 @@ from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, opened
 
+pytestmark = pytest.mark.slow
 MADE = anything.make(seed=11, count=60)
 UNITS = [understand(made.document) for made in MADE]
 PATHS = Chargrams([made.texts["path"] for made in MADE])

@@ -23,6 +23,7 @@ from engines.stacks.code.understand import understand
 from engines.stacks.code.unit import Facts, Mode, Texts, Unit
 from tests.engines.code.build import GRAPH, opened, write_shop
 
+pytestmark = pytest.mark.slow
 STACK = Path(__file__).resolve().parents[3] / "engines" / "stacks" / "code"
 """A package that calls itself a good deal."""
 WORDS = ("search", "units", "filter", "score of a hit", "read", "terms", "graph", "documents path")

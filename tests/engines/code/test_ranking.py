@@ -26,6 +26,7 @@ from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, BLEND, RRF, opened, write_shop
 
+pytestmark = pytest.mark.slow
 MADE = anything.make(seed=5, count=50)
 QUERIES = ("tea", "water tea stone", '"water tea"', "read_csv", "+tea -water", "parse url n", "")
 

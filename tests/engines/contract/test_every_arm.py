@@ -4,24 +4,22 @@ from __future__ import annotations
 
 import math
 import tomllib
-from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from engines.contract import arms
-from engines.sparse.splade import Splade
-from engines.vector.onnx import OnnxEmbedder
 from harness.core.digest import of_documents
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from tests.engines.conftest import Standing
 from tests.engines.corpus import DOCUMENTS, OBVIOUS
+
+pytestmark = pytest.mark.slow
 
 
 def many(count: int) -> list[str]:
@@ -88,42 +86,6 @@ FIRSTS = {
 }  # fmt: skip
 """The first arm of each stack, and those with most parts: they are asked the longest texts, their
 sisters a tenth of them."""
-
-
-MOST_READ = 500
-"""Texts whose reading is kept."""
-
-
-def remembered(read: Callable[[Any, Any], Any]) -> Callable[[Any, str | Sequence[str]], Any]:
-    """Keep what was read, by the model, the length it reads to, and the texts."""
-    known: dict[object, Any] = {}
-
-    def once(encoder: Any, texts: str | Sequence[str]) -> Any:  # noqa: ANN401  as the encoder's
-        key = encoder.identity, texts if isinstance(texts, str) else tuple(texts)
-        if key not in known:
-            if len(known) == MOST_READ:
-                known.clear()
-            known[key] = read(encoder, texts)
-        return known[key]
-
-    return once
-
-
-ONCE = (
-    (OnnxEmbedder, "load", staticmethod(cache(OnnxEmbedder.load))),
-    (OnnxEmbedder, "_states", remembered(OnnxEmbedder._states)),  # noqa: SLF001  where it reads
-    (Splade, "encode", remembered(Splade.encode)),
-)
-"""Kept here, for tests come by arm, and those of other modules between them."""
-
-
-@pytest.fixture(scope="module", autouse=True)
-def read_once() -> Iterator[None]:
-    """Let a model be loaded and read a text once, not once an arm: it always says the same."""
-    with pytest.MonkeyPatch.context() as patched:
-        for kind, name, once in ONCE:
-            patched.setattr(kind, name, once)
-        yield
 
 
 def check(answer: Answer, k: int) -> None:

@@ -18,6 +18,7 @@ from engines.stacks.documents import __main__ as asking
 from engines.stacks.documents import files
 from harness.core.errors import BadFile
 
+pytestmark = pytest.mark.slow
 LINES = [line for line in (np.linalg.lstsq.__doc__ or "").split("\n") if line.strip()]
 PAGES = [LINES[start : start + 30] for start in range(0, len(LINES), 30)]
 QUESTION = "the Euclidean 2-norm of minimizing solutions"

@@ -13,6 +13,8 @@ from hypothesis import strategies as st
 from engines.lexical import tantivy_hits
 from engines.lexical.tantivy_hits import Columns, Keyed, best, first
 
+pytestmark = pytest.mark.slow
+
 
 def _schema() -> tantivy.Schema:
     builder = tantivy.SchemaBuilder()

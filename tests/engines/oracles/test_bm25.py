@@ -22,6 +22,7 @@ from harness.core.records import Document
 from tests.engines.oracles import texts
 from tests.engines.oracles.questions import MOST_WORDS, words_of
 
+pytestmark = pytest.mark.slow
 K, COUNT, SEED = 10, 400, 9
 RARE = 20
 """A word is asked for that is in at most one of so many documents."""

@@ -20,6 +20,7 @@ from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
 
+pytestmark = pytest.mark.slow
 WORDS = ("ant", "bee", "cat")
 TEXTS = [
     list(order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -15,6 +16,7 @@ from numpy.typing import NDArray
 from engines.vector import bulk
 from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
 from engines.vector.hashed import HashEmbedder
+from tests.core.killed import started
 
 
 class Counting:
@@ -86,13 +88,64 @@ def test_a_killed_process_loses_only_the_part_in_work(
     texts = [f"text {at:02}" for at in range(20)]
     with pytest.raises(RuntimeError, match="killed"):
         embed_all(texts, Counting(dies_at="text 07"), tmp_path)
-    kept = len(list(tmp_path.rglob("*.npz")))
-    assert 1 <= kept < 5
+    kept = texts_kept(tmp_path)
+    assert 4 <= kept < 20
     again = Counting()
     assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
-    assert len(again.seen) == 20 - 4 * kept
+    assert len(again.seen) == 20 - kept
     assert "text 07" in again.seen
     assert not list(tmp_path.rglob("*.partial"))
+
+
+def texts_kept(cache: Path) -> int:
+    """Count the texts in part files."""
+    return sum(len(np.load(path)["keys"]) for path in cache.rglob("*.npz"))
+
+
+@pytest.mark.parametrize("seconds", [0.0, 1e9])
+def test_where_a_part_ends_changes_no_vector(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float
+) -> None:
+    monkeypatch.setattr(bulk, "PART_S", seconds)
+    texts = [f"text {at} " * (at % 40) for at in range(120)]
+    embedder = Counting()
+    assert np.array_equal(embed_all(texts, embedder, tmp_path), expected(texts))
+    parts = len(list(tmp_path.rglob("*.npz")))
+    assert parts == (len(embedder.batches) if seconds == 0 else 1)
+    again = Counting()
+    assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
+    assert again.seen == []
+
+
+def test_a_process_that_is_killed_among_slow_texts_loses_the_last_moment(tmp_path: Path) -> None:
+    """Two hundred slow texts are less than a part of 256, and are kept all the same."""
+    process = started(f"""
+        from engines.vector import bulk
+        from engines.vector.hashed import HashEmbedder
+        from harness.core import progress
+        class Slow(HashEmbedder):
+            def embed(self, texts):
+                time.sleep(0.1 * len(texts))
+                return super().embed(texts)
+        bulk.PART_S, progress.LINE_S, bulk.BATCH = 0.15, 0.3, 1
+        os.cpu_count = lambda: 1
+        texts = [f"text {{at}}" for at in range(200)]
+        bulk.embed_all(texts, Slow(16), Path({str(tmp_path)!r}))
+    """)
+    assert process.stderr
+    line = process.stderr.readline()
+    process.kill()
+    process.communicate()
+    assert re.fullmatch(r"embedding: \d+ of 200 \(\d+%\), about \d+ s left\n", line)
+    done = int(line.split()[1])
+    assert done >= 3
+    assert texts_kept(tmp_path) >= done - 2
+    again = Counting(identity=HashEmbedder(16).identity)
+    texts = [f"text {at}" for at in range(200)]
+    kept = texts_kept(tmp_path)
+    assert np.array_equal(embed_all(texts, again, tmp_path), expected(texts))
+    assert len(again.seen) == 200 - kept
+    assert not list(tmp_path.rglob(".*"))
 
 
 @pytest.mark.parametrize("damage", [b"", b"no archive", None])

@@ -8,6 +8,8 @@ import pytest
 from engines.stacks.writing.cache import VectorCache
 from tests.engines.writing.notes import Letters
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_text_is_embedded_once_a_model() -> None:
     cache, one, other = VectorCache(10, 10_000), Letters("one"), Letters("other")

@@ -20,6 +20,7 @@ from engines.vector import carried
 from harness.core.errors import IndexNotReady
 from tests.engines.writing.notes import notes, writing
 
+pytestmark = pytest.mark.slow
 REWRITTEN = "round numbers down to whole numbers"
 """No docstring says it so; many share a word with it, and a few functions do it."""
 ROUNDING = {"around", "ceil", "fix", "floor", "floor_divide", "rint", "round", "trunc"}

@@ -6,7 +6,6 @@ wants ``engine(settings, cache)``; what that gives back builds an index and open
 
 from __future__ import annotations
 
-import json
 import math
 import re
 from collections import Counter
@@ -23,6 +22,7 @@ from engines.ranking.order import by_best
 from harness.core.digest import of_file
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.files import write_json
+from harness.core.formats import json_file
 from harness.core.records import Document
 
 NAME = "own"
@@ -66,7 +66,7 @@ class Own(NamedTuple):
         made = manifest.read(index)
         settings = self.settings.model_dump()
         manifest.check_made_by(index, made, engine=NAME, version=VERSION, settings=settings)
-        counts = json.loads((index / FILE).read_text(encoding="utf-8"))
+        counts = json_file(index / FILE)
         manifest.check_count(index, made, len(counts))
         average = sum(sum(of.values()) for of in counts.values()) / max(len(counts), 1)
         yield OwnSearcher(made, self.settings, counts, average)

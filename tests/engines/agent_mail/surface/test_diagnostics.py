@@ -16,6 +16,7 @@ from engines.stacks.agent_mail.surface.diagnostics import CURES, Signal
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.surface.conftest import Names, Tools, over
 
+pytestmark = pytest.mark.slow
 MAIL = [message(at, f"plan {at}") for at in range(1, 6)]
 WORKS: Mapping[Rung, MailEngine] = {
     rung: Counting(rung.value, MAIL) for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)

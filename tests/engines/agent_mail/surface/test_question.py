@@ -11,6 +11,7 @@ from engines.stacks.agent_mail.surface.question import levels
 from tests.engines.agent_mail.fakes import message, service
 from tests.engines.agent_mail.surface.conftest import MAY_1, Tools, over
 
+pytestmark = pytest.mark.slow
 ALL = [1, 2, 3, 4, 6]
 """Messages about a review; the fifth is about lunch."""
 

@@ -12,6 +12,7 @@ import pytest
 from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
 from harness.core.errors import IndexNotReady
 
+pytestmark = pytest.mark.slow
 SERVER = """\
 import os
 import time

@@ -1,0 +1,173 @@
+"""Gates and policies where an adversary hides the losses: the tables of docs/statistics.md.
+
+    python3 run.py python benchmarks/adversarial.py all
+    python3 run.py python benchmarks/adversarial.py gates --trials 2000
+
+Every number is a share of seeded trials; the suite runs the same functions with fewer of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+from benchmarks.adversaries import ALIKE, UNLIKE
+from benchmarks.simulated_bounds import contenders, worst
+from benchmarks.simulated_gates import GATES, QUERIES, Wrong, at_bound, power
+from benchmarks.simulated_policies import needed, promoted
+from benchmarks.simulated_sizes import SIZES, UNSEEN, sized
+from benchmarks.simulated_slices import losing, sliced
+
+POLICIES = ("pairwise", "regress", "migration", "messages", "mail", "documents", "code", "writing")
+POLICY = Path("policy")
+ALLOWED = 0.035
+"""The level, 2.5 %, and one in a hundred for what the trials leave open."""
+POWER, MOST, FEW = 0.8, 12_800, 20
+POLICY_QUERIES = (100, 400, 1_600)
+
+
+def show_bounds(trials: int) -> Iterator[str]:
+    """One line for each number of queries and each bound."""
+    yield "| queries | bound | false PASS, worst family | family | PASS, alike | PASS, unlike |"
+    yield "| ---: | --- | ---: | --- | ---: | ---: |"
+    for queries in (50, 100, 200, 400):
+        for way, (wrong, family, *right) in contenders(queries, 0.02, trials).items():
+            shares = " | ".join(f"{one:.1%}" for one in right)
+            yield f"| {queries} | {way} | {wrong:.2%} | {family} | {shares} |"
+
+
+def show_worst(trials: int) -> Iterator[str]:
+    """One line for each number of queries and of kinds of values: the worst that was found."""
+    yield "| queries | kinds of values | tries | false low end, worst | values (chances) |"
+    yield "| ---: | ---: | ---: | ---: | --- |"
+    for queries, kinds in ((10, 3), (20, 3), (50, 3), (100, 3), (10, 4), (20, 4)):
+        found = worst(queries, kinds, trials)
+        pairs = zip(found.kinds, found.chances, strict=True)
+        values = ", ".join(f"{value:.3f} ({chance:.3f})" for value, chance in pairs)
+        yield f"| {queries} | {kinds} | {trials:,} | {found.chance:.3%} | {values} |"
+
+
+def show_sizes(trials: int) -> Iterator[str]:
+    """One line for each set of clusters and each size of the unseen one."""
+    yield "| 200 queries | the unseen cluster is as large as | false PASS, worst | room left |"
+    yield "| --- | --- | ---: | ---: |"
+    for name, sizes in SIZES.items():
+        for rule in UNSEEN:
+            wrong, room = sized(sizes, rule, trials)
+            yield f"| {name} | {rule} | {wrong:.2%} | {room:.3f} |"
+
+
+def show_gates(trials: int) -> Iterator[str]:
+    """One line for each gate and number of queries: the worst of all families."""
+    yield (
+        "| gate | bound | queries | false PASS, worst | at most | family"
+        " | false FAIL, worst | at most | PASS, alike | PASS, unlike |"
+    )
+    yield "| --- | ---: | ---: | ---: | ---: | --- | ---: | ---: | ---: | ---: |"
+    highest = 0.0
+    for asked in GATES:
+        for queries in QUERIES:
+            found = list(at_bound(asked, queries, trials))
+            passed = max(found, key=lambda one: one.passed.value)
+            failed = max(found, key=lambda one: one.failed.value)
+            highest = max(highest, *(_highest(one) for one in found))
+            few = max(FEW, trials // 10)
+            right = (power(asked, queries, few, moved) for moved in (ALIKE, UNLIKE))
+            shares = " | ".join("" if one is None else f"{one:.1%}" for one in right)
+            yield (
+                f"| `{asked.rule}` | {asked.limit:g} | {queries} | {passed.passed.value:.2%} |"
+                f" {passed.passed.high:.2%} | {passed.family} | {failed.failed.value:.2%} |"
+                f" {failed.failed.high:.2%} | {shares} |"
+            )
+    yield ""
+    yield f"Highest upper end of all: {highest:.2%}; allowed {ALLOWED:.1%}."
+
+
+def _highest(one: Wrong) -> float:
+    return max(one.passed.high, one.failed.high)
+
+
+def show_slices(trials: int) -> Iterator[str]:
+    """One line for each number of slices and their size; then slices that lose much."""
+    yield "| slices | queries of each | margin | false PASS | false FAIL | PASS, none harmed |"
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: |"
+    for slices, queries, margin in (
+        (4, 40, 0.1), (4, 100, 0.05), (4, 400, 0.05), (19, 20, 0.2), (19, 40, 0.1), (19, 100, 0.1),
+        (19, 400, 0.05),
+    ):  # fmt: skip
+        shares = " | ".join(f"{one:.2%}" for one in sliced(slices, queries, margin, trials // 2))
+        yield f"| {slices} | {queries} | {margin} | {shares} |"
+    yield ""
+    yield "| queries that lose everything | queries of the slice | margin | PASS |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for share, queries, margin in (
+        (1.0, 4, 0.05), (0.2, 20, 0.05), (0.3, 20, 0.05), (0.4, 20, 0.05), (0.3, 20, 0.2),
+    ):  # fmt: skip
+        rate = losing(share, queries, margin, trials)
+        yield f"| {share:.0%} | {queries} | {margin} | {rate:.2%} |"
+
+
+def show_policies(trials: int) -> Iterator[str]:
+    """One line for each step of a shipped policy; rates at each number of queries."""
+    counts = " / ".join(f"{queries:,}" for queries in POLICY_QUERIES)
+    yield (
+        f"| policy | step | promoted, one truth at its bound: {counts} | at most | which gate"
+        " | promoted, all well |"
+    )
+    yield "| --- | --- | --- | ---: | --- | --- |"
+    for name in POLICIES:
+        steps = zip(
+            *(
+                promoted(POLICY / f"{name}.toml", queries, max(FEW, trials // 5))
+                for queries in POLICY_QUERIES
+            ),
+            strict=True,
+        )
+        for each in steps:
+            worst_one = max(each, key=lambda one: one.wrong.high)
+            wrong = " / ".join(f"{one.wrong.value:.2%}" for one in each)
+            right = " / ".join(f"{one.right:.0%}" for one in each)
+            yield (
+                f"| {name} | {each[0].step} | {wrong} | {worst_one.wrong.high:.2%} |"
+                f" {worst_one.gate} | {right} |"
+            )
+
+
+def show_needed(trials: int) -> Iterator[str]:
+    """One line for each step: the queries at which it is promoted in four cases of five."""
+    yield "| policy | step | queries |"
+    yield "| --- | --- | ---: |"
+    for name in POLICIES:
+        each = needed(POLICY / f"{name}.toml", max(FEW, trials // 20), power=POWER, most=MOST)
+        for step, queries in each:
+            said = f"over {MOST:,}" if queries is None else f"{queries:,}"
+            yield f"| {name} | {step} | {said} |"
+
+
+SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
+    "bounds": show_bounds,
+    "worst": show_worst,
+    "sizes": show_sizes,
+    "gates": show_gates,
+    "slices": show_slices,
+    "policies": show_policies,
+    "needed": show_needed,
+}
+
+
+def main() -> None:
+    """Print the tables asked for."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("which", choices=[*SHOWN, "all"])
+    parser.add_argument("--trials", type=int, default=10_000)
+    asked = parser.parse_args()
+    for name, show in SHOWN.items():
+        if asked.which in (name, "all"):
+            for line in show(asked.trials):
+                print(line, flush=True)  # noqa: T201  the output
+            print()  # noqa: T201
+
+
+if __name__ == "__main__":
+    main()

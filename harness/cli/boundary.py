@@ -1,0 +1,171 @@
+"""How every command ends: 0, 1 and 3 are verdicts, 2 is any failure, 130 an interrupt.
+
+A build server reads 1 as "hold or roll back", so nothing else may end in it: neither a crash of an
+engine, nor an ``exit(1)`` of its own, nor an output that nobody reads any more.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+import threading
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, redirect_stdout, suppress
+from pathlib import Path
+from types import FrameType
+from typing import TextIO
+
+from harness.core.errors import HarnessError
+
+DONE, FAILED, INTERRUPTED = 0, 2, 130
+DEBUG = "--debug"
+AGAIN = "interrupted; run the same command again to go on"
+LONGEST, LONGEST_TOLD = 300, 1_500
+"""Characters of a failure that was not foreseen, and of one that was, with its remedy."""
+
+
+def ended(command: Callable[[], object]) -> int:
+    """Run the command line to its end, and give the exit code; nothing leaves but this code."""
+    debug = DEBUG in sys.argv
+    with _terminable():
+        try:
+            command()
+            code = DONE
+        except SystemExit as left:
+            code = _code_of(left, debug=debug)
+        except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
+            code = failed(exc, debug=debug)
+        try:
+            if sys.stdout is not None:
+                sys.stdout.flush()
+        except (OSError, ValueError) as exc:
+            _into_nothing()
+            code = failed(exc, debug=debug)
+    return code
+
+
+def failed(exc: BaseException, *, debug: bool) -> int:
+    """Say in one line on the error stream what went wrong, and give the exit code."""
+    exc = _meant(exc)
+    with suppress(OSError, ValueError, AttributeError):
+        if debug:
+            traceback.print_exception(exc)
+        sys.stderr.write(f"{_said(exc)}\n")
+        sys.stderr.flush()
+    return INTERRUPTED if _interrupt(exc) else FAILED
+
+
+@contextmanager
+def aside() -> Iterator[None]:
+    """Send what engines print to the error stream, so that the output is the answer alone.
+
+    That of programs and libraries that they call goes there too, where the output is that of the
+    process.
+    """
+    sys.stdout.flush()
+    kept = os.dup(1) if _is_of_the_process(sys.stdout) else None
+    try:
+        if kept is not None:
+            os.dup2(2, 1)
+        with redirect_stdout(sys.stderr):
+            yield
+    finally:
+        if kept is not None:
+            os.dup2(kept, 1)
+            os.close(kept)
+
+
+def _code_of(left: SystemExit, *, debug: bool) -> int:
+    """Give the code of an exit of the command line itself."""
+    if _meant(left) is left and (left.code is None or isinstance(left.code, int)):
+        return left.code or DONE
+    return failed(left, debug=debug)
+
+
+def _meant(exc: BaseException) -> BaseException:
+    """Give what an exit stands for: libraries exit by 1 at a broken pipe or an end of the input."""
+    cause = exc.__context__
+    if isinstance(exc, SystemExit) and cause and (_interrupt(cause) or _broken_pipe(cause)):
+        return cause
+    return exc
+
+
+def _said(exc: BaseException) -> str:
+    from harness.core.printable import one_line
+    from harness.core.reading import Malformed
+
+    if _interrupt(exc):
+        return AGAIN
+    if _broken_pipe(exc):
+        return "error: nobody reads the output any more"
+    if isinstance(exc, HarnessError):
+        return f"error: {_both_ends(one_line(str(exc)))}"
+    if isinstance(exc, Malformed) and exc.path:
+        return f"error: {_both_ends(one_line(str(exc.told())))}"
+    what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
+    return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
+
+
+def _both_ends(text: str) -> str:
+    """Cut the middle out of a text that is too long: its end is the remedy."""
+    if len(text) <= LONGEST_TOLD:
+        return text
+    half = LONGEST_TOLD // 2
+    return f"{text[:half]} … {text[-half:]}"
+
+
+def _place(exc: BaseException) -> str:
+    """Name the line where it was raised; of a file that is no Python, that line."""
+    if isinstance(exc, SyntaxError) and exc.filename:
+        return f" ({Path(exc.filename).name}:{exc.lineno})"
+    frames = traceback.extract_tb(exc.__traceback__)
+    return f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+
+
+def _interrupt(exc: BaseException) -> bool:
+    import typer
+
+    return isinstance(exc, KeyboardInterrupt | typer.Abort)
+
+
+def _broken_pipe(exc: BaseException) -> bool:
+    return isinstance(exc, OSError) and exc.errno == errno.EPIPE
+
+
+def _is_of_the_process(stream: TextIO) -> bool:
+    try:
+        return stream.fileno() == 1
+    except (OSError, ValueError, AttributeError):
+        return False
+
+
+def _into_nothing() -> None:
+    """Let what is still to be written go nowhere, for Python tries again when it ends."""
+    with suppress(OSError):
+        nothing = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nothing, sys.stdout.fileno())
+        os.close(nothing)
+
+
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Let a SIGTERM end a command as a Ctrl-C does: what is half written is cleared away."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process = os.getpid()
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        if os.getpid() == process:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = signal.signal(signal.SIGTERM, interrupt)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)

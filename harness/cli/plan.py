@@ -1,0 +1,193 @@
+"""``harness plan``: how many queries a policy needs, before anything is judged."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.app import out
+from harness.cli.importing import Forms
+from harness.cli.places import Left, left_by_run, one_of
+from harness.cli.project import Project
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from harness.policy.at_hand import Counted
+    from harness.policy.model import Policy
+    from harness.policy.plan import Planned, PlannedStep
+    from harness.stages.planning import Ground
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``plan`` on the command line."""
+    app.command()(plan)
+
+
+def plan(
+    policy: Annotated[Path, typer.Option(help="The policy to plan.")],
+    dataset: Annotated[
+        str, typer.Option(help="A folder of datasets/, or a folder in BEIR layout. [none]")
+    ] = "",
+    left: Left = None,
+    *,
+    split: Annotated[str, typer.Option(help="Which judgements of a BEIR folder.")] = "test",
+    control: Annotated[
+        str, typer.Option(help="Plan a policy of one step for every arm compared with this one.")
+    ] = "",
+    gain: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="True gain where a gate asks for one. [twice its margin]"),
+    ] = None,
+    spread: Annotated[
+        float | None,
+        typer.Option(min=0, max=1, help="Deviation of a query's difference, without a pilot."),
+    ] = None,
+    register_to: Annotated[
+        Path | None,
+        typer.Option("--register", help="Write the plan into a new file, for decisions to cite."),
+    ] = None,
+    forms: Forms = False,
+) -> None:
+    """Say how many queries each gate needs, how many there are, and how many are lacking.
+
+    At the very least, by margin and confidence: fewer leave room for a loss that none of them
+    shows. And with the policy's power where the truth is no difference, or the gain assumed: for
+    each gate alone, and for all gates of the step together. Runs that were scored and compared are
+    the pilot that spread, design effect and rates are taken from. Without any, --spread assumes
+    one. Without a data set, margin and confidence alone are answered. Runs no query. --register
+    keeps gates, margins, numbers, data and looks so far in a file that is never overwritten. A
+    decision cites the one that its policy names, or that lies beside it, and says what differs.
+    Exit codes: 0 planned, 2 bad input.
+
+    Example: harness plan --policy policy/migration.toml --dataset python-docs
+    """
+    from harness.core.errors import HarnessError
+    from harness.policy.load import load_policy
+    from harness.policy.need import Assumed
+    from harness.policy.plan import plan as planned
+
+    one_of(dataset, left)
+    whole = load_policy(policy)
+    about = _ground(whole, dataset, left, split, forms=forms) if dataset or left else None
+    of = whole
+    if control:
+        of, about = _for_control(whole, dataset, left, control)
+    at_hand, pilots = (about.at_hand, about.pilots) if about else (None, {})
+    assume = Assumed(gain, spread)
+    steps = planned(of, at_hand, pilots, assume)
+    _show(of, about, steps)
+    if register_to:
+        if control:
+            raise HarnessError("a policy is registered as its file has it: leave --control out")
+        _register(register_to, policy, about, steps, dataset=dataset, left=left)
+
+
+def _ground(policy: Policy, dataset: str, left: Path | None, split: str, *, forms: bool) -> Ground:
+    from harness.policy.at_hand import Raced
+    from harness.stages.pinning import Folder
+    from harness.stages.planning import ground, ground_of_folder
+
+    if left:
+        return ground(left_by_run(left), policy, None)
+    race = Project.here().params.race
+    set_up = Raced(race.processes, race.queries)
+    if Path(dataset).is_dir():
+        return ground_of_folder(Folder(Path(dataset), split, forms=forms), policy, set_up)
+    return ground(Project.here().layout(dataset), policy, set_up)
+
+
+def _for_control(
+    policy: Policy, dataset: str, left: Path | None, control: str
+) -> tuple[Policy, Ground]:
+    from harness.cli.places import evidence_at
+    from harness.stages.planning import for_control, ground
+
+    layout = evidence_at(dataset, left)
+    each = for_control(layout, policy, control)
+    return each, ground(layout, each, None)
+
+
+def _register(
+    path: Path,
+    policy_file: Path,
+    about: Ground | None,
+    planned: tuple[PlannedStep, ...],
+    *,
+    dataset: str,
+    left: Path | None,
+) -> None:
+    from harness.cli.migrate_places import by, now
+    from harness.core.errors import HarnessError
+    from harness.core.owned import check_new
+    from harness.stages import experiment_log
+    from harness.stages.registering import register as stage
+
+    if about is None:
+        raise HarnessError("name the data that are registered: --dataset, or --out")
+    read = [*Project.here().sources, Path(dataset) if dataset else left]
+    beside = policy_file.resolve().parent
+    check_new(path, reads=[one for one in read if one and one.resolve() != beside])
+    layout = left_by_run(left) if left else None
+    if layout is None and not Path(dataset).is_dir():
+        layout = Project.here().layout(dataset)
+    log = experiment_log.read(layout).experiments if layout else ()
+    sha256 = stage(path, policy_file, planned, about, log, at=now(), by=by())
+    out.print(f"registered in {path}: {sha256}", markup=False)
+
+
+def _show(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...]) -> None:
+    rules = policy.rules
+    where = f"on {about.dataset}" if about else "by margin and confidence alone"
+    out.print(
+        f"\n{policy.name}, {where}: confidence {rules.confidence:g}, power {rules.power:g}",
+        markup=False,
+    )
+    for planned in steps:
+        step = planned.step
+        out.print(f"\nstep {step.name}: {step.candidate} against {step.control}", markup=False)
+        for one in planned.needs:
+            out.print(f"  {one.gate.name}: {_bound(one)}", markup=False)
+            for line in _lines(one, rules.power):
+                out.print(f"    {line}", markup=False)
+        if planned.lacking:
+            out.print(f"  step {step.name} lacks: {', '.join(planned.lacking)}", markup=False)
+        elif about:
+            out.print(f"  step {step.name} lacks no query that is planned", markup=False)
+
+
+def _bound(one: Planned) -> str:
+    means = f" ({one.need.means})" if one.need.means else ""
+    return f"{one.gate.settings.bound}{means}"
+
+
+def _lines(one: Planned, power: float) -> Iterator[str]:
+    """Say least, power, what is not planned, and what is at hand."""
+    need = one.need
+    if need.least:
+        kind = "" if need.processes else "independent "
+        again = f" in {need.processes} processes or more" if need.processes else ""
+        yield f"needs {need.least:,} {kind}{need.of}{again} at the very least"
+    if need.forecast and one.alone is not None:
+        kind = "independent " if need.independent else ""
+        yield (
+            f"needs {max(one.alone, need.least):,} {kind}{need.of} for power {power:g} alone,"
+            f" {one.queries:,} for all gates together, with {need.forecast.said}"
+        )
+    elif need.forecast:
+        yield f"no number passes it with {need.forecast.said}"
+    if need.note:
+        yield f"not planned further: {need.note}" if need.least else need.note
+    if need.have is not None:
+        yield _at_hand(one, need.have)
+
+
+def _at_hand(one: Planned, have: Counted) -> str:
+    some = "" if have.independent == have.queries else f", {have.independent:,} independent"
+    some += f" in {one.need.raced} processes" if one.need.processes else ""
+    short = [f"{one.lacks:,}"] if one.lacks else []
+    short += [f"{one.lacks_processes} processes"] if one.lacks_processes else []
+    said = f"lacks {', '.join(short)}" if short else "enough"
+    return f"has {have.queries:,}{some}: {said}"

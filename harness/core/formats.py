@@ -1,0 +1,210 @@
+"""JSON, TOML and YAML of others, read within bounds.
+
+Refused are brackets within brackets beyond a depth, numbers that are not finite or have hundreds
+of digits, a key that comes twice, and halves of surrogate pairs; ``harness.core.reading`` refuses
+what is no text.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+import tomllib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, NoReturn
+
+from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, text_of
+
+MAX_SETTINGS_BYTES, MAX_YAML_BYTES = 1 << 20, 1 << 18
+"""Of a file that a person writes: TOML is read slowly, and YAML more so."""
+MAX_INDEX_BYTES = 4 << 30
+"""Of a file in an index, which grows with the documents."""
+MAX_DEPTH = 100
+MAX_DIGITS = 300
+"""Of a whole number: what has more is no float either."""
+_DOTTED = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
+"""A key of so many parts, for which tomllib would take the square of their number in memory."""
+SHOWN = 40
+"""Characters of what is wrong that a message shows."""
+
+
+def json_file(path: Path, *, most: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401  any JSON
+    """Read a file that is one JSON value.
+
+    Raises:
+        OSError, Malformed: as ``text_of`` and ``json_of``.
+    """
+    with naming(path):
+        return json_of(text_of(path, most=most))
+
+
+def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
+    """Read JSON.
+
+    Raises:
+        Malformed: it is none, or beyond the bounds.
+    """
+    try:
+        found = _JSON.decode(text)
+    except json.JSONDecodeError as exc:
+        raise Malformed(str(exc), exc.lineno) from exc
+    except (ValueError, RecursionError) as exc:
+        raise Malformed(_said(exc)) from exc
+    if text.count("[") + text.count("{") > MAX_DEPTH:
+        _refuse_deep(found)
+    if "\\u" in text:
+        _refuse_halves(json.dumps(found, ensure_ascii=False))
+    return found
+
+
+def checked(text: str) -> str:
+    """Give JSON back that is within the bounds, for whoever parses it by a schema of its own.
+
+    Raises:
+        Malformed: as ``json_of``.
+    """
+    json_of(text)
+    return text
+
+
+def toml_file(path: Path) -> dict[str, Any]:
+    """Read a file of TOML.
+
+    Raises:
+        OSError, Malformed: as ``text_of`` and ``toml_of``.
+    """
+    with naming(path):
+        return toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
+
+
+def toml_of(text: str) -> dict[str, Any]:
+    """Read TOML.
+
+    Raises:
+        Malformed: it is none, or beyond the bounds.
+    """
+    if dotted := _DOTTED.search(text):
+        line = text.count("\n", 0, dotted.start()) + 1
+        raise Malformed(f"it is nested more than {MAX_DEPTH} deep", line)
+    try:
+        found = tomllib.loads(text, parse_float=_toml_float)
+    except _NotFiniteError as exc:
+        raise Malformed(str(exc), text.count("\n", 0, text.find(exc.digits)) + 1) from exc
+    except (ValueError, RecursionError) as exc:
+        at = re.search(r"\(at line (\d+)", str(exc))
+        end = text.count("\n") + 1 if "at end of document" in str(exc) else None
+        raise Malformed(_said(exc), int(at[1]) if at else end) from exc
+    _refuse_deep(found)
+    return found
+
+
+def yaml_file(path: Path, *, most: int = MAX_YAML_BYTES) -> Any:  # noqa: ANN401  any YAML
+    """Read a file of YAML.
+
+    Raises:
+        OSError, Malformed: as ``text_of`` and ``yaml_of``.
+    """
+    with naming(path):
+        return yaml_of(text_of(path, most=most))
+
+
+def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
+    """Read YAML of plain values.
+
+    Raises:
+        Malformed: it is none, or beyond the bounds.
+    """
+    import yaml
+
+    from harness.core.yaml_loader import Loader
+
+    try:
+        found = yaml.load(text, Loader)  # noqa: S506  a safe loader of ours
+    except yaml.MarkedYAMLError as exc:
+        mark = exc.problem_mark
+        line = mark.line + 1 if mark else None
+        raise Malformed(str(exc.problem), line) from exc
+    except (yaml.YAMLError, ValueError, OverflowError, RecursionError) as exc:
+        raise Malformed(_said(exc)) from exc
+    for one in _refuse_deep(found):
+        if isinstance(one, float) and not math.isfinite(one):
+            raise Malformed(f"{one} is no finite number")
+        if isinstance(one, str):
+            _refuse_halves(one)
+    return found
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for at, name in enumerate(names) if name in names[:at])
+        raise ValueError(f"the key {twice[:SHOWN]!r} comes twice")
+    return found
+
+
+def _int(digits: str) -> int:
+    if len(digits) > MAX_DIGITS:
+        raise ValueError(f"a number has {len(digits)} digits; at most {MAX_DIGITS} are read")
+    return int(digits)
+
+
+class _NotFiniteError(ValueError):
+    def __init__(self, digits: str) -> None:
+        super().__init__(f"{digits[:SHOWN]} is no finite number")
+        self.digits = digits
+
+
+def _float(digits: str) -> float:
+    found = float(digits)
+    if not math.isfinite(found):
+        raise _NotFiniteError(digits)
+    return found
+
+
+def _toml_float(digits: str) -> float:
+    """Read a number of TOML, whose ``inf`` and ``nan`` are for the reader of the key to refuse."""
+    return float(digits) if digits.lstrip("+-") in {"inf", "nan"} else _float(digits)
+
+
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not JSON")
+
+
+_JSON = json.JSONDecoder(
+    object_pairs_hook=_once, parse_int=_int, parse_float=_float, parse_constant=_no_number
+)
+
+
+def _refuse_deep(found: object) -> list[object]:
+    """Refuse what is nested too deeply; give all that it holds."""
+    held, level = [found], [found]
+    for _ in range(MAX_DEPTH + 1):
+        nested = [one for one in level if isinstance(one, dict | list)]
+        if not nested:
+            return held
+        level = [one for each in nested for one in _within(each)]
+        held += level
+    raise Malformed(f"it is nested more than {MAX_DEPTH} deep")
+
+
+def _within(found: dict[object, object] | list[object]) -> Iterable[object]:
+    if isinstance(found, dict):
+        return (one for pair in found.items() for one in pair)
+    return found
+
+
+def _refuse_halves(text: str) -> None:
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError as exc:
+        half = exc.object[exc.start]
+        raise Malformed(f"it holds half of a surrogate pair ({half!r}), no character") from exc
+
+
+def _said(exc: Exception) -> str:
+    if isinstance(exc, RecursionError):
+        return f"it is nested more than {MAX_DEPTH} deep"
+    return str(exc) or type(exc).__name__

@@ -1,0 +1,53 @@
+"""One writer at a time: a lock file beside a thing, held by flock and not by a process number."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from time import monotonic, sleep
+
+from harness.core.errors import Locked
+from harness.core.flocks import claimed, let_go
+from harness.core.leftovers import sweep
+
+PATIENCE_S = 600.0
+"""How long a writer waits for another one."""
+PAUSE_S = 0.002, 0.05
+"""First and longest pause before the lock is tried again."""
+
+
+@contextmanager
+def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
+    """Hold ``thing`` alone while the block runs; every other writer waits, on any thread.
+
+    Hold it around everything that is read, changed and written. ``thing`` is a file or folder that
+    need not exist; the lock lies beside it, so that replacing the thing does not lose the lock.
+    The system lets go when the process ends, however it ends, and what a dead writer left in the
+    folder is swept. A lock is not given twice: what runs inside must not hold the thing again.
+
+    Raises:
+        Locked: another writer held it for longer than ``patience_s``.
+        OSError: no lock file can be made there.
+    """
+    whole = thing.resolve()
+    whole.parent.mkdir(parents=True, exist_ok=True)
+    path = whole.with_name(f".{whole.name}.lock")
+    until, pause = monotonic() + patience_s, PAUSE_S[0]
+    while (lock := _tried(path)) is None:
+        if monotonic() >= until:
+            raise Locked(thing, patience_s)
+        sleep(pause)
+        pause = min(2 * pause, PAUSE_S[1])
+    try:
+        sweep(path.parent)
+        yield
+    finally:
+        with suppress(OSError):
+            path.unlink()
+        let_go(lock)
+
+
+def _tried(path: Path) -> int | None:
+    return claimed(path, os.O_RDWR | os.O_CREAT)

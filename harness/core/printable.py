@@ -1,0 +1,50 @@
+"""Text of strangers, made fit to print: queries, documents and files may hold anything.
+
+What comes out holds only characters that XML 1.0 allows, so the same text serves HTML, JUnit and
+SVG, and no terminal takes it for a command. Each of those still escapes its own markup.
+"""
+
+from __future__ import annotations
+
+import re
+
+FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
+DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
+"""Controls that turn the rest of a line around: they can make a page say what it does not."""
+CONTROL_PICTURES = 0x2400
+SPACE = 0x20
+DELETE = 0x7F
+
+
+def _shown(found: re.Match[str]) -> str:
+    code = ord(found.group())
+    if code < SPACE:
+        return chr(CONTROL_PICTURES + code)
+    return "\u2421" if code == DELETE else "\ufffd"
+
+
+def printable(text: str) -> str:
+    """Show control characters as pictures and direction overrides by their number."""
+    shown = FORBIDDEN.sub(_shown, text.replace("\r\n", "\n"))
+    return DIRECTION.sub(lambda found: f"⟨U+{ord(found.group()):04X}⟩", shown)
+
+
+def one_line(text: str, limit: int | None = None) -> str:
+    """Make ``text`` printable on one line of at most ``limit`` characters."""
+    line = " ".join(printable(text).split())
+    if limit is not None and len(line) > limit:
+        return line[: limit - 1].rstrip() + "…"
+    return line
+
+
+def between(text: str, limit: int) -> str:
+    """Make ``text`` a line for a terminal, and leave out its middle where it is longer.
+
+    What no terminal shows, such as a line separator, stands there by its number.
+    """
+    line = printable(text).replace("\n", " ")
+    line = "".join(one if one.isprintable() else f"⟨U+{ord(one):04X}⟩" for one in line)
+    if len(line) <= limit:
+        return line
+    end = limit // 3
+    return f"{line[: limit - end - 3]} … {line[-end:]}"

@@ -1,0 +1,53 @@
+"""How far long work is, on the error stream: a bar for people, a line now and then for a log."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from threading import Lock
+from time import monotonic
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+LINE_S = 30.0
+"""Time between two lines where there is no terminal; short work leaves none."""
+MINUTE_S = 60
+
+
+@contextmanager
+def progress(doing: str, total: int) -> Iterator[Callable[[int], object]]:
+    """Show how far ``doing`` is; the block is given a function that is told each advance.
+
+    The function may be called by several threads at once.
+    """
+    console = Console(stderr=True)
+    if not console.is_terminal:
+        yield _Lines(console, doing, total).advance
+        return
+    columns = (TextColumn(doing), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    with Progress(*columns, console=console) as bar:
+        task = bar.add_task(doing, total=total)
+        yield lambda steps: bar.advance(task, steps)
+
+
+class _Lines:
+    def __init__(self, console: Console, doing: str, total: int) -> None:
+        self._console, self._doing, self._total = console, doing, total
+        self._done, self._began = 0, monotonic()
+        self._last = self._began
+        self._lock = Lock()
+
+    def advance(self, steps: int) -> None:
+        with self._lock:
+            self._done += steps
+            now = monotonic()
+            if now - self._last >= LINE_S and self._done < self._total:
+                self._last = now
+                self._console.print(self._line(now), markup=False, highlight=False, soft_wrap=True)
+
+    def _line(self, now: float) -> str:
+        left_s = (now - self._began) * (self._total / max(self._done, 1) - 1)
+        left = f"{left_s / MINUTE_S:.0f} min" if left_s >= MINUTE_S else f"{left_s:.0f} s"
+        share = self._done / self._total
+        return f"{self._doing}: {self._done:,} of {self._total:,} ({share:.0%}), about {left} left"

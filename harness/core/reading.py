@@ -1,0 +1,177 @@
+"""Files of others, read within bounds: what one costs to read does not grow with its malice.
+
+* ``numbered``: a file of lines, packed or not, each with its number; JSON lines, TREC and tables.
+* ``text_of``: a whole text; ``harness.core.formats`` makes JSON, TOML and YAML of it.
+* ``whole``, ``opened``: bytes, for whoever reads those.
+
+Only regular files are read: a pipe or a device may have no end. Text is UTF-8, and what it is
+instead is named. Refused are lines and files beyond a size, and what unpacks to many times its own.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import os
+import stat
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO
+
+from harness.core.errors import PROBLEM, BadFile
+from harness.core.printable import between
+
+MAX_LINE_BYTES = 16 << 20
+MAX_FILE_BYTES = 64 << 20
+"""Of a file that is read as a whole; ``most`` raises it for what we write ourselves."""
+MAX_UNPACKED = 200
+"""Times its own size that a packed file may have; text has five to twenty."""
+UNPACKED_ANYWAY = 64 << 20
+"""Bytes that any packed file may have."""
+BYTE_ORDER_MARK = "\ufeff"
+_WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
+         codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
+
+
+class Malformed(ValueError):
+    """A file or a text is not what it should be.
+
+    ``line`` is that of its first fault, and ``path`` the file, where they are known.
+    """
+
+    path: Path | None = None
+
+    def __init__(self, problem: str, line: int | None = None) -> None:
+        super().__init__(between(problem, PROBLEM))
+        self.line = line
+
+    def told(self) -> BadFile:
+        """Give the same for a person, where whoever read the file says no more of it."""
+        return BadFile(
+            self.path or "a file", str(self), "Make it again or bring it back.", self.line
+        )
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Let what is malformed say that it is this file."""
+    try:
+        yield
+    except Malformed as exc:
+        exc.path = path
+        raise
+
+
+def opened(path: Path) -> IO[bytes]:
+    """Open a regular file to read its bytes.
+
+    Raises:
+        OSError: there is none, or it may not be read.
+        Malformed: it is a folder, a pipe or a device.
+    """
+    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    mode = os.fstat(number).st_mode
+    if not stat.S_ISREG(mode):
+        os.close(number)
+        raise Malformed(f"it is {_kind(mode)}, and no regular file")
+    return os.fdopen(number, "rb")
+
+
+def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
+    """Read a file of at most ``most`` bytes.
+
+    Raises:
+        OSError, Malformed: as ``opened``, or it is longer.
+    """
+    with opened(path) as file:
+        found = file.read(most + 1)
+    if len(found) > most:
+        raise Malformed(f"it has more than {most} bytes")
+    return found
+
+
+def text_of(path: Path, *, most: int = MAX_FILE_BYTES) -> str:
+    """Read a text in UTF-8.
+
+    Raises:
+        OSError, Malformed: as ``whole``, or it has another encoding.
+    """
+    with naming(path):
+        return _text(whole(path, most=most)).removeprefix(BYTE_ORDER_MARK)
+
+
+def numbered(path: Path) -> Iterator[tuple[int, str]]:
+    """Yield line number (from 1) and text of each line that is not blank.
+
+    Lines end at a line feed and nowhere else: a text may hold any other Unicode. A name that
+    ends with ``.gz`` is unpacked on the way.
+
+    Raises:
+        BadFile: the file is missing, cannot be read, is not UTF-8, a broken archive, or too long.
+    """
+    number = 0
+    try:
+        with opened(path) as file:
+            for number, raw in enumerate(_rows(file, packed=path.suffix == ".gz"), start=1):
+                line = _decoded(raw).rstrip("\r\n")
+                line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+                if line.strip():
+                    yield number, line
+    except FileNotFoundError as exc:
+        raise BadFile(path, "there is no such file", "Check the path.") from exc
+    except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
+        raise BadFile(path, f"the archive is broken ({exc})", "Fetch or pack it again.") from exc
+    except OSError as exc:
+        raise BadFile(path, f"it cannot be read ({exc.strerror})", "Check the path.") from exc
+    except UnicodeDecodeError as exc:
+        cure = "Convert the file, for example: iconv -f latin1 -t utf-8."
+        raise BadFile(path, _not_utf_8(exc.object, exc.start), cure, number) from exc
+    except Malformed as exc:
+        at = max(number, exc.line or 0) or None
+        raise BadFile(path, str(exc), "Give another file.", at) from exc
+
+
+def _kind(mode: int) -> str:
+    if stat.S_ISDIR(mode):
+        return "a folder"
+    return "a pipe" if stat.S_ISFIFO(mode) else "a device"
+
+
+def _rows(file: IO[bytes], *, packed: bool) -> Iterator[bytes]:
+    """Yield lines with their ends, within their bounds."""
+    size = os.fstat(file.fileno()).st_size
+    most = max(UNPACKED_ANYWAY, MAX_UNPACKED * size) if packed else size
+    source = gzip.GzipFile(fileobj=file) if packed else file
+    number = read = 0
+    while raw := source.readline(MAX_LINE_BYTES + 1):
+        number, read = number + 1, read + len(raw)
+        if len(raw) > MAX_LINE_BYTES:
+            raise Malformed(f"the line has more than {MAX_LINE_BYTES} bytes", number)
+        if packed and read > most:
+            raise Malformed(f"it has {size} bytes and unpacks to more than {most}", number)
+        yield raw
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return _decoded(raw)
+    except UnicodeDecodeError as exc:
+        start = raw.rfind(b"\n", 0, exc.start) + 1
+        problem = _not_utf_8(raw[start:], exc.start - start)
+        raise Malformed(problem, raw.count(b"\n", 0, start) + 1) from exc
+
+
+def _decoded(raw: bytes) -> str:
+    for mark, name in _WIDE.items():
+        if raw.startswith(mark):
+            raise Malformed(f"it is {name}, and not UTF-8", 1)
+    if b"\0" in raw:
+        line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
+        raise Malformed("it holds a NUL byte, so it is UTF-16 or no text", line)
+    return raw.decode("utf-8")
+
+
+def _not_utf_8(line: bytes, at: int) -> str:
+    return f"byte {at + 1} of the line, 0x{line[at]:02x}, is not UTF-8"

@@ -1,0 +1,119 @@
+"""Parquet files as tables, within bounds: what is read is not much more than the file has.
+
+``pyarrow.parquet.read_table`` also reads folders and addresses, and imports for that what takes
+longer than a small file: pyarrow's datasets, and pandas. It also takes a file at its word: 300
+bytes may stand for a text of a million characters, four thousand times.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.core.reading import Malformed, naming, opened
+
+MAX_UNPACKED = 1_000
+"""Times its own size that the values of a file may take; of a column they are often equal."""
+UNPACKED_ANYWAY = 256 << 20
+"""Bytes that the values of any file may take."""
+VALUE_BYTES = 8
+
+
+class _File(NamedTuple):
+    parquet: pq.ParquetFile
+    schema: pa.Schema
+    most: int
+    """Bytes that its values may take."""
+
+
+def table_of(path: Path) -> pa.Table:
+    """Give all columns of the file, and its metadata in the schema.
+
+    Raises:
+        OSError: it cannot be read.
+        Malformed: it is no Parquet file, or beyond the bounds; a ``ValueError``.
+    """
+    with _opened(path) as file:
+        groups = range(file.parquet.num_row_groups)
+        _check(file, groups)
+        parts = [_group(file, at, None) for at in groups]
+        return pa.concat_tables(parts) if parts else _plain(file, file.parquet.read())
+
+
+def row_groups(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
+    """Yield some columns of a file of any length, a row group at a time.
+
+    Raises:
+        OSError: it cannot be read.
+        Malformed: as ``table_of``, of one row group; or a column is not there.
+    """
+    with _opened(path) as file:
+        if lacking := set(columns) - set(file.schema.names):
+            raise Malformed(f"it lacks {sorted(lacking)}")
+        for at in range(file.parquet.num_row_groups):
+            _check(file, [at])
+            yield _group(file, at, list(columns))
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[_File]:
+    """Open a file so that a text which comes again is kept once, however often it does."""
+    with naming(path), opened(path) as file:
+        most = max(UNPACKED_ANYWAY, MAX_UNPACKED * os.fstat(file.fileno()).st_size)
+        try:
+            about = pq.read_metadata(file)
+            columns = [about.schema.column(at) for at in range(about.num_columns)]
+            texts = [column.path for column in columns if column.physical_type == "BYTE_ARRAY"]
+            schema = about.schema.to_arrow_schema()
+            for said in (schema.metadata or {}).items():
+                b"".join(said).decode()
+            with pq.ParquetFile(file, metadata=about, read_dictionary=texts) as found:
+                yield _File(found, schema, most)
+        except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
+            raise Malformed(str(exc)) from exc
+
+
+def _check(file: _File, groups: Sequence[int]) -> None:
+    about = file.parquet.metadata
+    parts = [about.row_group(at) for at in groups]
+    chunks = [part.column(at) for part in parts for at in range(part.num_columns)]
+    size = sum(VALUE_BYTES * one.num_values + max(0, one.total_uncompressed_size) for one in chunks)
+    if size > file.most or any(one.num_values < 0 for one in chunks):
+        raise Malformed(f"its values take {size} bytes, more than {file.most}")
+
+
+def _group(file: _File, at: int, columns: list[str] | None) -> pa.Table:
+    return _plain(file, file.parquet.read_row_group(at, columns=columns))
+
+
+def _plain(file: _File, table: pa.Table) -> pa.Table:
+    """Write out the texts of columns that are no dictionary, where there is room."""
+    for at, name in enumerate(table.schema.names):
+        field, column = file.schema.field(name), table.column(at)
+        if field.type != column.type:
+            if (size := sum(map(_text_bytes, column.chunks))) > file.most:
+                raise Malformed(f"the texts of {name} take {size} bytes, more than {file.most}")
+            table = table.set_column(at, field, column.cast(field.type))
+    table.validate(full=True)
+    return table.replace_schema_metadata(file.schema.metadata)
+
+
+def _text_bytes(chunk: pa.Array) -> int:
+    """Give the bytes of texts that are written out, or, where that is few, at most so many."""
+    while isinstance(chunk, pa.ListArray):
+        chunk = chunk.values
+    if not isinstance(chunk, pa.DictionaryArray):
+        return int(chunk.nbytes)
+    most: int = len(chunk) * chunk.dictionary.nbytes
+    if most <= UNPACKED_ANYWAY:
+        return most
+    import pyarrow.compute as pc
+
+    lengths = pc.binary_length(chunk.dictionary).take(chunk.indices)
+    return int(pc.sum(lengths).as_py() or 0)

@@ -1,0 +1,53 @@
+"""A budget in milliseconds, which is one of a machine; times of another are scaled."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from harness.gates.base.rules import GateSettings, Where
+from harness.gates.base.timing import Hindrance
+
+NS_PER_MS = 1_000_000
+
+
+class BudgetSettings(GateSettings):
+    """A time of the candidate, below ``max_ms`` milliseconds.
+
+    The budget is one of the machine that does the reference work in ``reference_ms``; times of
+    another machine are scaled by what the work takes there, by ``max_scale`` at most.
+    """
+
+    max_ms: Annotated[float, Field(gt=0)]
+    reference_ms: Annotated[float, Field(gt=0)]
+    max_scale: Annotated[float, Field(ge=1)]
+
+    @property
+    def passes(self) -> Where:
+        return "below"
+
+    @property
+    def limit(self) -> float:
+        return self.max_ms
+
+    @property
+    def unit(self) -> str:
+        return "ms"
+
+    def scale(self, reference_ns: NDArray[np.int64]) -> float:
+        """How many times as long the reference work took as on the machine of the budget."""
+        return float(np.median(reference_ns)) / (self.reference_ms * NS_PER_MS)
+
+    def unlike(self, reference_ns: NDArray[np.int64], machine: str) -> Hindrance | None:
+        """Say that the machine is too unlike that of the budget; None where it is not."""
+        scale = self.scale(reference_ns)
+        if 1 / self.max_scale <= scale <= self.max_scale:
+            return None
+        return Hindrance(
+            f"the reference work took {scale:.3g} times as long as on the machine of the budget,"
+            f" further from 1 than a factor of {self.max_scale:g}: {machine}",
+            "measure on a machine more like that of the budget, or state the budget for this one",
+        )

@@ -1,0 +1,118 @@
+"""What speaks against a PASS on live traffic, though its confidence sequence allows one."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtri
+
+from harness.core.evidence import LOST, SHED, Traffic
+from harness.core.scores import Estimate
+from harness.gates.base.rules import Rules
+from harness.stats.blocks import Blocks
+
+MEMORY = 0.2
+"""Of one block with the next: up to this correlation the level holds (docs/decisions/0019)."""
+MOST_SHED = 0.5
+"""Of all attempts: where more were shed, what was compared is what a machine had time for."""
+FEWEST_QUERIES = 10
+"""Queries, were each asked as often, that traffic must be as varied as (``Traffic.evenly``)."""
+
+
+class Doubt(NamedTuple):
+    """Why a PASS is not given, and what would settle it."""
+
+    why: str
+    settle: str
+
+
+class Bound(NamedTuple):
+    """A bound on a mean between 0 and 1, and on which side of it one passes."""
+
+    limit: float
+    passes_above: bool
+
+
+def doubts(
+    traffic: Traffic,
+    values: NDArray[np.float64],
+    cut: Blocks,
+    found: Estimate,
+    *,
+    bound: Bound,
+    rules: Rules,
+) -> Doubt | None:
+    """Say what speaks against a PASS: the first of what is known.
+
+    Pairs that the log lost count as the worst there is. Too many that were shed, too few different
+    queries, blocks that hang together, and a plain mean on the wrong side (a block counts once,
+    however busy it was) leave it open too. ``values`` has shape (pairs,).
+    """
+    return (
+        _lost(traffic, len(values), found, bound)
+        or _shed(traffic)
+        or _alike(traffic)
+        or _memory(cut, rules)
+        or _busy(values, bound)
+    )
+
+
+def _lost(traffic: Traffic, pairs: int, found: Estimate, bound: Bound) -> Doubt | None:
+    lost = traffic.passed_over.get(LOST, 0)
+    end, worst = (found.low, 0.0) if bound.passes_above else (found.high, 1.0)
+    at_worst = (end * pairs + worst * lost) / (pairs + lost)
+    if not lost or _passes(at_worst, bound):
+        return None
+    return Doubt(
+        f"but {lost} attempts that were numbered are not in the log; were they all bad, it could be"
+        f" {at_worst:.4f}",
+        "the lines that are missing, or a log that is whole",
+    )
+
+
+def _shed(traffic: Traffic) -> Doubt | None:
+    shed = traffic.passed_over.get(SHED, 0)
+    if shed <= MOST_SHED * traffic.attempted:
+        return None
+    return Doubt(
+        f"but {shed} of {traffic.attempted} attempts were shed, more than {MOST_SHED:.0%}: what was"
+        " compared came when the machine had time",
+        "a smaller sample, of which fewer are shed",
+    )
+
+
+def _alike(traffic: Traffic) -> Doubt | None:
+    if traffic.evenly >= FEWEST_QUERIES:
+        return None
+    return Doubt(
+        f"but few queries were asked so often that all are as varied as {traffic.evenly:.1f} asked"
+        f" alike, and {FEWEST_QUERIES} are the fewest",
+        "more different queries",
+    )
+
+
+def _memory(cut: Blocks, rules: Rules) -> Doubt | None:
+    correlation, errors = cut.memory
+    if correlation <= MEMORY or errors <= ndtri(1 - (1 - rules.confidence) / 2):
+        return None
+    return Doubt(
+        f"but each block has a correlation of {correlation:.2f} with the next one"
+        f" ({errors:.1f} standard errors)",
+        "longer blocks, chosen before the next log begins",
+    )
+
+
+def _busy(values: NDArray[np.float64], bound: Bound) -> Doubt | None:
+    mean = float(values.mean())
+    if _passes(mean, bound):
+        return None
+    return Doubt(
+        f"but the mean of all pairs is {mean:.4f}: busy blocks are worse, and each counts once",
+        "blocks by pairs alone, chosen before the next log begins",
+    )
+
+
+def _passes(mean: float, bound: Bound) -> bool:
+    return mean > bound.limit if bound.passes_above else mean <= bound.limit

@@ -1,0 +1,25 @@
+"""How often a gate on a mean difference may be judged while queries are added."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from harness.gates.base.queries import SampleSettings
+
+Looks = Literal["once", "anytime"]
+
+
+class LookSettings(SampleSettings):
+    """A gate on a mean difference that says how often it may be judged."""
+
+    looks: Looks = "once"
+    """``once``: each further look is a further chance to err; ``anytime``: it is none."""
+
+    @property
+    def every_look(self) -> bool:
+        return self.looks == "anytime"
+
+    @property
+    def at(self) -> str:
+        """When the bound holds, as words that end it."""
+        return ", at every look" if self.every_look else ""

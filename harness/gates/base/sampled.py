@@ -1,0 +1,90 @@
+"""The mean of bounded values over queries: its span, and how many queries would settle it."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.gates.base.rules import Rules
+from harness.measures.spans import span_of
+from harness.stats.bounded import Span
+from harness.stats.enough import fewest
+from harness.stats.evalues import times_needed
+from harness.stats.power import queries_needed
+
+HOPELESS = 20
+"""Nobody judges so many times the queries that there are."""
+
+
+def known_span(measure: str) -> Span:
+    """Give the least and the greatest value of ``measure``.
+
+    Raises:
+        EvidenceError: they are not known.
+    """
+    span = span_of(measure)
+    if span is None:
+        raise EvidenceError(
+            f"{measure} is no measure whose least and greatest value are known; judge by another"
+        )
+    return span
+
+
+def needed_at_every_look(
+    values: NDArray[np.float64],
+    bound: float,
+    *,
+    span: Span,
+    clusters: NDArray[np.int64] | None,
+    rules: Rules,
+) -> str:
+    """Say how many queries would settle it by an interval that holds at every look."""
+    now = len(values)
+    times = times_needed(values, bound, span=span, confidence=rules.confidence, clusters=clusters)
+    if times is None:
+        return "no number of queries that anybody judges: the mean seen is almost the bound"
+    count = max(math.ceil(times * now), now + 1)
+    return (
+        f"about {count:,} judged queries (now {now:,}), if they come like these; they may be added"
+        " in any number of steps"
+    )
+
+
+def needed(
+    values: NDArray[np.float64],
+    bound: float,
+    *,
+    best: float,
+    span: Span,
+    clusters: NDArray[np.int64] | None,
+    rules: Rules,
+) -> str:
+    """Say how many queries would settle on which side of ``bound`` the mean of ``values`` lies.
+
+    ``best`` is what each query would show where all is well: no difference, or full agreement. With
+    fewer queries than it takes even then, the answer says so.
+    """
+    now = len(values)
+    count = queries_needed(
+        values,
+        bound=bound,
+        span=span,
+        confidence=rules.confidence,
+        power=rules.power,
+        clusters=clusters,
+    )
+    if count is None:
+        return (
+            "no number of queries: the mean seen is the bound itself;"
+            " change the candidate, or the bound and its reason"
+        )
+    asked = f"about {max(count, now + 1):,} judged queries (now {now:,}) for power {rules.power:g}"
+    least = fewest(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
+    if now < least:
+        return f"{asked}; fewer than {least:,} leave room for a loss that none of them shows"
+    if count > HOPELESS * now:
+        return f"{asked}: the mean seen is almost the bound, so rather another candidate"
+    return f"{asked}, as unsure as the mean seen is"

@@ -1,0 +1,121 @@
+"""At a stated rate of arrivals, an answer must come within a budget, waiting included."""
+
+from __future__ import annotations
+
+from typing import Annotated, ClassVar, Literal
+
+from pydantic import Field
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding
+from harness.core.load import AtRate, Load
+from harness.core.scores import Estimate
+from harness.gates.base.budget import NS_PER_MS, BudgetSettings
+from harness.gates.base.rules import Rules, Share, below, plain
+from harness.gates.base.timing import Hindrance
+from harness.replay.load_rounds import median_of
+
+
+class Settings(BudgetSettings):
+    """A percentile of the time in the system at ``rate`` arrivals a second, below ``max_ms``.
+
+    The time counts from the intended start, so that it has the wait behind others in it. What was
+    not answered took longer than any budget.
+    """
+
+    timed: ClassVar[bool] = True
+    loaded: ClassVar[bool] = True
+    rate: Annotated[float, Field(gt=0)]
+    """Arrivals a second; the load must have had this very rate."""
+    percent: Literal["p50", "p90", "p95", "p99"]
+    max_noise: Annotated[float, Field(gt=1)]
+    """The load's first arm, opened twice, must agree within this factor in every round."""
+    max_busy: Share
+    """The largest share of the processors that others may have used before a round."""
+    min_arrivals: Annotated[int, Field(ge=2)]
+    """Fewest arrivals of a round."""
+
+    @property
+    def bound(self) -> str:
+        return (
+            f"{self.percent} in the system below {self.max_ms:g} ms at {self.rate:g} arrivals a"
+            f" second, where the reference work takes {self.reference_ms:g} ms"
+        )
+
+
+def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the interval of the median over rounds lies below the budget.
+
+    The rounds are independent draws of arrivals; the ends are order statistics of them, so six
+    rounds are the fewest at 95 % (``harness.replay.load_rounds``).
+    """
+    arm = evidence.candidate.arm
+    again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"
+    load = evidence.load
+    if load is None:
+        return settings.undecided(name, "no load of these indexes and runs was run", again)
+    rounds = load.at.get(arm, {}).get(settings.rate)
+    if rounds is None:
+        tried = ", ".join(f"{rate:g}" for rate in sorted(load.at.get(arm, {}))) or "none"
+        return settings.undecided(
+            name,
+            f"{arm} was not loaded with {settings.rate:g} arrivals a second; the last load had"
+            f" {tried}",
+            again,
+        )
+    if (found := _hindered(settings, load, rounds)) is not None:
+        return settings.undecided(name, found.reason, found.settle or again)
+    scale = settings.scale(load.reference_ns)
+    in_ms = rounds.system_ns[settings.percent] / (NS_PER_MS * scale)
+    over = median_of(in_ms.tolist(), confidence=rules.confidence)
+    if over is None:
+        return settings.undecided(
+            name,
+            f"{len(in_ms)} rounds count, too few for an interval of {rules.confidence:.0%}"
+            f"{_left_out(rounds)}",
+            f"more rounds: {again} --rounds N",
+        )
+    return settings.finding(
+        name,
+        below(over, settings.max_ms),
+        f"{settings.percent} in the system of {arm} at {settings.rate:g} arrivals a second"
+        f" {plain(over)} ms, median of {over.n} rounds of {rounds.arrivals} arrivals or more,"
+        f" {load.machine}; the budget there is {settings.max_ms * scale:.3g} ms, for the reference"
+        f" work took {scale:.3g} times as long{_left_out(rounds)}",
+        estimate=Estimate(over.value, over.low, over.high, over.n),
+        settle=f"more rounds: {again} --rounds N",
+    )
+
+
+def _hindered(settings: Settings, load: Load, rounds: AtRate) -> Hindrance | None:
+    """Say why the rounds may not be looked at; None where they may."""
+    if unlike := settings.unlike(load.reference_ns, load.machine):
+        return unlike
+    noise = load.noise.get(settings.rate)
+    worst = max((max(one, 1 / one) for one in noise), default=None) if noise is not None else None
+    if worst is None or worst > settings.max_noise:
+        said = "was not loaded twice" if worst is None else f"differs {worst:.3g} times from itself"
+        return Hindrance(
+            f"machine too noisy: the load's first arm {said} at this rate, and"
+            f" {settings.max_noise:g} times is allowed",
+            "",
+        )
+    if (busy := float(rounds.busy.max(initial=0))) > settings.max_busy:
+        return Hindrance(
+            f"machine too busy: other programs used {busy:.1%} of the processors before a round,"
+            f" more than the {settings.max_busy:.1%} that the policy takes for quiet",
+            "",
+        )
+    if rounds.arrivals < settings.min_arrivals:
+        return Hindrance(
+            f"a round had {rounds.arrivals} arrivals, fewer than the {settings.min_arrivals} that"
+            " the policy asks for",
+            f"longer trials: harness load --seconds"
+            f" {settings.min_arrivals / settings.rate * 1.2:.0f}",
+        )
+    return None
+
+
+def _left_out(rounds: AtRate) -> str:
+    count = len(rounds.objections)
+    return f"; {count} rounds do not count: {rounds.objections[0]}" if count else ""

@@ -1,0 +1,112 @@
+"""What a policy was written for: queries, judgements and race settings, pinned beside the policy.
+
+Evidence that differs from its pin proves nothing until somebody pins it again, and that is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Annotated, Literal
+
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.errors import BadFile
+from harness.core.experiment import Setting
+from harness.core.files import write_json
+from harness.core.formats import checked
+from harness.core.locks import held
+from harness.core.reading import Malformed, text_of
+from harness.corpus.inventory import Inventory, changes
+
+SUFFIX = ".pins.json"
+CURE = "Bring the file back (git), or remove it and pin anew: harness policy pin"
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Repinned(_Kept):
+    """One time that a data set was pinned."""
+
+    at: AwareDatetime
+    by: Annotated[str, Field(min_length=1)]
+    changes: tuple[str, ...]
+    """What was other than in the pin before; empty for the first."""
+
+
+class Pin(_Kept):
+    """One data set, as a policy may be judged on it."""
+
+    inventory: Inventory
+    race: dict[str, Setting]
+    """Settings of the race; empty where none was run when it was pinned."""
+    made: Annotated[tuple[Repinned, ...], Field(min_length=1)]
+    """Oldest first."""
+
+    def differences(self, inventory: Inventory, race: Mapping[str, Setting]) -> tuple[str, ...]:
+        """Say what is other than pinned: queries, judgements, and the race where there is one."""
+        other = [
+            f"race {key} is {race.get(key, 'not set')}, pinned {self.race.get(key, 'not set')}"
+            for key in sorted({*race, *self.race})
+            if race and self.race and race.get(key) != self.race.get(key)
+        ]
+        return (*changes(self.inventory, inventory).said, *other)
+
+
+class Pins(_Kept):
+    """The pins of one policy, by data set."""
+
+    format: Literal[1] = 1
+    datasets: dict[str, Pin] = {}
+
+
+def path_of(policy_file: Path) -> Path:
+    """Name the file with the pins of a policy."""
+    return policy_file.with_name(policy_file.stem + SUFFIX)
+
+
+def read(policy_file: Path) -> Pins:
+    """Read the pins of a policy; there are none where it has no such file.
+
+    Raises:
+        BadFile: the file holds something else.
+    """
+    path = path_of(policy_file)
+    if not path.exists():
+        return Pins()
+    try:
+        return Pins.model_validate_json(checked(text_of(path)))
+    except Malformed as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", CURE, exc.line) from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BadFile(path, f"{where}: {first['msg']}", CURE) from exc
+
+
+def pin(
+    policy_file: Path,
+    dataset: str,
+    inventory: Inventory,
+    race: Mapping[str, Setting],
+    *,
+    at: AwareDatetime,
+    by: str,
+) -> Pin:
+    """Pin a data set beside a policy; what it was pinned as before is gone, that it was is kept.
+
+    Raises:
+        BadFile: there is a file that holds no pins.
+    """
+    path = path_of(policy_file)
+    with held(path):
+        known = read(policy_file)
+        before = known.datasets.get(dataset)
+        said = before.differences(inventory, race) if before else ()
+        made = (*(before.made if before else ()), Repinned(at=at, by=by, changes=said))
+        found = Pin(inventory=inventory, race=dict(race), made=made)
+        pins = Pins(datasets={**known.datasets, dataset: found})
+        write_json(path, pins.model_dump(mode="json"), durable=True)
+    return found

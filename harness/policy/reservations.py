@@ -1,0 +1,80 @@
+"""What keeps a step from being promoted beside its gates: an INCONCLUSIVE finding of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from harness.core.gate import Finding, StepDecision, Verdict
+from harness.policy.model import Policy
+
+ROUNDING = 1e-12
+PINNED, BUDGET, REGISTERED = "pinned", "error_budget", "registered"
+RESERVATIONS = frozenset({PINNED, BUDGET, REGISTERED})
+"""Names that stand where a finding of a gate names its rule."""
+
+
+def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding:
+    """Say what differs from the pin; ``again`` is the command that pins what is there now."""
+    return Finding(
+        gate="Evidence is what the policy was pinned to",
+        rule=PINNED,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=f"since the pin of {pinned_at}: {'; '.join(said)}",
+        bound="the pinned queries, judgements and race settings",
+        estimate=None,
+        limit=None,
+        unit="evidence",
+        settle=f"the pinned evidence; or, if the change is meant, pin it again: {again}",
+    )
+
+
+def over_budget(policy: Policy) -> Finding | None:
+    """Say that the looks counted so far cost more than ``alpha``; None where they do not.
+
+    It rests on the record of one place, as times rest on one machine, so it is marked as timed.
+    """
+    spent = policy.account.together
+    if policy.alpha is None or spent <= policy.alpha + ROUNDING:
+        return None
+    looks = ", ".join(f"{step.name} {step.attempts}" for step in policy.steps if step.attempts > 1)
+    return Finding(
+        gate="Looks stay within the error budget",
+        rule=BUDGET,
+        verdict=Verdict.INCONCLUSIVE,
+        reason=(
+            f"looks at evidence of its own: {looks}; together they may promote wrongly with"
+            f" {spent:g}, more than alpha {policy.alpha:g} (looks of one step add up, Bonferroni)"
+        ),
+        bound=f"alpha {policy.alpha:g} over all looks",
+        estimate=None,
+        limit=None,
+        unit="probability",
+        settle="a higher confidence, so that a look costs less; or a higher alpha, with its reason",
+        timed=True,
+    )
+
+
+def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
+    """Say what differs from a registration that the policy demands.
+
+    ``today`` tells whether it rests on a race or on the log of one place, and so is timed.
+    """
+    what = "race and looks" if today else "policy and data"
+    return Finding(
+        gate=f"The {what} are as registered",
+        rule=REGISTERED,
+        verdict=Verdict.INCONCLUSIVE,
+        reason="; ".join(said),
+        bound="the registration that the policy names",
+        estimate=None,
+        limit=None,
+        unit="registration",
+        settle="what was registered; or a new policy, registered before its results are seen:"
+        " harness plan --register",
+        timed=today,
+    )
+
+
+def of_gates(decision: StepDecision) -> tuple[Finding, ...]:
+    """Give the findings that gates of the policy made."""
+    return tuple(found for found in decision.findings if found.rule not in RESERVATIONS)

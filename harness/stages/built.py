@@ -1,0 +1,71 @@
+"""Indexes that a killed run had finished, so that the same command does not build them again.
+
+A run notes each index that it built, with all that the index depends on, and forgets the notes when
+it is done: a run that ended builds anew, so that an engine elsewhere is asked what it holds today.
+"""
+
+from __future__ import annotations
+
+import platform
+import sqlite3
+from importlib.metadata import version
+from pathlib import Path
+
+import engines
+from engines.contract import manifest
+from engines.contract.arms import Arm
+from harness.core.digest import of_files, of_json
+from harness.core.errors import HarnessError
+from harness.core.files import write_json
+from harness.core.formats import json_file
+from harness.corpus.prepared import Prepared
+from harness.stages.index import sources
+from harness.stages.layout import Layout
+from harness.stages.proof import read_manifest
+from harness.stages.provenance import PACKAGES
+
+FILE = "built.json"
+
+
+class Built:
+    """What this run, or one that was killed before it, has built in ``layout``."""
+
+    def __init__(self, layout: Layout) -> None:
+        self._layout = layout
+        self._path = layout.cache / FILE
+        self._known = _read(self._path)
+
+    def has(self, arm: Arm) -> bool:
+        """Whether the arm's index is there, whole, and would be built the same again."""
+        if self._known.get(arm.name) != self._key(arm):
+            return False
+        try:
+            noted = read_manifest(self._layout, arm.name)
+            return manifest.read(self._layout.index(arm.name)) == noted
+        except HarnessError:
+            return False
+
+    def note(self, arm: Arm) -> None:
+        """Note that the arm's index was built."""
+        self._known[arm.name] = self._key(arm)
+        write_json(self._path, self._known)
+
+    def forget(self) -> None:
+        """Note that the run is done."""
+        self._path.unlink(missing_ok=True)
+
+    def _key(self, arm: Arm) -> str:
+        """Digest of what an index depends on: code, packages, the arm and the documents."""
+        code = Path(engines.__path__[0]).rglob("*.py")
+        here = [platform.python_version(), sqlite3.sqlite_version, *map(version, PACKAGES)]
+        documents = Prepared.open(self._layout.data).manifest.corpus_sha256
+        return of_json([of_files({*code, *sources(arm)}), documents, here])
+
+
+def _read(path: Path) -> dict[str, str]:
+    """Read the notes of a run that was killed; what is none is as good as nothing."""
+    try:
+        found = json_file(path)
+        return {str(arm): str(key) for arm, key in found.items()}
+    except (OSError, ValueError, AttributeError):
+        return {}

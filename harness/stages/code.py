@@ -1,0 +1,25 @@
+"""Which code this is: the source of the harness and of the engines, by one digest."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import engines
+import harness
+from harness.core.digest import of_files
+
+JUDGING = ("core", "gates", "measures", "policy", "stats")
+"""Packages of the harness that a verdict comes from."""
+
+
+def code_sha256() -> str:
+    """Digest of the source of ``harness`` and ``engines``, arms included."""
+    folders = [Path(package.__path__[0]) for package in (harness, engines)]
+    files = [path for f in folders for kind in ("*.py", "*.toml") for path in f.rglob(kind)]
+    return of_files(files)
+
+
+def judging_sha256() -> str:
+    """Digest of the source that a verdict comes from; what it shows is of another digest."""
+    root = Path(harness.__path__[0])
+    return of_files([path for package in JUDGING for path in (root / package).rglob("*.py")])

@@ -1,0 +1,223 @@
+"""The log of a data set's experiments: lines that are only added, each holding the one before it.
+
+A line that is changed, moved or taken out of the middle breaks the chain. Lines taken off the end
+are missed by the decision that names its own line, and by the history that names its newest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import datetime
+from os.path import relpath
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.core.experiment import Experiment, Inputs, Kind, Looked
+from harness.core.files import append_text, write_text
+from harness.core.formats import checked
+from harness.core.locks import held
+from harness.core.reading import Malformed, numbered, text_of
+from harness.corpus.inventory import Inventory
+from harness.stages.layout import Layout
+
+FILE = "log.jsonl"
+FIRST = "0" * 64
+"""What the first line holds in place of a digest."""
+CURE = "Bring the file back as it was (a copy, git); it is never corrected by hand"
+
+
+class Log:
+    """The lines of a log as they were read."""
+
+    def __init__(self, lines: Sequence[str], experiments: Sequence[Experiment]) -> None:
+        self.lines = tuple(lines)
+        self.experiments = tuple(experiments)
+
+    @property
+    def head(self) -> str:
+        """Digest of the last line; zeros where there is none."""
+        return digest.of_bytes(self.lines[-1].encode()) if self.lines else FIRST
+
+    def until(self, number: int) -> Log:
+        """Give the lines before line ``number``."""
+        return Log(self.lines[: number - 1], self.experiments[: number - 1])
+
+    @property
+    def text(self) -> str:
+        """The lines as the file holds them."""
+        return "".join(f"{line}\n" for line in self.lines)
+
+
+@contextmanager
+def writing(layout: Layout) -> Iterator[None]:
+    """Hold the log while the block reads, judges and adds a line; others wait.
+
+    Raises:
+        HarnessError: it cannot be written, so nothing may be judged here.
+    """
+    try:
+        layout.experiments.mkdir(parents=True, exist_ok=True)
+    except OSError as exc:
+        raise HarnessError(
+            f"{layout.experiments}: cannot be written ({exc.strerror}), and what is not logged is"
+            " not judged; copy the folder to where you may write"
+        ) from exc
+    with held(layout.experiments):
+        yield
+
+
+def is_shared(folder: Path) -> bool:
+    """Tell whether a folder holds logs that runs share."""
+    return any(folder.glob(f"*/{FILE}"))
+
+
+def share(layout: Layout, folder: Path) -> None:
+    """Log the experiments on ``layout`` in ``folder``, which others may share.
+
+    Raises:
+        EvidenceError: they are logged elsewhere already.
+    """
+    place = layout.experiments
+    folder.mkdir(parents=True, exist_ok=True)
+    if place.exists() and not place.samefile(folder):
+        raise EvidenceError(
+            f"{place}: has a log already, and it cannot go on in {folder}; leave --log out, or name"
+            " a new --out"
+        )
+    if not place.exists():
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.unlink(missing_ok=True)
+        place.symlink_to(relpath(folder.resolve(), place.parent.resolve()))
+
+
+def keep(layout: Layout, to: Path) -> int:
+    """Copy the log into ``to``, which must be how it began, and give the number of lines.
+
+    Raises:
+        BadFile: the log, or what was kept before, is broken; or the one does not begin with the
+            other.
+    """
+    log = read(replace(layout, kept_log=to))
+    if log.lines:
+        write_text(to, log.text, durable=True)
+    return len(log.lines)
+
+
+def read(layout: Layout) -> Log:
+    """Read the log of ``layout``; one that is not there begins with the copy that was kept.
+
+    Raises:
+        BadFile: a line is none, or was changed, moved or taken out; or the log does not begin
+            with what was kept.
+    """
+    kept = _read(layout.kept_log) if layout.kept_log else Log((), ())
+    path = layout.experiments / FILE
+    if not path.is_file():
+        return kept
+    log = _read(path)
+    if log.lines[: len(kept.lines)] != kept.lines:
+        same = sum(1 for ours, theirs in zip(log.lines, kept.lines, strict=False) if ours == theirs)
+        problem = (
+            f"has {len(log.lines)} experiments, and {layout.kept_log} kept {len(kept.lines)}, of"
+            f" which it has the first {same}"
+        )
+        raise BadFile(path, problem, f"{CURE}. A log that is not there begins with the kept one")
+    return log
+
+
+def _read(path: Path) -> Log:
+    lines = [line for _, line in numbered(path)] if path.is_file() else []
+    found, head = [], FIRST
+    for number, line in enumerate(lines, start=1):
+        try:
+            one = Experiment.model_validate_json(checked(line))
+        except Malformed as exc:
+            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
+        except ValidationError as exc:
+            first = exc.errors(include_url=False, include_input=False)[0]
+            where = ".".join(str(part) for part in first["loc"]) or "the line"
+            raise BadFile(path, f"{where}: {first['msg']}", CURE, number) from exc
+        if (one.number, one.previous) != (number, head):
+            problem = "does not follow the line before it: one was changed, moved or taken out"
+            raise BadFile(path, problem, CURE, number)
+        found.append(one)
+        head = digest.of_bytes(line.encode())
+    return Log(lines, found)
+
+
+def before_decision(layout: Layout, number: int) -> Log:
+    """Give the log as it was before the decision in ``layout``, which says that it is ``number``.
+
+    Raises:
+        EvidenceError: the log has no such line, or one of another decision.
+        BadFile: as ``read``.
+    """
+    log, path = read(layout), layout.experiments / FILE
+    if len(log.lines) < number:
+        raise EvidenceError(
+            f"{path}: ends with line {len(log.lines)}, and {layout.decision} is line {number}:"
+            f" lines were taken out. {CURE}"
+        )
+    if log.experiments[number - 1].decision != digest.of_file(layout.decision):
+        raise EvidenceError(f"{path}: line {number} is not of {layout.decision}. {CURE}")
+    return log.until(number)
+
+
+def add(
+    layout: Layout,
+    kind: Kind,
+    at: datetime,
+    *,
+    inputs: Inputs,
+    inventory: Inventory,
+    policy: str = "",
+    steps: Sequence[Looked] = (),
+    decision: str | None = None,
+) -> None:
+    """Add a line; ``at`` is aware of its zone. The inventory is kept once, by its digest.
+
+    Whoever reads, judges and then adds holds the log (``writing``) meanwhile.
+    """
+    log = read(layout)
+    one = Experiment(
+        number=len(log.lines) + 1,
+        previous=log.head,
+        kind=kind,
+        at=at,
+        policy=policy,
+        inputs=inputs,
+        steps=tuple(steps),
+        decision=decision,
+    )
+    kept = _inventory(layout, inputs.inventory)
+    if not kept.is_file():
+        write_text(kept, inventory.model_dump_json() + "\n", durable=True)
+    path, line = layout.experiments / FILE, one.model_dump_json() + "\n"
+    append_text(path, line if path.is_file() else log.text + line)
+
+
+def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
+    """Read what an experiment was judged on; None where it was not kept, or is another one.
+
+    Raises:
+        BadFile: the file holds no inventory.
+    """
+    path = _inventory(layout, one.inputs.inventory)
+    if not path.is_file():
+        return None
+    try:
+        found = Inventory.model_validate_json(checked(text_of(path)))
+    except Malformed as exc:
+        raise BadFile(path, f"is no inventory ({exc})", CURE) from exc
+    except ValidationError as exc:
+        raise BadFile(path, f"is no inventory ({exc.error_count()} errors)", CURE) from exc
+    return found if found.sha256 == one.inputs.inventory else None
+
+
+def _inventory(layout: Layout, sha256: str) -> Path:
+    return layout.experiments / f"inventory-{sha256[:16]}.json"

@@ -1,0 +1,221 @@
+"""The mean of bounded values, with room for the one that the sample did not show.
+
+Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a
+nonnegative variable", Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, "A
+new confidence interval for the mean of a bounded random variable" (2019). Weigh the values and one
+unseen one, which is as bad as can be, by a uniform Dirichlet distribution: the low end is the
+quantile of that mean at the level. Over values of two kinds it is the exact interval of Clopper and
+Pearson (1934), and over n equal values it leaves room for about ``-log(level) / n`` unseen ones.
+
+No draws: with exponential variables e_i the chance that the weighted mean is below t is that of
+``sum(e_i * (x_i - t)) <= 0``, a sum whose cumulants are known. Its tail is the saddlepoint
+approximation r* of Barndorff-Nielsen (Biometrika 73, 1986), right to a fiftieth of its value.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
+
+from harness.core.errors import EvidenceError
+from harness.stats.bootstrap import by_cluster
+
+CELLS_AT_ONCE = 1 << 16
+ROUNDS = 200
+"""Newton's method needs about eight."""
+FINE = 1e-10
+OUTSIDE = 1e-9
+"""Values this far out of their span are rounded ones."""
+DAMPED_FROM, NEARLY = 0.25, 0.99
+MIDDLE = 1e-3
+"""Fewer deviations than this from the middle, the chance is a half: r* divides by them."""
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+
+
+class Span(NamedTuple):
+    """The least and the greatest value that there can be."""
+
+    least: float
+    most: float
+
+    @property
+    def differences(self) -> Span:
+        """Of the differences of two such values."""
+        return Span(self.least - self.most, self.most - self.least)
+
+
+class Ends(NamedTuple):
+    """Both ends of an interval, shape (columns,)."""
+
+    low: Floats
+    high: Floats
+
+
+class _Sample(NamedTuple):
+    """Units by column, and the unseen one as their last; better is greater."""
+
+    sums: Floats
+    """Shape (columns, units + 1)."""
+    sizes: Floats
+    """Shape (units + 1,)."""
+    counts: Floats
+    """Shape (units + 1,): how often each is there."""
+    least: float
+
+    def only(self, columns: Codes) -> _Sample:
+        """Keep some columns."""
+        return self._replace(sums=self.sums[columns])
+
+
+def bounded_each(
+    values: Floats, *, span: Span, level: float, clusters: Codes | None, times: float = 1.0
+) -> Ends:
+    """Give ends that each miss a column's mean with a chance of at most ``level``.
+
+    ``values`` has shape (queries, columns). With ``clusters``, shape (queries,), the unit is the
+    cluster, the mean is that over queries, and the unseen unit is as large as the largest ones are
+    on average, as many of them as could go unseen together. ``times`` counts each value so often:
+    the ends that so many like queries would give.
+
+    Raises:
+        EvidenceError: no value, or one is not within ``span``.
+    """
+    lows, highs = [], []
+    for block in _blocks(values):
+        up = _sample(block, span, level, clusters, times)
+        down = _sample(-block, Span(-span.most, -span.least), level, clusters, times)
+        lows.append(_low_end(up, level))
+        highs.append(-_low_end(down, level))
+    return Ends(np.concatenate(lows), np.concatenate(highs))
+
+
+def chance_above(
+    values: Floats, bound: float, *, span: Span, level: float, clusters: Codes | None
+) -> Floats:
+    """Give the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
+
+    It is below ``level`` where the low end of ``bounded_each`` lies above ``bound``; turn values,
+    bound and span round for the other side.
+
+    Raises:
+        EvidenceError: no value, or one is not within ``span``.
+    """
+    found = []
+    for block in _blocks(values):
+        sample = _sample(block, span, level, clusters, 1.0)
+        at = max(bound, span.least + FINE)
+        p_values = np.ones(block.shape[1])
+        around = sample.sums - at * sample.sizes
+        inside = np.flatnonzero(around.max(axis=1) > FINE)
+        around = around[inside]
+        tilt = _tilt(around, sample.counts, np.zeros(len(inside)))
+        p_values[inside] = ndtr(_deviations(around, sample, tilt)[0])
+        found.append(p_values)
+    return np.concatenate(found)
+
+
+def _blocks(values: Floats) -> list[Floats]:
+    width = max(1, CELLS_AT_ONCE // max(1, len(values)))
+    return [values[:, start : start + width] for start in range(0, values.shape[1], width)]
+
+
+def _sample(
+    values: Floats, span: Span, level: float, clusters: Codes | None, times: float
+) -> _Sample:
+    if not len(values):
+        raise EvidenceError("no value, and so nothing to be said of their mean")
+    least, most = float(values.min()), float(values.max())
+    if not (span.least - OUTSIDE <= least and most <= span.most + OUTSIDE):
+        raise EvidenceError(
+            f"values from {least:g} to {most:g} are not all within {span.least:g} and"
+            f" {span.most:g}; nothing may be said of their mean"
+        )
+    sums, sizes = by_cluster(values, clusters)
+    unseen = unseen_size(sizes, level)
+    counts = np.full(len(sizes) + 1, times)
+    counts[-1] = 1.0
+    with_unseen = np.full((values.shape[1], len(sizes) + 1), span.least * unseen)
+    with_unseen[:, :-1] = sums.T
+    return _Sample(with_unseen, np.append(sizes, unseen), counts, span.least)
+
+
+def unseen_size(sizes: Floats, level: float) -> float:
+    """Size of the unseen unit: the mean of the largest, as many as may go unseen together.
+
+    Units that each are bad with a chance of their own all look good with a chance of ``level``
+    where these chances add up to ``-log(level)`` at most; they cost most in the largest units.
+    """
+    together = min(len(sizes), math.ceil(-math.log(level)))
+    return float(np.sort(sizes)[-together:].mean())
+
+
+def _low_end(sample: _Sample, level: float) -> Floats:
+    """Solve "the chance that the weighted mean is below t is ``level``" for t, by Newton's method.
+
+    The root is approached from below, where each step of Newton falls short: r* is concave in t.
+    """
+    wanted, floor = float(ndtri(level)), sample.least
+    queries = float(sample.counts @ sample.sizes)
+    mean = _summed(sample.sums, sample.counts) / queries
+    spread = np.sqrt(_summed((sample.sums - np.outer(mean, sample.sizes)) ** 2, sample.counts))
+    found = np.maximum(mean + wanted * spread / queries, floor + (mean - floor) / 20)
+    found[mean <= floor + FINE] = floor
+    tilt = np.zeros(len(found))
+    moving = np.flatnonzero(mean > floor + FINE)
+    for _ in range(ROUNDS):
+        if not len(moving):
+            break
+        now, some = found[moving], sample.only(moving)
+        around = some.sums - np.outer(now, some.sizes)
+        tilt[moving] = _tilt(around, some.counts, tilt[moving])
+        deviations, slope = _deviations(around, some, tilt[moving])
+        after = now + (wanted - deviations) / slope
+        after = np.where(after <= floor, (now + floor) / 2, np.minimum(after, mean[moving]))
+        found[moving] = after
+        moving = moving[np.abs(after - now) > FINE]
+    return found
+
+
+def _deviations(around: Floats, sample: _Sample, tilt: Floats) -> tuple[Floats, Floats]:
+    """How many normal deviations 0 lies below the weighted sum (r*), and r's slope in the mean."""
+    room = 1 - tilt[:, None] * around
+    exponent = _summed(np.log(room), sample.counts)
+    curvature = _summed((around / room) ** 2, sample.counts)
+    root = np.sign(tilt) * np.sqrt(np.maximum(2 * exponent, 0))
+    near = np.abs(root) < MIDDLE
+    safe = np.where(near, 1.0, root)
+    ratio = np.where(near, 1.0, tilt * np.sqrt(curvature) / safe)
+    slope = np.where(near, 1.0, tilt * _summed(1 / room, sample.counts * sample.sizes) / safe)
+    return root + np.where(near, 0.0, np.log(ratio) / safe), slope
+
+
+def _tilt(around: Floats, counts: Floats, start: Floats) -> Floats:
+    """Tilt under which each column's weighted sum is expected to be 0, shape (columns,).
+
+    The exponent is convex and self-concordant, so damped Newton steps find it from anywhere and
+    never leave its domain (Nesterov and Nemirovskii, 1994). Each column needs values on both sides
+    of 0.
+    """
+    found = np.clip(start, NEARLY / around.min(axis=1), NEARLY / around.max(axis=1))
+    moving = np.arange(len(found))
+    for _ in range(ROUNDS):
+        if not len(moving):
+            break
+        some = around[moving] if len(moving) < len(found) else around
+        tilted = some / (1 - found[moving, None] * some)
+        first, second = _summed(tilted, counts), _summed(tilted**2, counts)
+        decrement = np.abs(first) / np.sqrt(second)
+        found[moving] -= first / second / np.where(decrement > DAMPED_FROM, 1 + decrement, 1.0)
+        moving = moving[decrement > FINE]
+    return found
+
+
+def _summed(values: Floats, counts: Floats) -> Floats:
+    """Weighted sum of each row, in an order that does not depend on the other rows."""
+    return np.asarray((values * counts).sum(axis=1))

@@ -1,0 +1,207 @@
+"""Whatever is typed, a command ends by a verdict, by 2 with a message, or well; never by a crash.
+
+An option of a command gets a hostile value, and all others words that work. In the suite each
+command is tried twice; ``CLI_FUZZ=all`` tries every value of every option.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import shlex
+import shutil
+from collections.abc import Iterator
+from itertools import count
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from tests.cli import shadow_log
+from tests.cli.test_owned import command_tree, leaves
+from tests.docs.pages import COMMAND, ROOT
+from tests.docs.shell import Said, Shell
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+DATA = ("--dataset", "toy")
+PAIR = ("--control", "fts5", "--candidate", "tantivy")
+FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "toy.qrels")
+ADDRESS = "http://127.0.0.1:9"
+SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS, "--reading", "reading.toml")
+AT = ("--at", "moved", "--policy", "mail.toml", "--out", "ran")
+WORKS: dict[str, tuple[str, ...]] = {
+    "ask": ("balo", "--arm", "fts5", *DATA),
+    "ci": ("--out", "ran"),
+    "compare": DATA,
+    "decide": ("--policy", "policy/toy.toml", *DATA),
+    "decompose": (*DATA, *PAIR),
+    "export": (*DATA, "--control", "fts5", "--to", "{new}"),
+    "gate": (),
+    "history add": (),
+    "history page": (),
+    "import beir": ("beir", "--name", "{new}"),
+    "import jsonl": (*FILES, "--name", "{new}"),
+    "import mbox": (
+        "toy.mbox", "--name", "{new}", "--queries", "beir/queries.jsonl", "--qrels", "toy.qrels",
+        "--allow-dangling",
+    ),
+    "import trec": ("topics.tsv", "toy.qrels", "beir/corpus.jsonl", "--name", "{new}"),
+    "index": (*DATA, "--arm", "fts5"),
+    "init": ("{new}",),
+    "judge": ("absent.pool",),
+    "load": (*DATA, "--arm", "fts5", "--rate", "50"),
+    "mail-server": (*DATA, "--arm", "fts5"),
+    "migrate advance": AT,
+    "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),
+    "migrate drill": ("--arm", "fts5", "--at", "moved", "--out", "ran"),
+    "migrate mend": ("--at", "moved"),
+    "migrate observe": AT,
+    "migrate rollback": ("--at", "moved"),
+    "migrate status": AT,
+    "plan": ("--policy", "policy/toy.toml", *DATA),
+    "policy pin": ("policy/toy.toml", *DATA),
+    "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
+    "prepare": DATA,
+    "race": DATA,
+    "regress": ("--baseline", "ran", "--policy", "policy/regress.toml", *DATA),
+    "replay": (*DATA, "--arm", "fts5"),
+    "reproduce": DATA,
+    "run": (*DATA, "--arms", "fts5", "--out", "{new}"),
+    "sbom": (),
+    "sign": ("--key", "absent"),
+    "score": DATA,
+    "selftest": (*DATA, "--trials", "1"),
+    "serve": ("reports",),
+    "shadow accept": (
+        "--reason", "known", "--by", "Ada", "--until", "2099-01-01", "--class", "reorder",
+        "--register", "{new}",
+    ),
+    "shadow http": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
+    "shadow mcp": (*SERVERS, "--out", "{new}", "--shadow-settings", "shadow.toml"),
+    "shadow replay": ("log", *DATA, *PAIR),
+    "shadow report": ("log", "--out", "{new}"),
+    "shadow run": (
+        *DATA, *PAIR, "--out", "{new}", "--count", "1", "--shadow-settings", "shadow.toml",
+    ),
+    "shadow watch": ("log",),
+    "traffic": ("log", *DATA, *PAIR),
+    "variance": (*DATA, *PAIR),
+    "verify": (),
+}  # fmt: skip
+"""Words of each command that work, or that are refused at the end of their way."""
+NO_OPTION = {"demo", "doctor", "report"}
+VERDICTS = {"shadow replay", "migrate advance", "migrate drill", "migrate status"}
+"""Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
+PATHS = (
+    "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",
+    "/dev/null", "fifth.json",
+)  # fmt: skip
+TEXTS = (
+    "", "../../x", "\udcff", "-", "a b", "x" * 300, "/", "\x1b[31mred", "no such thing", "ndcg@10",
+    '{"a":', "\U0001f600,\u202e",
+)  # fmt: skip
+NUMBERS = ("-1", "nan", "1e999", "9" * 400, "0", "", "0x10", "1.5")
+
+
+def values_of(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's
+    """Give hostile values of a parameter; none of a flag."""
+    if getattr(param, "is_flag", False):
+        return ()
+    kind = str(param.type_descriptor.annotation)
+    if "Path" in kind:
+        return PATHS
+    return TEXTS if "str" in kind or "datetime" in kind else NUMBERS
+
+
+def cases() -> list[tuple[str, int, str]]:
+    """Name options of each command, by their place, with a value."""
+    drawn = random.Random(5)
+    found = []
+    for name, command in leaves(command_tree()):
+        every = [
+            (name, at, value)
+            for at, param in enumerate(command.params)
+            for value in values_of(param)
+        ]
+        paths = [one for one in every if one[2] in PATHS]
+        few = [drawn.choice(some) for some in (paths, every) if some]
+        found += every if os.environ.get("CLI_FUZZ", "") == "all" else few
+    return found
+
+
+def test_every_command_has_words_that_work() -> None:
+    assert {name for name, _ in leaves(command_tree())} == set(WORKS) | NO_OPTION
+
+
+@pytest.fixture(scope="module")
+def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
+    """Make a project in which the words work; servers serve nothing."""
+    project = measured.copied(tmp_path_factory.mktemp("fuzzed") / "project")
+    root = project.root
+    for name in ("watch.toml", "shadow.toml", "regress.toml"):
+        shutil.copy(ROOT / "policy" / name, root / "policy" / name)
+    (root / "policy" / "accepted.toml").write_text("")
+    shutil.copy(ROOT / "policy" / "mail.toml", root / "mail.toml")
+    shutil.copy(ROOT / "policy" / "shadow.toml", root / "shadow.toml")
+    shutil.copy(ROOT / "examples" / "shadow" / "http.toml", root / "reading.toml")
+    shutil.copy(root / "qrels" / "toy" / "test.qrels", root / "toy.qrels")
+    (root / "topics.tsv").write_text("q00\tbalo\n")
+    (root / "toy.mbox").write_text("From a\nMessage-ID: <d00>\n\nwords\n")
+    (root / "loop").symlink_to("loop")
+    (root / "fifth.json").write_text("[1, 2")
+    shadow_log.write(project, root / "log")
+    made = Shell(root)
+    made.harness("gate", "--exit-zero")
+    made.harness("report")
+    made.harness("run", *DATA, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "ran")
+    made.harness("history", "add")
+    made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
+    with (
+        mock.patch("harness.shadow.listening.listen"),
+        mock.patch("harness.shadow.listening.server"),
+    ):
+        yield made
+
+
+def call(shell: Shell, *words: str) -> Said:
+    return shell.type(f"{COMMAND} {shlex.join(['harness', *words])}")
+
+
+NEW = count()
+
+
+def filled(words: tuple[str, ...]) -> list[str]:
+    return [word.replace("{new}", f"new{next(NEW)}") for word in words]
+
+
+def spoilt(command: Any, words: list[str], at: int, value: str) -> list[str]:  # noqa: ANN401  click's
+    """Give one parameter a value: in its place, or at the end."""
+    param = command.params[at]
+    name = param.opts[0]
+    if name.startswith("-"):
+        if name in words:
+            place = words.index(name)
+            return [*words[: place + 1], value, *words[place + 2 :]]
+        return [*words, name, value]
+    before = [one for one in command.params[:at] if not one.opts[0].startswith("-")]
+    place = len(before)
+    return [*words[:place], value, *words[place + 1 :]]
+
+
+@pytest.mark.parametrize(
+    ("name", "at", "value"),
+    [pytest.param(*one, id=f"{one[0]}-{one[1]}-{at}") for at, one in enumerate(cases())],
+)
+def test_a_hostile_value_is_no_verdict_and_no_crash(
+    shell: Shell, name: str, at: int, value: str
+) -> None:
+    command = dict(leaves(command_tree()))[name]
+    words = spoilt(command, filled(WORKS[name]), at, value)
+    said = call(shell, *name.split(), *words)
+    assert "Traceback" not in said.text, (words, said)
+    assert said.code in {0, 2, 3} | ({1} if name in VERDICTS else set()), (words, said)
+    if said.code == 2:
+        last = said.text.strip().splitlines()[-1]
+        assert last.startswith(("error: ", "╰")) or "problem" in said.text, (words, said)
+        assert len(last) < 2_000, (words, said)

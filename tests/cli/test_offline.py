@@ -1,0 +1,74 @@
+"""Nothing that is run asks the network for anything: not the harness, a model, or a library."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.cli.offline import can_forbid
+from tests.source import ROOT
+from tests.toy import Toy
+
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(not can_forbid(), reason="the system cannot forbid sockets"),
+]
+ASKS = '''
+"""The stack fts5, which asks the network for something."""
+
+import socket
+
+from engines.stacks.text import fts5
+
+SETTINGS = {"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}
+
+
+def engine(settings, cache):
+    with socket.socket(socket.AF_INET6):
+        return fts5.engine(SETTINGS, cache)
+'''
+
+
+def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "tests.cli.offline", *map(str, words)],
+        cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("run", "--dataset", "toy", "--arms", "tantivy,hybrid-rerank", "--control", "tantivy",
+         "--out", "out"),
+        ("ask", "lo", "--dataset", "toy", "--arm", "fts5"),
+        ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
+         "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
+        ("doctor",),
+        ("sbom", "--to", "sbom"),
+    ],
+    ids=lambda words: words[0],
+)  # fmt: skip
+def test_a_command_needs_no_network(project: Toy, words: tuple[str, ...]) -> None:
+    shutil.copy(ROOT / "policy" / "shadow.toml", project.root)
+    done = offline(project, *words)
+    assert done.returncode >= 0, done.stderr
+    assert "sockets cannot be forbidden" not in done.stderr
+    assert done.returncode == 0, done.stderr
+
+
+def test_whoever_asks_is_killed(project: Toy, tmp_path: Path) -> None:
+    (tmp_path / "asks.toml").write_text('summary = "fts5"\nstack = "asks.py"\n')
+    (tmp_path / "asks.py").write_text(ASKS)
+    done = offline(project, "index", "--dataset", "toy", "--arm", tmp_path / "asks.toml")
+    assert done.returncode == -signal.SIGSYS

@@ -1,0 +1,321 @@
+"""Every command that takes a place to write to refuses what is not its own, and loses nothing.
+
+The commands are those of the program: a new path among their options is in one of the tables below,
+or a test is red.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import typer
+
+from harness.cli import application
+from harness.core.owned import (
+    EXPERIMENT_LOG,
+    EXPORT,
+    HISTORY,
+    MIGRATION,
+    REPORT,
+    RUN,
+    SHADOW_LOG,
+    SHADOW_REPORT,
+    mark,
+)
+from tests.cli import shadow_log
+from tests.cli.conftest import Harness
+from tests.shadow.attempts import WATCH
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+TOY = ("--dataset", "toy", "--control", "fts5")
+PAIR = (*TOY, "--candidate", "tantivy")
+LEFT = ("--out", "ran")
+SHADOW = ("--reading", "reading.toml", "--shadow-settings", "shadow.toml")
+ADDRESS = "http://127.0.0.1:9"
+SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS)
+
+
+class Owns(NamedTuple):
+    """A command and the option that names the folder that it owns."""
+
+    words: tuple[str, ...]
+    """All but that option."""
+    option: str
+    owner: str
+    runs: bool = True
+    """Whether it ends by itself, so that it is also seen to succeed."""
+    command: str = ""
+    """Where it is not the key of the table."""
+
+
+OWNED = {
+    "run": Owns(("--dataset", "toy", "--arms", "fts5"), "--out", RUN),
+    "run with a log": Owns(
+        ("--dataset", "toy", "--arms", "fts5", "--out", "logged{}"),
+        "--log",
+        EXPERIMENT_LOG,
+        command="run",
+    ),
+    "export": Owns(TOY, "--to", EXPORT),
+    "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
+    "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
+    "shadow http": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "shadow mcp": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "mail-server": Owns(
+        ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
+    ),
+    "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
+    "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
+}
+"""Folders that a command makes. ``init`` makes one too, and leaves it to people."""
+ADDS = {
+    "ci": (*LEFT,),
+    "decompose": ("--control", "fts5", "--candidate", "tantivy", *LEFT),
+    "load": ("--arm", "fts5", *LEFT),
+    "mail-server": ("--dataset", "toy", "--arm", "fts5", *LEFT),
+    "sign": ("--key", "absent", *LEFT),
+    "selftest": (
+        "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,
+    ),
+    "traffic": ("log", "--control", "fts5", "--candidate", "tantivy", *LEFT),
+}  # fmt: skip
+"""Commands that add to what ``harness run`` left in ``--out``."""
+NEW = {
+    "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
+    "decompose": PAIR,
+    "history page": (),
+    "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
+    "sbom": (),
+}
+"""Commands that write a file, and its option."""
+FILE_OPTION = {
+    "pool": "--out", "decompose": "--to", "history page": "--to", "plan": "--register",
+    "sbom": "--to",
+}  # fmt: skip
+AGAIN = {"history page", "sbom"}
+"""Of them, those that replace a file of their own."""
+IN_PLACE = {
+    ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
+    ("shadow accept", "--register"),
+    *((f"migrate {move}", "--at") for move in ("advance", "drill", "mend", "observe", "rollback")),
+}  # fmt: skip
+"""What is changed where it lies, and must be what the command takes it for."""
+READ = {
+    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
+    "--qrels", "--queries", "--reading", "--register", "--run", "--shadow", "--shadow-settings",
+    "--signed-by", "--switch-file", "corpus", "folders", "logs", "path", "qrels", "queries",
+    "topics",
+}  # fmt: skip
+"""Options of these names are only read, but for those in the tables above."""
+READ_LEFT = {
+    "ask", "decide", "export", "history add", "migrate advance", "migrate drill",
+    "migrate observe", "migrate status", "plan", "policy pin", "regress", "variance", "verify",
+}  # fmt: skip
+"""Commands whose ``--out`` is read: what ``harness run`` left."""
+READ_AT = {"history page", "migrate status"}
+
+
+def leaves(group: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  click's
+    for name, found in sorted(group.commands.items()):
+        if hasattr(found, "commands"):
+            yield from leaves(found, (*names, name))
+        else:
+            yield " ".join((*names, name)), found
+
+
+def command_tree() -> Any:  # noqa: ANN401  Typer keeps its own copy of click
+    return typer.main.get_command(application())
+
+
+def paths() -> set[tuple[str, str]]:
+    """Name every option that takes a path, with its command."""
+    return {
+        (name, param.opts[0])
+        for name, command in leaves(command_tree())
+        for param in command.params
+        if "Path" in str(param.type_descriptor.annotation)
+    }
+
+
+def test_every_path_of_every_command_is_known_to_be_read_or_written() -> None:
+    written = {(owns.command or name, owns.option) for name, owns in OWNED.items()}
+    written |= {(name, "--out") for name in ADDS}
+    written |= set(FILE_OPTION.items()) | IN_PLACE
+    read = {(name, "--out") for name in READ_LEFT} | {(name, "--at") for name in READ_AT}
+    found = paths()
+    assert written | read <= found
+    assert {
+        (name, option) for name, option in found - written - read if option not in READ
+    } == set()
+    assert not written & read
+
+
+def words_of(name: str, to: str) -> list[str]:
+    """Give a command with all its words but the option that names its folder."""
+    owns = OWNED[name]
+    return [*(owns.command or name).split(), *(word.format(to) for word in owns.words)]
+
+
+@pytest.fixture
+def ready(project: Toy, harness: Harness) -> Toy:
+    """Make all that a command of the tables reads."""
+    root = project.root
+    harness("gate", "--exit-zero")
+    shadow_log.write(project, root / "log")
+    (root / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
+    (root / "policy" / "accepted.toml").write_text("")
+    shutil.copy(WATCH.parent / "shadow.toml", root / "shadow.toml")
+    shutil.copy(WATCH.parent / "mail.toml", root / "mail.toml")
+    shutil.copy(WATCH.parents[1] / "examples" / "shadow" / "http.toml", root / "reading.toml")
+    return project
+
+
+@pytest.fixture
+def foreign(ready: Toy) -> Path:
+    """Make a folder of somebody's own, with the names that commands like to write."""
+    folder = ready.root / "site"
+    (folder / "work").mkdir(parents=True)
+    for name in ("index.html", "queries.jsonl", "decision.json", "switch.env", "toy.jsonl"):
+        (folder / name).write_text("my own")
+    return folder
+
+
+def seen(folder: Path) -> Mapping[str, bytes]:
+    return {
+        str(path.relative_to(folder)): path.read_bytes() if path.is_file() else b""
+        for path in folder.rglob("*")
+    }
+
+
+@pytest.mark.parametrize("name", OWNED)
+def test_a_folder_is_ours_or_nothing_is_written(
+    ready: Toy, harness: Harness, foreign: Path, name: str
+) -> None:
+    owns, root = OWNED[name], ready.root
+    if owns.command:
+        harness(*words_of(name, "a"))
+    before = seen(root)
+
+    def call(to: str) -> str:
+        return harness(*words_of(name, "a"), owns.option, to).error
+
+    said = call("site")
+    assert f"site: holds what {owns.owner} did not write, for example " in said
+    assert f"touch site/{mark(Path(), owns.owner).name}" in said
+    (root / "alias").symlink_to("site")
+    assert "did not write" in call("alias")
+    (root / "alias").unlink()
+    assert "is a file" in call("params.yaml")
+    for to in ("datasets/toy", "datasets/toy/new", "policy/new", "."):
+        assert "which is read" in call(to), to
+    assert seen(root) == before
+    assert seen(foreign)["index.html"] == b"my own"
+
+
+@pytest.mark.parametrize("name", [name for name, owns in OWNED.items() if owns.runs])
+def test_a_folder_of_its_own_is_made_and_written_into_again(
+    ready: Toy, harness: Harness, name: str
+) -> None:
+    owns = OWNED[name]
+    (ready.root / "empty").mkdir()
+    for to in ("new", "empty"):
+        words = (*words_of(name, to), owns.option, to)
+        said = harness(*words)
+        assert said.code == 0, said
+        assert mark(ready.root / to, owns.owner).is_file()
+        again = harness(*words)
+        assert again.code == 0 or "began already" in again.error
+
+
+@pytest.mark.parametrize("name", ADDS)
+def test_nothing_is_added_to_a_run_that_bears_no_mark(
+    ready: Toy, harness: Harness, name: str
+) -> None:
+    words = ("run", *TOY, "--arms", "fts5,tantivy", "--out", "ran")
+    assert harness(*words).code == 0
+    mark(ready.root / "ran", RUN).unlink()
+    before = seen(ready.root)
+    said = harness(name, *ADDS[name]).error
+    assert "ran: bears no mark of harness run" in said
+    assert "touch ran/harness-run.txt" in said
+    assert seen(ready.root) == before
+
+
+@pytest.mark.parametrize("name", NEW)
+def test_a_file_of_somebodys_own_is_never_replaced(
+    ready: Toy, harness: Harness, foreign: Path, name: str
+) -> None:
+    harness("history", "add", "--dataset", "toy")
+    words = (*name.split(), *NEW[name], FILE_OPTION[name])
+    before = seen(ready.root)
+    assert "is there already" in harness(*words, "site/index.html").error
+    assert "is a folder" in harness(*words, "site").error
+    assert "which is read" in harness(*words, "datasets/toy/x").error
+    if name == "pool":
+        assert "queries.jsonl: is there already" in harness(*words, "site/queries").error
+    assert seen(ready.root) == before
+    file = "site/mine.json" if name == "decompose" else "site/mine"
+    said = harness(*words, file)
+    if name == "pool":
+        assert "no judgement is missing" in said.error
+        return
+    assert said.code == 0, said
+    assert (foreign.parent / file).is_file()
+    again = harness(*words, file)
+    assert again.code == (0 if name in AGAIN else 2)
+
+
+def test_the_pages_of_a_project_never_replace_anothers(ready: Toy, harness: Harness) -> None:
+    harness("history", "add", "--dataset", "toy")
+    (ready.root / "reports").mkdir()
+    (ready.root / "reports" / "index.html").write_text("my own")
+    for words in (("report",), ("history", "page")):
+        said = harness(*words).error
+        assert f"reports: holds what {REPORT} did not write" in said
+    assert seen(ready.root / "reports") == {"index.html": b"my own"}
+
+
+@pytest.mark.parametrize("words", [("advance",), ("observe",), ("mend",), ("rollback",),
+                                   ("rollback", "--without-ledger", "fts5")])  # fmt: skip
+def test_a_move_of_a_migration_writes_nowhere_else(
+    ready: Toy, harness: Harness, foreign: Path, words: tuple[str, ...]
+) -> None:
+    (foreign / "switch.env").unlink()
+    before = seen(foreign)
+    more = ("--policy", "mail.toml") if words[0] in {"advance", "observe"} else ()
+    said = harness("migrate", *words, *more, "--at", "site")
+    assert said.error
+    assert seen(foreign) == before
+    assert ready
+
+
+def test_a_data_set_is_never_the_place_of_its_own_run(ready: Toy, harness: Harness) -> None:
+    """Sixty queries of a user's became forty where ``--out`` was the data set."""
+    folder = ready.root / "beir"
+    before = seen(folder)
+    words = ("run", "--arms", "fts5", "--dataset")
+    elsewhere: list[Callable[[], tuple[str, str]]] = [
+        lambda: ("beir", "beir"),
+        lambda: ("beir", "beir/out"),
+        lambda: ("beir", "."),
+        lambda: ("beir", "link/out"),
+        lambda: ("link", "beir/out"),
+    ]
+    (ready.root / "link").symlink_to("beir")
+    for place in elsewhere:
+        dataset, to = place()
+        assert "which is read" in harness(*words, dataset, "--out", to).error, (dataset, to)
+    assert seen(folder) == before
+    (ready.root / "out" / "runs").mkdir(parents=True)
+    mark(ready.root / "out", RUN).touch()
+    run = ready.root / "out" / "runs" / "fts5.trec"
+    run.write_text("q00 Q0 d00 1 1.5 x\n")
+    assert "which is read" in harness(
+        *words, "toy", "--trec-run", "x=out/runs/fts5.trec", "--out", "out"
+    ).error  # fmt: skip
+    assert run.read_text() == "q00 Q0 d00 1 1.5 x\n"

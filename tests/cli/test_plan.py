@@ -1,0 +1,120 @@
+"""``harness plan`` as it is typed: with nothing, with data, with a pilot."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Harness
+from tests.toy import GATES, HEAD, NAME, STEP, Toy
+
+POLICY = ("plan", "--policy", "policy/toy.toml")
+SMALL = """
+[[step.gate]]
+name = "Quality"
+rule = "non_inferior"
+measure = "nDCG@10"
+margin = 0.02
+"""
+
+
+def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY)
+    assert said.code == 0, said
+    assert "by margin and confidence alone" in said.out
+    assert "(one query in 50 loses its whole first page)" in said.out
+    assert "needs 184 independent queries at the very least" in said.out
+    assert "not planned further: no pilot" in said.out
+    assert "lacks" not in said.out
+    assumed = harness(*POLICY, "--spread", "0.2").out
+    assert re.search(r"needs [\d,]+ queries for power 0\.8 alone, [\d,]+ for all gates", assumed)
+
+
+def test_what_the_query_set_lacks_is_said(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--dataset", NAME)
+    assert said.code == 0, said
+    found = re.search(r"alone, ([\d,]+) for all gates together, with no true difference", said.out)
+    assert found
+    lacks = int(found[1].replace(",", "")) - 41
+    assert f"has 41, 40 independent: lacks {lacks:,}\n" in said.out
+    assert f"step tantivy lacks: {lacks:,} queries\n" in said.out
+    before = harness(*POLICY, "--dataset", project.root / "beir").out
+    assert "has 41, 40 independent: lacks 144\n" in before
+    assert "no pilot" in before
+
+
+def test_every_gate_of_the_policy_is_on_the_screen(project: Toy, harness: Harness) -> None:
+    assert project
+    said = harness(*POLICY, "--dataset", NAME).out
+    for gate in ("Who answers", "Answers", "Compared", "Quality", "Overlap", "Order"):
+        assert f"\n  {gate}: " in said
+
+
+def test_a_policy_of_one_step_is_planned_for_every_arm(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--dataset", NAME, "--control", "fts5")
+    assert said.code == 0, said
+    assert "step tantivy: tantivy against fts5" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("--dataset", "none"), "no dataset named 'none'"),
+        (("--dataset", NAME, "--out", "x"), "--out has its own data"),
+        (("--out", "x"), "x"),
+        (("--dataset", NAME, "--control", "nobody"), "no arm is compared with nobody"),
+        (("--policy", "policy/none.toml"), "none.toml: cannot be read"),
+    ],
+)
+def test_bad_input_is_named(
+    project: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert project
+    assert says in harness(*POLICY, *words).error
+
+
+def test_a_spread_that_cannot_be_is_refused(project: Toy, harness: Harness) -> None:
+    (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
+    said = harness(*POLICY, "--spread", "0")
+    assert said.code == 2
+    assert "cannot have a standard deviation of 0" in said.error
+
+
+def test_a_plan_is_registered_once_and_the_run_page_cites_it(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    file = project.root / "policy" / "pairwise.toml"
+    file.write_text(HEAD + STEP + GATES)
+    kept = project.root / "policy" / "pairwise.registered.json"
+    beir = project.root / "beir"
+    words = ("plan", "--policy", file, "--dataset", beir, "--register", kept)
+    said = harness(*words)
+    assert said.code == 0, said
+    assert f"registered in {kept}: " in said.out
+    before = kept.read_bytes()
+    assert "is there already" in harness(*words).error
+    assert kept.read_bytes() == before
+    asked = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*asked, "--out", tmp_path / "left").code == 0
+    assert "As registered on " in (tmp_path / "left" / "index.html").read_text()
+    file.write_text((HEAD + STEP + GATES).replace("margin = 0.15", "margin = 0.2"))
+    assert harness(*asked, "--out", tmp_path / "wider").code == 0
+    page = (tmp_path / "wider" / "index.html").read_text()
+    assert "NOT AS REGISTERED on " in page
+    assert "margin is 0.2, registered 0.15" in page
+    assert harness("verify", "--out", tmp_path / "wider").code == 0
+
+
+def test_what_is_registered_is_of_data_and_of_the_policy_as_written(
+    project: Toy, harness: Harness
+) -> None:
+    assert project
+    assert "name the data" in harness(*POLICY, "--register", "plan.json").error
+    words = ("--dataset", NAME, "--control", "fts5", "--register", "plan.json")
+    assert "leave --control out" in harness(*POLICY, *words).error
+    assert not (project.root / "plan.json").exists()

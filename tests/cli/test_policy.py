@@ -1,0 +1,101 @@
+"""``harness policy pin`` as it is typed: of a pipeline, of what a run left, of a BEIR folder."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.policy.pins import read
+from tests.cli.conftest import Harness
+from tests.toy import GATES, HEAD, NAME, STEP, Toy
+
+SAID = "41 queries, 2401 judgements of 41 queries, "
+
+
+def test_a_data_set_is_pinned_beside_the_policy(project: Toy, harness: Harness) -> None:
+    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    assert said.code == 0, said
+    assert said.out.startswith("pinned in policy/toy.pins.json: " + SAID)
+    assert "settings of the race" in said.out
+    pins = json.loads((project.root / "policy" / "toy.pins.json").read_text())
+    assert pins["datasets"]["toy"]["race"]["processes"] == 3
+    queries = project.layout.data / "queries.jsonl"
+    rows = queries.read_text().splitlines(keepends=True)
+    queries.write_text("".join(rows[1:]))
+    said = harness("policy", "pin", "policy/toy.toml", "--dataset", NAME)
+    assert "changed: 1 query removed (q00)\n" in said.out
+    assert len(read(project.root / "policy" / "toy.toml").datasets["toy"].made) == 2
+
+
+def test_a_run_and_a_folder_are_pinned_by_their_names(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    left, file = tmp_path / "left", project.root / "policy" / "pairwise.toml"
+    file.write_text(HEAD + STEP + GATES)
+    beir = project.root / "beir"
+    said = harness("policy", "pin", file, "--dataset", beir)
+    assert said.out.endswith(SAID + "no race, for none was run\n")
+    words = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*words, "--out", left).code == 0
+    (about,) = json.loads((left / "decision.json").read_text())["datasets"]
+    assert about["evidence"]["pin"]["differences"] == []
+    assert about["evidence"]["pin"]["times"] == 1
+    said = harness("policy", "pin", file, "--out", left)
+    assert said.code == 0, said
+    assert len(read(file).datasets["beir"].made) == 2
+
+
+def test_a_file_of_judgements_that_lost_some_is_told(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    beir, left = project.root / "beir", tmp_path / "left"
+    file = project.root / "policy" / "pairwise.toml"
+    harness("policy", "pin", file, "--dataset", beir)
+    qrels = beir / "qrels" / "test.tsv"
+    lines = qrels.read_text().splitlines(keepends=True)
+    qrels.write_text("".join(line for line in lines if not line.startswith("q05\t")))
+    words = ("run", "--dataset", beir, "--arms", "fts5,tantivy", "--control", "fts5")
+    said = harness(*words, "--out", left, "--exit-code")
+    assert said.code in {1, 3}
+    assert "1 query without judgements that had some (q05)" in said.out
+    said = harness("decide", "--policy", file, "--out", left, "--control", "fts5")
+    assert "1 query without judgements that had some (q05)" in said.out
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        ((), "name what is pinned"),
+        (("--dataset", "none"), "no dataset named 'none'"),
+        (("--dataset", NAME, "--out", "x"), "--out has its own data"),
+    ],
+)
+def test_bad_input_is_named(
+    project: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert says in harness("policy", "pin", "policy/toy.toml", *words).error
+    assert not (project.root / "policy" / "toy.pins.json").exists()
+
+
+def test_a_policy_that_is_none_is_not_pinned(harness: Harness) -> None:
+    said = harness("policy", "pin", "policy/none.toml", "--dataset", NAME)
+    assert "none.toml: cannot be read" in said.error
+
+
+def test_two_runs_into_two_folders_share_a_log(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    words = ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5")
+    shared = ("--log", tmp_path / "log")
+    assert harness(*words, "--out", tmp_path / "a", *shared).code == 0
+    params = project.root / "policy" / "pairwise.toml"
+    params.write_text(params.read_text().replace("seed = 5", "seed = 6"))
+    assert harness(*words, "--out", tmp_path / "b", *shared).code == 0
+    page = (tmp_path / "b" / "index.html").read_text()
+    assert "tantivy: second look (2 untimed, 0 timed)" in page
+    assert "the seed of the policy is 6, it was 5" in page
+    assert harness("verify", "--out", tmp_path / "b").code == 0
+    assert harness(*words, "--out", tmp_path / "c").code == 0
+    assert "First look at every step" in (tmp_path / "c" / "index.html").read_text()

@@ -1,0 +1,79 @@
+"""What is in the environment stays there: no log, page, report or provenance of ours has it."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from harness.corpus.parquet import table_of
+from tests.cli.conftest import Harness
+from tests.source import ROOT
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+PLANTED = "planted-7f3a9c51e8"
+NAMES = (
+    "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HF_TOKEN", "OPENAI_API_KEY", "DATABASE_URL",
+    "HTTPS_PROXY", "PIP_INDEX_URL", "SSH_AUTH_SOCK", "NETRC", "USER", "HOSTNAME",
+)  # fmt: skip
+LEAKS = '''
+"""The stack fts5, whose errors tell what is in the environment."""
+
+import os
+
+from engines.stacks.text import fts5
+
+SETTINGS = {"tokenize": "unicode61", "title_weight": 2.0, "text_weight": 1.0, "joined": "both"}
+
+
+def engine(settings, cache):
+    raise RuntimeError(os.environ["GITHUB_TOKEN"])
+'''
+COMMANDS = (
+    ("run", "--dataset", "toy", "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
+    ("shadow", "run", "--dataset", "toy", "--control", "fts5", "--candidate", "tantivy",
+     "--out", "log", "--count", "5", "--shadow-settings", "shadow.toml"),
+    ("export", "--dataset", "toy", "--control", "fts5", "--to", "tables"),
+    ("doctor",),
+    ("sbom", "--to", "sbom.json"),
+    ("index", "--dataset", "toy", "--arm", "none", "--debug"),
+)  # fmt: skip
+
+
+def holding(root: Path) -> list[str]:
+    """Name the files that hold what was planted, also where a table packs it."""
+    found = []
+    for path in sorted(one for one in root.rglob("*") if one.is_file()):
+        packed = path.suffix == ".parquet"
+        text = str(table_of(path).to_pylist()) if packed else ""
+        if PLANTED.encode() in path.read_bytes() or PLANTED in text:
+            found.append(path.relative_to(root).as_posix())
+    return found
+
+
+@pytest.fixture
+def planted(monkeypatch: pytest.MonkeyPatch, project: Toy) -> Toy:
+    """Put a secret into every variable that usually has one."""
+    for name in NAMES:
+        monkeypatch.setenv(name, f"{PLANTED}-{name}")
+    shutil.copy(ROOT / "policy" / "shadow.toml", project.root)
+    return project
+
+
+def test_no_secret_of_the_environment_is_written_or_said(planted: Toy, harness: Harness) -> None:
+    for words in COMMANDS:
+        done = harness(*words)
+        assert done.code == (2 if "none" in words else 0), done.err
+        assert PLANTED not in done.out + done.err, words
+    assert (planted.root / "out" / "index.html").is_file()
+    assert holding(planted.root) == []
+
+
+def test_a_secret_that_is_written_would_be_seen(planted: Toy, harness: Harness) -> None:
+    (planted.root / "leaks.toml").write_text('summary = "fts5"\nstack = "leaks.py"\n')
+    (planted.root / "leaks.py").write_text(LEAKS)
+    assert PLANTED in harness("index", "--dataset", "toy", "--arm", "leaks.toml").err
+    (planted.root / "log.txt").write_text(PLANTED)
+    assert holding(planted.root) == ["log.txt"]

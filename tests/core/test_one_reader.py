@@ -1,0 +1,63 @@
+"""What a stranger may have written is read by the one reader with bounds, and by nothing else."""
+
+from __future__ import annotations
+
+import ast
+
+import pytest
+
+from tests.source import Module, known
+
+PARSERS = {
+    ("json", "load"), ("json", "loads"), ("tomllib", "load"), ("tomllib", "loads"),
+    ("yaml", "safe_load"), ("yaml", "load"), ("gzip", "open"), ("pickle", "load"),
+    ("pickle", "loads"), ("marshal", "loads"), ("csv", "reader"), ("csv", "DictReader"),
+    ("pq", "ParquetFile"), ("pq", "read_table"), ("pq", "read_metadata"),
+}  # fmt: skip
+READS = {"read_text", "read_bytes"}
+READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/files.py",
+           "harness/corpus/parquet.py"}  # fmt: skip
+OURS = {
+    "harness/report/load_page.py": "templates of this package",
+    "harness/report/page.py": "templates of this package",
+    "harness/report/explore.py": "templates of this package",
+    "harness/report/shadow_page.py": "templates of this package",
+    "harness/report/trends.py": "templates of this package",
+    "harness/serve/pages.py": "templates of this package",
+    "harness/stages/init.py": "templates of this package",
+    "harness/corpus/agent_mail/terms.py": "a list of words of this package",
+    "harness/corpus/package_texts/reading.py": "installed packages, which may run code anyway",
+    "harness/corpus/python_docs/modules.py": "installed packages, which may run code anyway",
+    "harness/replay/fitness.py": "files of the kernel",
+    "harness/replay/machine.py": "files of the kernel",
+    "harness/replay/memory.py": "files of the kernel",
+    "harness/replay/surroundings.py": "files of the kernel",
+    "engines/stacks/code/structured.py": "text of a document, which is indexed whatever it is",
+    "harness/shadow/candidate.py": "questions of the process that started it",
+    "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
+    "engines/stacks/agent_mail/letters.py": "rows of a database that the stack wrote",
+}
+"""What reads without bounds, and why it may."""
+
+
+def unbounded(module: Module) -> list[str]:
+    """Name the calls that read without a bound, by their lines."""
+    found = []
+    for node in ast.walk(module.tree):
+        if isinstance(node, ast.Attribute):
+            whose = node.value.id if isinstance(node.value, ast.Name) else ""
+            if (whose, node.attr) in PARSERS or node.attr in READS:
+                found.append(f"{module.file}:{node.lineno}: {whose}.{node.attr}")
+    return found
+
+
+def test_nothing_else_reads_what_a_stranger_may_have_written() -> None:
+    outside = [module for module in known().values() if module.file not in READERS | OURS.keys()]
+    assert len(outside) > 400
+    assert [call for module in outside for call in unbounded(module)] == []
+
+
+@pytest.mark.parametrize("file", OURS)
+def test_what_is_excused_still_needs_it(file: str) -> None:
+    (module,) = (one for one in known().values() if one.file == file)
+    assert unbounded(module)

@@ -1,0 +1,95 @@
+"""Which queries of a set are resampled together, as the set keeps it."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile
+from harness.core.qrels import Qrels
+from harness.core.records import Query
+from harness.corpus import clusters, prepared
+from harness.corpus.clusters import CLUSTERS, of_queries, parted
+from harness.corpus.prepared import Prepared
+
+QUERIES = (
+    Query("a", "Set the label for the x-axis"),
+    Query("b", "Compute the inverse of a matrix"),
+    Query("c", "Set the label for the y-axis"),
+    Query("d", "Set the label for the z-axis", intent="axes"),
+    Query("e", "draw", intent="axes"),
+    Query("f", "Set the label for the x-axis", params={"language": "de"}),
+)
+NEAR = [["a", "c", "f"]]
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Prepared:
+    prepared.write(tmp_path / "data", "toy", "test", [], QUERIES, Qrels.of([]))
+    return Prepared.open(tmp_path / "data")
+
+
+def test_queries_without_an_intent_are_clustered_by_their_words(data: Prepared) -> None:
+    assert data.clusters() == {
+        "a": "like a", "c": "like a", "f": "like a", "d": "intent axes", "e": "intent axes",
+    }  # fmt: skip
+
+
+def test_a_policy_may_ask_for_intents_alone_or_for_nothing(data: Prepared) -> None:
+    assert data.clusters("given") == {"d": "intent axes", "e": "intent axes"}
+    assert data.clusters("none") == {}
+
+
+def test_an_intent_is_no_near_duplicate_of_its_name() -> None:
+    queries = (Query("q", "x", intent="like a"), Query("a", "y"))
+    assert of_queries(queries, [["a", "b"]])["q"] != of_queries(queries, [["a", "b"]])["a"]
+
+
+def test_the_file_says_how_it_was_made_and_of_which_queries(data: Prepared) -> None:
+    assert json.loads((data.folder / CLUSTERS).read_text()) == {
+        "format": 2,
+        "characters": 3,
+        "least_jaccard": 0.5,
+        "queries_sha256": data.manifest.queries_sha256,
+        "near_duplicates": NEAR,
+        "parted": ["d"],
+    }
+
+
+@pytest.mark.parametrize(
+    ("was", "now", "says"),
+    [
+        ('"near_duplicates"', '"near"', "no clusters of queries"),
+        ("0.5", "0.9", "of other queries or of another method"),
+        ('"queries_sha256": "', '"queries_sha256": "0', "of other queries or of another method"),
+    ],
+)
+def test_clusters_of_something_else_are_refused(
+    data: Prepared, was: str, now: str, says: str
+) -> None:
+    path = data.folder / CLUSTERS
+    path.write_text(path.read_text().replace(was, now))
+    with pytest.raises(BadFile, match=says):
+        data.clusters()
+
+
+def test_clusters_that_are_not_there_are_missed(data: Prepared) -> None:
+    (data.folder / CLUSTERS).unlink()
+    with pytest.raises(BadFile, match=r"clusters\.json: no clusters .* Run: harness prepare"):
+        clusters.read(data.folder / CLUSTERS, data.manifest.queries_sha256)
+
+
+def test_near_duplicates_that_intents_part_are_named() -> None:
+    many = [Query(f"q{n}", f"Set the label for the {n}-axis", intent=str(n)) for n in range(9)]
+    other = Query("o", "Compute the inverse of a matrix", intent="o")
+    assert parted([*many, other]) == [q.query_id for q in many]
+    alike = [Query(q.query_id, q.text, intent="one") for q in many]
+    assert parted([*alike, other]) == []
+    assert parted([Query(q.query_id, q.text) for q in many]) == []
+
+
+def test_a_policy_that_takes_all_for_independent_asks_no_intent(data: Prepared) -> None:
+    assert data.parted() == data.parted("given") == {"d"}
+    assert data.parted("none") == frozenset()

@@ -1,0 +1,87 @@
+"""One Parquet file as a table."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from harness.core.reading import Malformed
+from harness.corpus import parquet
+from harness.corpus.parquet import row_groups, table_of
+
+TABLE = pa.table(
+    {"id": ["a", "b", "c"], "docs": pa.array([["x"], [], ["x", "y"]])}, metadata={"arm": "own"}
+)
+
+
+def test_it_is_what_pyarrow_reads(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    for table in (TABLE, TABLE.slice(0, 0), TABLE.select(["docs"])):
+        pq.write_table(table, path, row_group_size=2)
+        assert table_of(path).equals(pq.read_table(path), check_metadata=True)
+
+
+def test_what_is_no_parquet_file_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "one.parquet"
+    with pytest.raises(FileNotFoundError):
+        table_of(path)
+    path.write_bytes(b"PAR1 or not")
+    with pytest.raises(Malformed, match="Parquet magic bytes not found"):
+        table_of(path)
+    os.mkfifo(tmp_path / "pipe")
+    for other in (tmp_path, tmp_path / "pipe", Path("/dev/zero")):
+        with pytest.raises(Malformed, match="no regular file"):
+            table_of(other)
+
+
+def test_a_text_that_stands_there_once_is_not_written_out_a_thousand_times(tmp_path: Path) -> None:
+    """Three hundred bytes took five gigabytes and forty seconds."""
+    path = tmp_path / "one.parquet"
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * 4_000, pa.int32()), ["x" * 1_000_000])
+    for column in (texts, pa.ListArray.from_arrays([0, 4_000], texts)):
+        pq.write_table(pa.table({"a": column}), path, compression="zstd", store_schema=False)
+        assert path.stat().st_size < 1_000
+        before = pa.total_allocated_bytes()
+        with pytest.raises(Malformed, match="the texts of a take 4000000000 bytes, more than"):
+            table_of(path)
+        with pytest.raises(Malformed, match="the texts of a take"):
+            list(row_groups(path, ["a"]))
+        assert pa.total_allocated_bytes() - before < 16 << 20
+
+
+def test_values_beyond_the_size_of_their_file_are_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "one.parquet"
+    pq.write_table(pa.table({"a": [0] * 400_000}), path, row_group_size=100_000)
+    assert table_of(path).num_rows == 400_000
+    monkeypatch.setattr(parquet, "UNPACKED_ANYWAY", 1_000_000)
+    monkeypatch.setattr(parquet, "MAX_UNPACKED", 1)
+    with pytest.raises(Malformed, match=r"its values take \d+ bytes, more than 1000000"):
+        table_of(path)
+    assert [part.num_rows for part in row_groups(path, ["a"])] == [100_000] * 4
+
+
+def test_a_column_that_is_not_there_is_named(tmp_path: Path) -> None:
+    pq.write_table(TABLE, tmp_path / "one.parquet")
+    with pytest.raises(Malformed, match=r"it lacks \['none'\]"):
+        list(row_groups(tmp_path / "one.parquet", ["id", "none"]))
+
+
+def test_a_run_is_read_without_what_is_slow_to_import(tmp_path: Path) -> None:
+    """Half of what a small command took went into pandas, which nothing here uses."""
+    path = tmp_path / "one.parquet"
+    pq.write_table(TABLE, path)
+    asked = (
+        "import sys; from pathlib import Path; import harness.stages.evidence;"
+        f"from harness.corpus.parquet import table_of; table_of(Path({str(path)!r}));"
+        "print({'pandas', 'scipy.stats', 'matplotlib'} & set(sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    assert done.stdout == "set()\n"

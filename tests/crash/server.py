@@ -1,0 +1,122 @@
+"""A process that has loaded the harness, and forks for each command that is to be crashed.
+
+It is run with ``interpose.c`` preloaded, reads an ``Attempt`` as a line of JSON, and answers with
+one exit code a command: minus the signal where it was killed. The clock and the user's name stand
+still, so that the same command leaves the same bytes.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import pkgutil
+import signal
+import sys
+import time
+import traceback
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from unittest import mock
+
+NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+PACKAGES = ("harness.cli", "harness.stages", "harness.corpus", "harness.report", "harness.shadow")
+KILL, STOP = 0, -1
+HELD_UP_S = 0.3
+"""How long a second command has to finish while the first one is stopped."""
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """A command, and the call at which it is to be crashed."""
+
+    folder: str
+    """Where it is run, and below which calls are counted."""
+    words: list[str]
+    typed: str = ""
+    """What is piped in."""
+    at: int = 0
+    """Which call, from 1; 0 for none."""
+    how: int = KILL
+    """The errno that the call fails with, ``KILL`` or ``STOP``."""
+    for_good: bool = False
+    """Whether later calls fail too."""
+    meanwhile: list[str] | None = None
+    """A second command, which is run while the first one is stopped."""
+
+
+def _prepared() -> None:
+    for name in PACKAGES:
+        package = importlib.import_module(name)
+        for found in pkgutil.iter_modules(package.__path__):
+            importlib.import_module(f"{name}.{found.name}")
+
+
+def _run(attempt: Attempt, log: int) -> int:
+    from harness.cli import main
+
+    os.chdir(attempt.folder)
+    sys.argv = ["harness", *attempt.words]
+    arm = ctypes.CDLL(None).crash_arm
+    arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
+    with (
+        mock.patch("harness.cli.migrate.now", return_value=NOW),
+        mock.patch("harness.cli.migrate.by", return_value="operator"),
+    ):
+        arm(attempt.folder.encode(), attempt.at, attempt.how, attempt.for_good, log)
+        try:
+            main()
+        except SystemExit as left:
+            return left.code if isinstance(left.code, int) else int(left.code is not None)
+        except BaseException:  # noqa: BLE001  as the interpreter would
+            traceback.print_exc()
+            return 1
+        finally:
+            arm(b"", 0, 0, 0, -1)
+            sys.stdout.flush()
+            sys.stderr.flush()
+    return 0
+
+
+def _forked(attempt: Attempt, said: str) -> int:
+    """Start a command; what it prints and calls goes to ``said`` with .out, .err and .log."""
+    child = os.fork()
+    if child:
+        return child
+    Path(f"{said}.in").write_text(attempt.typed, encoding="utf-8")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    os.dup2(os.open(f"{said}.in", os.O_RDONLY), 0)
+    for stream, end in ((1, "out"), (2, "err")):
+        os.dup2(os.open(f"{said}.{end}", flags), stream)
+    os._exit(_run(attempt, os.open(f"{said}.log", flags | os.O_APPEND)))
+
+
+def _done(attempt: Attempt, said: str) -> list[int]:
+    child = _forked(attempt, said)
+    _, status = os.waitpid(child, os.WUNTRACED)
+    if not os.WIFSTOPPED(status):
+        return [os.waitstatus_to_exitcode(status)]
+    second = _forked(Attempt(attempt.folder, attempt.meanwhile or []), f"{said}.second")
+    until, ended = time.monotonic() + HELD_UP_S, (0, 0)
+    while not ended[0] and time.monotonic() < until:
+        ended = os.waitpid(second, os.WNOHANG)
+        time.sleep(0.01)
+    os.kill(child, signal.SIGCONT)
+    _, status = os.waitpid(child, 0)
+    if not ended[0]:
+        ended = os.waitpid(second, 0)
+    return [os.waitstatus_to_exitcode(status), os.waitstatus_to_exitcode(ended[1])]
+
+
+def _serve(said: str) -> None:
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    _prepared()
+    for line in sys.stdin:
+        sys.stdout.write(json.dumps(_done(Attempt(**json.loads(line)), said)) + "\n")
+        sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    _serve(sys.argv[1])

@@ -1,0 +1,189 @@
+"""Each command is killed, or fails, at the calls by which it changes files.
+
+What must hold wherever that is: the same command, run again, ends as if nothing had happened; who
+was told of success finds it, also after a power cut; nothing is left over; and of two commands at
+once the files are those of one after the other. ``HARNESS_CRASH=full`` tries every call of every
+command in every way (CONTRIBUTING.md); the suite tries a few.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from engines.stacks.agent_mail.switch_file import value_in
+from harness.core.journal import cut_off
+from harness.corpus import pool
+from harness.stages import migrate_ledger
+from harness.stages.prepare import prepare
+from tests import toy
+from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
+from tests.crash.crashing import Crashing, Ended, everything, left_over, serving, synced
+from tests.crash.server import KILL, STOP, Attempt
+from tests.toy import NAME, Toy
+
+pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+
+EVERY = os.environ.get("HARNESS_CRASH") == "full"
+WAYS = [(KILL, False), (errno.ENOSPC, True)]
+MORE_WAYS = [(errno.EROFS, True), (errno.EINTR, False), (errno.EIO, False)]
+
+
+@pytest.fixture(scope="module")
+def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
+    with serving(tmp_path_factory.mktemp("crash")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Toy:
+    """Import and prepare the data, and no more."""
+    made = toy.make(tmp_path_factory.mktemp("prepared") / "project")
+    prepare(made.root / "datasets" / NAME, made.root / "qrels" / NAME, made.layout.data)
+    return made
+
+
+@pytest.fixture
+def template(request: pytest.FixtureRequest, prepared: Toy, tmp_path: Path) -> Toy:
+    """Copy what a command needs: the data, or a project whose data are decided on."""
+    if not request.param:
+        return prepared.copied(tmp_path / "template")
+    made: Toy = request.getfixturevalue("measured").copied(tmp_path / "template")
+    made.untimed()
+    made.decide()
+    return made
+
+
+class Tried:
+    """One command in its project, run undisturbed and then crashed."""
+
+    def __init__(self, crashing: Crashing, command: Command, template: Toy) -> None:
+        command.before(template)
+        self.crashing, self.command, self.template = crashing, command, template.root
+        self.straight = self.run()
+        assert self.straight.codes == (0,), self.straight
+        assert command.told is None or self.told(self.straight)
+        self.wanted = self.seen()
+        self.left = left_over(crashing.root)
+
+    def run(self, at: int = 0, how: int = KILL, *, for_good: bool = False) -> Ended:
+        """Run the command in a fresh copy."""
+        self.crashing.put_back(self.template)
+        return self.again(at, how, for_good=for_good)
+
+    def again(
+        self,
+        at: int = 0,
+        how: int = KILL,
+        *,
+        for_good: bool = False,
+        meanwhile: list[str] | None = None,
+    ) -> Ended:
+        return self.crashing.attempt(
+            Attempt(
+                str(self.crashing.root),
+                list(self.command.words),
+                typed=self.command.typed,
+                at=at,
+                how=how,
+                for_good=for_good,
+                meanwhile=meanwhile,
+            )
+        )
+
+    def told(self, ended: Ended) -> bool:
+        """Whether a person saw that it was done."""
+        return self.command.told is not None and self.command.told in ended.out
+
+    def seen(self) -> dict[str, str]:
+        return everything(self.crashing.root, left_out=self.command.left_out)
+
+    def points(self) -> list[int]:
+        """Choose calls: every one, or that after the first rename and the last rename."""
+        calls = self.straight.calls
+        if EVERY:
+            return list(range(1, len(calls) + 1))
+        renames = [at for at, call in enumerate(calls, start=1) if call.startswith("rename")]
+        return [renames[0] + 1, renames[-1]]
+
+
+def chosen(names: dict[str, Command], quick: tuple[str, ...]) -> list[object]:
+    some = names if EVERY else quick
+    return [pytest.param(names[name].decided, name, id=name) for name in some]
+
+
+@pytest.mark.parametrize(("template", "name"), chosen(COMMANDS, QUICK), indirect=["template"])
+def test_wherever_it_ends_the_same_command_completes_it(
+    crashing: Crashing, template: Toy, name: str
+) -> None:
+    tried = Tried(crashing, COMMANDS[name], template)
+    for path in tried.command.durable:
+        assert synced(tried.straight.calls, crashing.root / path), path
+    for how, for_good in WAYS + MORE_WAYS * EVERY:
+        for at in tried.points():
+            ended = tried.run(at, how, for_good=for_good)
+            where = (at, errno.errorcode.get(how, "killed"), tried.straight.calls[at - 1], ended)
+            assert how != KILL or ended.codes == (-signal.SIGKILL,), where
+            consistent(crashing.root)
+            if not tried.told(ended):
+                done = tried.again()
+                known = tried.command.known
+                assert done.codes == (0,) or (known and known in done.err), (where, done)
+                assert done.codes != (0,) or left_over(crashing.root) == tried.left, where
+            assert tried.seen() == tried.wanted, where
+
+
+def consistent(root: Path) -> None:
+    """See that the switch is what the ledger says, unless the ledger says that a move waits."""
+    place = root / "migration"
+    if (place / "ledger.json").exists() and not cut_off(place / "ledger.json"):
+        known = migrate_ledger.read(place)
+        assert value_in(place / "switch.env") in {known.state.switch, "fts5"}
+
+
+@pytest.mark.parametrize("template", [False], indirect=True, ids=["judge"])
+def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: Toy) -> None:
+    """Whoever is killed while judging loses the last key at most, and goes on with the next."""
+    command = Command(("judge", "pool.qrels"), unjudged, typed="1010")
+    tried = Tried(crashing, command, template)
+    assert synced(tried.straight.calls, crashing.root / "pool.qrels")
+    for at in tried.points():
+        ended = tried.run(at)
+        grades = [g for g in pool.read(crashing.root / "pool.qrels").grades if g is not None]
+        assert grades == [1, 0, 1, 0][: len(grades)], at
+        shown = ended.out.count(" open   grade")
+        assert len(grades) in {shown, shown - 1}, (at, ended)
+
+
+@pytest.mark.parametrize("template", [False], indirect=True, ids=[""])
+@pytest.mark.parametrize("pair", PAIRS if EVERY else QUICK_PAIRS)
+def test_two_at_once_leave_what_one_after_the_other_leaves(
+    crashing: Crashing, template: Toy, pair: str
+) -> None:
+    name, meanwhile = PAIRS[pair]
+    tried = Tried(crashing, COMMANDS[name], template)
+    serial = [one_by_one(tried, meanwhile, first=first) for first in (True, False)]
+    for at in tried.points():
+        crashing.put_back(tried.template)
+        ended = tried.again(at, STOP, meanwhile=list(meanwhile))
+        where = (at, tried.straight.calls[at - 1], ended)
+        assert (ended.codes, tried.seen()) in serial, where
+        assert left_over(crashing.root) == tried.left, where
+
+
+def one_by_one(
+    tried: Tried, second: tuple[str, ...], *, first: bool
+) -> tuple[tuple[int, ...], dict[str, str]]:
+    """Run the command before the other one, or after it; give both codes and the files."""
+    crashing = tried.crashing
+    codes: list[int] = []
+    crashing.put_back(tried.template)
+    for words in [tried.command.words, second][:: 1 if first else -1]:
+        codes += crashing.attempt(Attempt(str(crashing.root), list(words))).codes
+    return tuple(codes[:: 1 if first else -1]), tried.seen()

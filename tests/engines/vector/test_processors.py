@@ -1,0 +1,33 @@
+"""Without AVX-512 the recorded vectors give the same bytes, and fresh ones do not."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from benchmarks import processors
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+HIDING = "/proc/cpuinfo"
+
+
+def may_hide() -> bool:
+    """Tell whether CPUID can be made to fault here, and there is something to hide."""
+    path = Path(HIDING)
+    flags = path.read_text("utf-8").split() if path.is_file() else []
+    return {"cpuid_fault", "avx512f"} <= set(flags) and shutil.which("cc") is not None
+
+
+@pytest.mark.skipif(not may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc")
+def test_the_record_makes_processors_agree(
+    measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    hidden = {"as it is": "", "without AVX-512": "avx512"}
+    monkeypatch.setattr(processors, "HIDDEN", hidden)
+    found = dict(processors.rows(tmp_path, measured.layout.data, (12, 12), []))
+    assert found.pop("without AVX-512, no record").startswith("differ")
+    assert set(found.values()) == {"equal | 0 | 0 | 0.0e+00"}
+    assert len(found) == 3

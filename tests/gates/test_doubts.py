@@ -1,0 +1,55 @@
+"""What the log lost or shed, and one query asked for ever, keep live traffic from a PASS."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.evidence import LOST, SHED, Traffic
+from harness.core.gate import Finding, Verdict
+from harness.gates.base.doubts import FEWEST_QUERIES, MOST_SHED
+from tests.gates import build
+from tests.gates.test_anytime import RULES, flags, judged, of
+
+PAIRS = 1_400
+
+
+def on(rule: str, **changed: object) -> Finding:
+    """Judge traffic without a fault."""
+    evidence = of(rule, flags(PAIRS, 0.0))
+    assert isinstance(evidence.traffic, Traffic)
+    found = replace(evidence.traffic, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
+    return judged(rule, build.evidence(5, traffic=found))
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
+    found = on(rule, passed_over={LOST: 600})
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "but 600 attempts that were numbered are not in the log; were they all" in found.reason
+    assert "the lines that are missing" in found.settle
+    assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
+    most = int(MOST_SHED * 2 * PAIRS)
+    assert on(rule, passed_over={SHED: most}).verdict is Verdict.PASS
+    found = on(rule, passed_over={SHED: most + 1})
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in found.reason
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
+    found = on(rule, asked=np.array([PAIRS]))
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "; 1 different queries, the most asked 100.0% of all" in found.reason
+    assert "as varied as 1.0" in found.reason
+    assert found.settle == "more different queries"
+    even = np.full(FEWEST_QUERIES, PAIRS // FEWEST_QUERIES)
+    assert on(rule, asked=even).verdict is Verdict.PASS
+    hidden = np.array([PAIRS // 2, *([1] * (PAIRS // 2))])
+    assert on(rule, asked=hidden).verdict is Verdict.INCONCLUSIVE

@@ -1,0 +1,111 @@
+"""Gates on quality that may be judged again and again while queries are added."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from benchmarks.simulated_looks import growing
+from harness.core.gate import Verdict
+from harness.core.scores import Scores
+from harness.gates import coverage, identity
+from harness.policy.load import load_policy
+from harness.stats import evalues
+from tests.gates import build
+from tests.source import ROOT
+from tests.stats.test_simulations import chance
+
+SETTINGS = {
+    "non_inferior": {"measure": "nDCG@10", "margin": 0.02},
+    "superior": {"measure": "nDCG@10", "margin": 0.0},
+}
+
+
+@pytest.mark.parametrize("rule", SETTINGS)
+@pytest.mark.parametrize(("by", "verdict"), [(0.05, Verdict.PASS), (-0.08, Verdict.FAIL)])
+def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict: Verdict) -> None:
+    control = build.levels(800)
+    evidence = build.scored(control, build.shifted(control, by))
+    found = build.judge(rule, evidence, looks="anytime", **SETTINGS[rule])
+    once = build.judge(rule, evidence, **SETTINGS[rule])
+    assert found.verdict is once.verdict is verdict
+    assert found.bound == f"{once.bound}, at every look"
+    assert found.estimate is not None
+    assert once.estimate is not None
+    assert found.estimate.low < once.estimate.low
+    assert found.estimate.high > once.estimate.high
+    assert found.p_value is not None
+    assert (found.p_value <= 0.025) is (verdict is Verdict.PASS)
+
+
+def test_near_the_bound_it_says_how_many_queries_would_settle_it() -> None:
+    control = build.levels(200)
+    evidence = build.scored(control, build.shifted(control, 0.0))
+    found = build.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "they may be added in any number of steps" in found.settle
+    count = int(found.settle.split()[1])
+    for queries, verdict in ((count - 20, Verdict.INCONCLUSIVE), (count + 20, Verdict.PASS)):
+        control = build.levels(queries)
+        more = build.scored(control, build.shifted(control, 0.0))
+        said = build.judge("non_inferior", more, looks="anytime", **SETTINGS["non_inferior"])
+        assert said.verdict is verdict
+
+
+def test_a_lost_query_counts_as_the_worst() -> None:
+    control = build.levels(800)
+    evidence = build.scored(control, build.shifted(control, 0.0))
+    asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
+    assert build.judge("non_inferior", evidence, **asked).verdict is Verdict.PASS
+    side = evidence.candidate
+    kept = side.scores["nDCG@10"]
+    gone = Scores("nDCG@10", kept.query_ids[40:], kept.values[40:], {"failed": kept.query_ids[:40]})
+    lost = replace(evidence, candidate=replace(side, scores={"nDCG@10": gone}))
+    found = build.judge("non_inferior", lost, **asked)
+    assert found.verdict is Verdict.INCONCLUSIVE
+    assert "with these counted as -1 each -0.05" in found.reason
+
+
+def test_queries_of_one_cluster_count_once() -> None:
+    control = build.levels(1_200)
+    noise = np.repeat(np.random.default_rng(5).normal(0, 0.05, 300), 4)
+    evidence = build.scored(control, control + noise - noise.mean())
+    asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
+    groups = {q: f"like {at // 4}" for at, q in enumerate(build.ids(1_200))}
+    alone, together = (
+        build.judge("non_inferior", replace(evidence, clusters=clusters), **asked).estimate
+        for clusters in ({}, groups)
+    )
+    assert alone is not None
+    assert together is not None
+    assert together.low < alone.low
+
+
+def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
+    """Nine looks at a mean on the margin; a single look errs in 2.5 % of the cases."""
+    once = growing("once", -0.02, 300)
+    assert once.ever > 0.035 > once.last, "the fault that e-values are against is not there"
+    assert growing("anytime", -0.02, 300).ever <= chance(0.025, 300)
+    assert growing("anytime", -0.02, 300, again=0.3).ever <= chance(0.025, 300)
+    assert growing("anytime", 0.1, 20).last == 1
+
+
+def test_a_step_of_gates_that_hold_at_every_look_has_one_chance(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    (step,) = load_policy(ROOT / "policy" / "live.toml").steps
+    assert replace(step, attempts=9).chances == 1
+    monkeypatch.setattr(type(step.gates[0].settings), "every_look", False)
+    assert replace(step, attempts=9).chances == 9
+    assert identity.Settings().every_look
+    assert coverage.Settings(min_share=0.9).every_look
+
+
+def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(evalues, "SHARES", np.array([1e-9]))
+    control = build.levels(800)
+    evidence = build.scored(control, build.shifted(control, 0.05))
+    found = build.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
+    assert found.verdict is Verdict.INCONCLUSIVE

@@ -1,0 +1,236 @@
+"""Evidence that is trimmed, drawn again or judged by another seed until it passes: it is seen.
+
+Each of these turns a HOLD into a PROMOTE. What was trimmed is named, a pin holds the step, and
+every look counts against the error budget.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from engines.stacks.text.tantivy import TantivySearcher
+from harness.core.engine import Answer
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.report.custody import lines
+from harness.stages import experiment_log
+from harness.stages.assemble import evidence_of, measured
+from harness.stages.custody import of_decision
+from harness.stages.decide import decide
+from harness.stages.pinning import pin
+from harness.stages.prepare import prepare
+from harness.stages.verify import verify
+from tests.mutants.planting import HONEST, blocking, measure
+from tests.toy import GATES, HEAD, NAME, RACED, STEP, Toy
+
+LOST = 5
+"""One query in so many shows nothing but junk."""
+WIDE = GATES.replace("margin = 0.1", "margin = 0.2")
+"""Wide enough for the forty queries of the toy."""
+LOOSE = WIDE.replace("floor = 0.6", "floor = 0.3").replace("floor = 0.5", "floor = 0.3")
+NOW = datetime(2026, 3, 1, tzinfo=UTC)
+
+
+def junk(searcher: TantivySearcher, text: str, k: int) -> Answer:
+    found = HONEST(searcher, text, k)
+    return replace(found, hits=found.hits[5:]) if sum(text.encode()) % LOST == 0 else found
+
+
+@pytest.fixture
+def losing(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """Hold a candidate that shows junk for a fifth of the queries."""
+    planted.policy(HEAD + STEP + LOOSE)
+    monkeypatch.setattr(TantivySearcher, "search", junk)
+    measure(planted)
+    assert set(blocking(planted.decide())) == {"Quality"}
+    return planted
+
+
+def trim(project: Toy) -> int:
+    """Delete the judgements of the queries that lost, as the project's own data; count them."""
+    data = project.layout.data / "queries.jsonl"
+    rows = map(json.loads, data.read_text().splitlines())
+    lost = {row["query_id"] for row in rows if sum(row["text"].encode()) % LOST == 0}
+    (path,) = (project.root / "qrels" / NAME).glob("*.qrels")
+    kept = [line for line in path.read_text().splitlines() if line.split()[0] not in lost]
+    path.write_text("".join(f"{line}\n" for line in kept))
+    folders = project.root / "datasets" / NAME, project.root / "qrels" / NAME
+    prepare(*folders, project.layout.data, update=True)
+    project.judge_again()
+    return len(lost)
+
+
+def kept(project: Toy) -> tuple[str, ...]:
+    """Give what the first screen says of how the evidence was kept."""
+    subject = project.project.subject(NAME)
+    arms = measured(project.layout, subject, evidence_of(project.layout, subject))
+    return lines(of_decision(project.layout, subject, arms))
+
+
+def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
+    count = trim(losing)
+    assert losing.decide().outcome is Outcome.PROMOTE
+    said = kept(losing)
+    assert said[0].startswith(f"41 queries: {count} unjudged (")
+    assert said[1].startswith("NOT PINNED")
+    assert f"{count} queries without judgements that had some (q" in said[2]
+    assert "judgements, 2,401 before" in said[2]
+    assert said[3].startswith("tantivy: second look (2 untimed, 0 timed).")
+    assert said[3].endswith("Other than last time: other judgements.")
+    losing.decide(later_s=1)
+    assert kept(losing) == said
+
+
+def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) -> None:
+    pin(losing.layout, losing.project.policy_file, at=NOW, by="me")
+    assert set(blocking(losing.decide(later_s=1))) == {"Quality"}
+    count = trim(losing)
+    found = blocking(losing.decide(later_s=2))
+    (drift,) = found.values()
+    assert (drift.rule, drift.verdict) == ("pinned", Verdict.INCONCLUSIVE)
+    assert f"{count} queries without judgements that had some (" in drift.reason
+    assert "harness policy pin policy/toy.toml --dataset toy" in drift.settle
+    assert "NOT AS PINNED on 2026-03-01" in kept(losing)[1]
+    verify(losing.layout)
+    pin(losing.layout, losing.project.policy_file, at=NOW, by="me")
+    assert losing.decide(later_s=3).outcome is Outcome.PROMOTE
+    assert kept(losing)[1].startswith("As pinned on 2026-03-01 (second pin)")
+
+
+def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
+    file = losing.project.policy_file
+    pin(losing.layout, file, at=NOW, by="me")
+    trim(losing)
+    (said,) = decide(
+        losing.layout, losing.project.policy(), file, control="", now=datetime.now(UTC)
+    )
+    assert [finding.rule for finding in said.blocking] == ["pinned"]
+
+
+def seeded(project: Toy, seed: int, more: str = "") -> StepDecision:
+    """Judge by another seed of the policy."""
+    head = HEAD.replace("seed = 5", f"seed = {seed}{more}")
+    project.policy(head + STEP + LOOSE)
+    return project.decide(later_s=seed)
+
+
+def test_another_seed_is_another_look_and_is_named(losing: Toy) -> None:
+    for looks, seed in ((2, 6), (3, 7)):
+        seeded(losing, seed)
+        said = kept(losing)[-1]
+        assert said.startswith(f"tantivy: {'second' if looks == 2 else 'third'} look")
+        assert f"the seed of the policy is {seed}, it was {seed - 1}." in said
+    seeded(losing, 7)
+    assert "third look (3 untimed, 0 timed)" in kept(losing)[-1]
+    (about,) = json.loads(losing.layout.decision.read_text())["datasets"]
+    assert about["trust"]["alpha"]["steps"]["tantivy"] == {"alpha": 0.075, "attempts": 3}
+    verify(losing.layout)
+
+
+def test_looks_beyond_the_error_budget_hold_the_step(planted: Toy) -> None:
+    """The policy allows two looks at 2.5 % each."""
+    for seed, wanted in ((6, Outcome.PROMOTE), (7, Outcome.PROMOTE), (8, Outcome.HOLD)):
+        planted.policy(HEAD.replace("seed = 5", f"seed = {seed}\nalpha = 0.05") + STEP + WIDE)
+        decision = planted.decide(later_s=seed)
+        assert decision.outcome is wanted
+    (found,) = decision.blocking
+    assert (found.rule, found.timed) == ("error_budget", True)
+    assert "looks at evidence of its own: tantivy 3;" in found.reason
+    assert "0.075, more than alpha 0.05" in found.reason
+    verify(planted.layout)
+
+
+def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
+    """A race that no gate judged may have been looked at all the same."""
+    project.policy(HEAD + STEP + WIDE + RACED)
+    project.decide()
+    first = "First look at every step, by line 2 of the experiment log. Before it: race."
+    assert kept(project)[-1] == first
+    for _ in range(2):
+        project.race()
+    project.decide(later_s=1)
+    said = kept(project)[-1]
+    assert "tantivy: third look (1 untimed, 3 timed, 1 of them races that no gate judged)." in said
+    assert said.endswith("Other than last time: another race.")
+
+
+def test_judging_by_another_policy_is_a_look_too(losing: Toy) -> None:
+    loose = losing.root / "policy" / "other.toml"
+    loose.write_text(HEAD.replace("seed = 5", "seed = 9") + STEP + LOOSE)
+    policy = replace(losing.project.policy(), rules=replace(losing.project.policy().rules, seed=9))
+    decide(losing.layout, policy, loose, control="", now=datetime.now(UTC))
+    losing.decide(later_s=5)
+    assert "tantivy: second look" in kept(losing)[-1]
+
+
+def test_a_blank_after_the_name_of_the_policy_hides_no_look(losing: Toy) -> None:
+    name = losing.project.policy().name
+    text = losing.project.policy_file.read_text()
+    losing.project.policy_file.write_text(text.replace(f'"{name}"', f'"{name} "', 1))
+    trim(losing)
+    losing.decide(later_s=5)
+    assert "tantivy: second look" in kept(losing)[-1]
+    assert "hold (policy" in kept(losing)[-1]
+
+
+def cut(text: list[str]) -> list[str]:
+    return text[:1] + text[2:]
+
+
+def shortened(text: list[str]) -> list[str]:
+    return text[:-1]
+
+
+def edited(text: list[str]) -> list[str]:
+    return [text[0].replace('"race":5', '"race":6'), *text[1:]]
+
+
+@pytest.mark.parametrize(
+    ("spoil", "error", "says"),
+    [
+        (cut, BadFile, r"log\.jsonl:2: does not follow the line before it"),
+        (edited, BadFile, r"log\.jsonl:2: does not follow the line before it"),
+        (shortened, EvidenceError, r"ends with line 2, and .*decision\.json is line 3: lines were"),
+    ],
+)
+def test_a_line_that_was_taken_out_is_missed(
+    losing: Toy, spoil: Callable[[list[str]], list[str]], error: type[Exception], says: str
+) -> None:
+    seeded(losing, 6)
+    path = losing.layout.experiments / experiment_log.FILE
+    before = path.read_text().splitlines()
+    assert len(before) == 3
+    path.write_text("".join(f"{line}\n" for line in spoil(before)))
+    with pytest.raises(error, match=says):
+        verify(losing.layout)
+
+
+def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
+    """What the record says rests on a place, so it is no part of the findings."""
+    project.decide()
+    first = project.layout.findings.read_bytes()
+    project.race()
+    project.decide(later_s=1)
+    assert project.layout.findings.read_bytes() == first
+
+
+def test_other_race_settings_are_named(project: Toy) -> None:
+    project.policy(HEAD + STEP + WIDE + RACED)
+    pin(project.layout, project.project.policy_file, at=NOW, by="me")
+    params = project.root / "params.yaml"
+    params.write_text(params.read_text().replace("processes: 3", "processes: 4"))
+    project.race()
+    (drift,) = project.decide().blocking
+    assert drift.reason == "since the pin of 2026-03-01: race processes is 4, pinned 3"
+
+
+def test_the_same_pin_stands_for_the_same_evidence(planted: Toy) -> None:
+    planted.policy(HEAD + STEP + WIDE)
+    pin(planted.layout, planted.project.policy_file, at=NOW, by="me")
+    assert planted.decide().outcome is Outcome.PROMOTE
+    verify(planted.layout)

@@ -1,0 +1,196 @@
+"""Faults that run, selftest and verification once let through; each is refused by its name."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from dataclasses import replace
+from datetime import UTC, datetime
+from time import sleep
+from typing import Any
+
+import pytest
+
+from engines.contract import arms
+from engines.stacks.text.tantivy import TantivySearcher
+from harness.agreement import agree as agreement
+from harness.agreement.classes import Class, classify
+from harness.core.engine import Answer, Searcher
+from harness.core.errors import EvidenceError
+from harness.core.gate import Verdict
+from harness.core.records import Query
+from harness.core.run import Run, Status
+from harness.corpus.runs import read_run, write_run
+from harness.replay import drive
+from harness.replay.ask import Observation, observe
+from harness.replay.fresh import Advance, Work
+from harness.stages import crosscheck
+from harness.stages.load_opener import Opener
+from harness.stages.proof import note_run, read_manifest
+from harness.stages.race import race
+from harness.stages.replayed import index_files, note_replayed
+from harness.stages.requery import Sample, requery
+from harness.stages.verify import verify
+from tests.forging import replace_in, restamp
+from tests.mutants.planting import HONEST, blocking, measure
+from tests.toy import CANDIDATE, CONTROL, Toy
+
+SLOW = 8
+"""One query in so many takes longer than its limit."""
+
+
+def slow(searcher: TantivySearcher, text: str, k: int) -> Answer:
+    if sum(text.encode()) % SLOW == 0:
+        sleep(0.05)
+    return HONEST(searcher, text, k)
+
+
+@pytest.fixture
+def hurried(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """Give the candidate too little time for some of its queries."""
+    params = planted.root / "params.yaml"
+    params.write_text(params.read_text().replace("time_limit_s: 10", "time_limit_s: 0.02"))
+    monkeypatch.setattr(TantivySearcher, "search", slow)
+    return planted
+
+
+def test_timeouts_are_timeouts(hurried: Toy) -> None:
+    measure(hurried)
+    assert read_run(hurried.layout.run(CANDIDATE)).count(Status.TIMED_OUT) > 2
+
+
+@pytest.mark.parametrize("as_if", [Class.EXACT, Class.SHADOW_EMPTY, Class.ERROR])
+def test_timeouts_that_count_as_compared(
+    hurried: Toy, monkeypatch: pytest.MonkeyPatch, as_if: Class
+) -> None:
+    """Found for every query, and not only for those that are counted twice."""
+
+    def generous(*given: Any, **named: Any) -> tuple[Class, ...]:  # noqa: ANN401
+        found = classify(*given, **named)
+        return tuple(as_if if name is Class.TIMEOUT else name for name in found)
+
+    monkeypatch.setattr(crosscheck, "QUERIES", 0)
+    monkeypatch.setattr(agreement, "classify", generous)
+    with pytest.raises(EvidenceError, match=rf"is of class {as_if}, but by hand it is timeout"):
+        measure(hurried)
+
+
+def test_timeouts_that_have_an_overlap(hurried: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    honest = vars(agreement)["_scores"]
+    monkeypatch.setattr(crosscheck, "QUERIES", 0)
+    monkeypatch.setattr(agreement, "_scores", lambda *given: honest(*given[:-1], {}))
+    with pytest.raises(EvidenceError, match=r"have a \S+ for query q\d+, and .* it is timeout"):
+        measure(hurried)
+
+
+def patient(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    return observe(searcher, query, k, limit_ns * 10**6)
+
+
+def test_a_time_limit_that_never_fires(hurried: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(drive, "observe", patient)
+    with pytest.raises(
+        EvidenceError, match=r"tantivy: query q\d+ took 0\.\d+ s, .* limit is 0\.02"
+    ):
+        measure(hurried)
+
+
+def documents(project: Toy) -> None:
+    replace_in(project.layout.data / "corpus.jsonl", '"title": "', '"title": "x')
+
+
+def queries(project: Toy) -> None:
+    replace_in(project.layout.data / "queries.jsonl", '"text": "', '"text": "x')
+
+
+def judgements(project: Toy) -> None:
+    replace_in(project.layout.data / "qrels.trec", "d00 0", "d00 1")
+
+
+@pytest.mark.parametrize("change", [documents, queries, judgements])
+def test_content_that_is_not_what_its_digest_says(
+    planted: Toy, change: Callable[[Toy], None]
+) -> None:
+    """Receipts tell of bytes, and whoever changes a file writes them anew."""
+    planted.decide()
+    change(planted)
+    restamp(planted.layout)
+    with pytest.raises(EvidenceError, match=r"is not what .*manifest\.json says"):
+        verify(planted.layout)
+
+
+def copy_of_the_control(project: Toy, *, swaps: int) -> None:
+    """Put the control's run in the candidate's place, under its name, with a few hits swapped."""
+    layout = project.layout
+    own = read_manifest(layout, CANDIDATE).fingerprint
+    rows = []
+    for at, row in enumerate(read_run(layout.run(CONTROL)).rows()):
+        hits = [*row.hits]
+        if at < swaps and len(hits) > 1:
+            hits[0], hits[1] = hits[1], hits[0]
+        rows.append(row._replace(hits=hits, served_by=own))
+    run = replace(Run.of(CANDIDATE, rows), conditions=read_run(layout.run(CONTROL)).conditions)
+    for path in (layout.run(CANDIDATE), layout.again(CANDIDATE)):
+        write_run(run, path)
+    note_run(layout, CANDIDATE)
+    counted = index_files(layout, CANDIDATE)
+    note_replayed(layout, CANDIDATE, datetime.now(UTC), index_sha256=counted)
+    project.judge_again()
+
+
+@pytest.mark.parametrize("swaps", [0, 5])
+def test_a_copy_of_the_control_under_another_name(planted: Toy, swaps: int) -> None:
+    copy_of_the_control(planted, swaps=swaps)
+    said = blocking(planted.decide())["Who answers"]
+    assert said.verdict is Verdict.INCONCLUSIVE
+    assert "fts5 is sqlite-fts5, tantivy is tantivy, and their runs are more alike" in said.reason
+    assert "shared hits have one score to the last bit" in said.reason
+    assert "harness verify --requery" in said.settle
+
+
+def test_an_index_of_the_control_under_another_name(planted: Toy) -> None:
+    note = planted.layout.replayed(CANDIDATE)
+    counted = json.loads(planted.layout.replayed(CONTROL).read_text())["index"]
+    note.write_text(json.dumps({**json.loads(note.read_text()), "index": counted}))
+    said = blocking(planted.decide())["Who answers"]
+    assert "their indexes are the same files, byte for byte" in said.reason
+
+
+def test_an_identity_that_no_one_checked_is_said(planted: Toy) -> None:
+    planted.decide()
+    (about,) = json.loads(planted.layout.decision.read_text())["datasets"]
+    assert about["evidence"]["unprobed"] == []
+    note_replayed(planted.layout, CANDIDATE, datetime.now(UTC))
+    decision = planted.decide()
+    (about,) = json.loads(planted.layout.decision.read_text())["datasets"]
+    assert about["evidence"]["unprobed"] == [CANDIDATE]
+    (identity,) = [found for found in decision.findings if found.rule == "identity"]
+    assert identity.verdict is Verdict.PASS
+    assert "no index of tantivy was counted, so who answered is its own word" in identity.reason
+
+
+def test_an_index_that_was_changed_since_is_not_asked_again(planted: Toy) -> None:
+    (planted.layout.index(CANDIDATE) / "more").write_text("x")
+    with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
+        requery(planted.layout, {CANDIDATE: CANDIDATE}, planted.cache, Sample(3, 1))
+
+
+def one_process(work: Work, advance: Advance) -> None:
+    """Be every fresh process at once: what is open stays open."""
+    work(advance)
+
+
+def test_an_aa_control_that_is_the_same_open_index(project: Toy) -> None:
+    params = project.params
+    race(project.layout, project.project.raced(), project.cache, params.race, 10, run=one_process)
+    says = r"\d processes were raced, and they are 1: an index that is open already is no A/A"
+    with pytest.raises(EvidenceError, match=says):
+        project.decide()
+
+
+def test_two_arms_that_are_one_open_index(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+    with arms.load(CONTROL, project.cache).engine.open(project.layout.index(CONTROL)) as served:
+        monkeypatch.setattr(Opener, "__call__", lambda _: nullcontext(served))
+        with pytest.raises(EvidenceError, match="are one open index"):
+            project.race()

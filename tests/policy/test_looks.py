@@ -1,0 +1,179 @@
+"""Looks are counted from what was done: other evidence, bounds or seeds are one more."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.digest import of_json
+from harness.core.experiment import Experiment, Inputs, Kind
+from harness.policy.load import load_policy
+from harness.policy.looks import looked, looked_so_far, looks, told
+from harness.policy.model import Policy
+from tests.toy import GATES, HEAD, RACED, STEP
+
+AT = datetime(2026, 3, 1, tzinfo=UTC)
+BASE: Mapping[str, Any] = {
+    **{name: of_json(name) for name in ("corpus", "queries", "qrels", "inventory", "code")},
+    "runs": {"fts5": of_json("fts5"), "tantivy": of_json("tantivy")},
+    "times": of_json("race 1"),
+    "policy": of_json("policy"),
+    "seeds": {"policy": 5, "race": 5},
+}
+
+
+def inputs(**other: object) -> Inputs:
+    return Inputs(**{**BASE, **other})
+
+
+@pytest.fixture
+def policy(tmp_path: Path) -> Policy:
+    path = tmp_path / "p.toml"
+    path.write_text(HEAD + STEP + GATES + RACED)
+    return load_policy(path)
+
+
+def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> Experiment:
+    """Log a look at the policy's one step, or a race."""
+    steps = () if kind == "race" else (looked(policy, policy.steps[0], found, "hold"),)
+    return Experiment(
+        number=1, previous="0" * 64, kind=kind, at=AT, policy=name or policy.name,
+        inputs=found, steps=steps, decision=None,
+    )  # fmt: skip
+
+
+def count(policy: Policy, log: list[Experiment], found: Inputs) -> tuple[int, int, int]:
+    seen = looks(log, policy, policy.steps[0], found)
+    return seen.attempts, seen.untimed, seen.timed
+
+
+def test_the_first_look(policy: Policy) -> None:
+    seen = looks([], policy, policy.steps[0], inputs())
+    assert (seen.attempts, seen.since, seen.before) == (1, (), ())
+
+
+def test_the_same_evidence_judged_again_is_no_other_look(policy: Policy) -> None:
+    log = [line(policy, inputs()), line(policy, inputs(), "decide")]
+    assert count(policy, log, inputs()) == (1, 1, 1)
+    assert looks(log, policy, policy.steps[0], inputs(code=of_json("new"))).attempts == 1
+
+
+@pytest.mark.parametrize(
+    ("other", "untimed", "timed", "said"),
+    [
+        ({"qrels": of_json("x")}, 2, 1, "other judgements"),
+        ({"queries": of_json("x")}, 2, 1, "other queries"),
+        ({"corpus": of_json("x")}, 2, 1, "other documents"),
+        ({"runs": {**BASE["runs"], "tantivy": of_json("x")}}, 2, 1, "other runs"),
+        ({"times": of_json("x")}, 1, 2, "another race"),
+    ],
+)
+def test_other_evidence_is_another_look(
+    policy: Policy, other: Mapping[str, Any], untimed: int, timed: int, said: str
+) -> None:
+    log = [line(policy, inputs())]
+    assert count(policy, log, inputs(**other)) == (2, untimed, timed)
+    seen = looks(log, policy, policy.steps[0], inputs(**other))
+    assert seen.since == (said,)
+    assert seen.before == (("2026-03-01", "hold"),)
+
+
+def test_the_run_of_an_arm_that_no_gate_looks_at_is_no_look(policy: Policy) -> None:
+    more = {**BASE["runs"], "dense": of_json("dense")}
+    assert count(policy, [line(policy, inputs())], inputs(runs=more)) == (1, 1, 1)
+
+
+def test_another_seed_is_another_look_and_is_named(policy: Policy) -> None:
+    other = replace(policy, rules=replace(policy.rules, seed=6))
+    seeds = {"policy": 6, "race": 5}
+    seen = looks([line(policy, inputs())], other, other.steps[0], inputs(seeds=seeds))
+    assert (seen.untimed, seen.timed) == (2, 2)
+    assert seen.since == ("the seed of the policy is 6, it was 5",)
+
+
+def test_another_bound_is_another_look(policy: Policy, tmp_path: Path) -> None:
+    path = tmp_path / "wider.toml"
+    path.write_text(HEAD + STEP + GATES.replace("margin = 0.1", "margin = 0.2") + RACED)
+    assert count(load_policy(path), [line(policy, inputs())], inputs()) == (2, 2, 1)
+
+
+def test_looks_add_up_and_a_return_is_no_new_one(policy: Policy) -> None:
+    other = inputs(qrels=of_json("x"))
+    log = [line(policy, inputs()), line(policy, other)]
+    assert count(policy, log, inputs(qrels=of_json("y"))) == (3, 3, 1)
+    assert count(policy, log, inputs()) == (2, 2, 1)
+
+
+def test_races_that_no_gate_judged_count(policy: Policy) -> None:
+    races = [line(policy, inputs(times=of_json(at)), "race") for at in ("a", "b")]
+    assert count(policy, races, inputs(times=of_json("b"))) == (2, 1, 2)
+    seen = looks(races, policy, policy.steps[0], inputs(times=of_json("b")))
+    assert seen.unjudged == 1
+    only_control = {"fts5": of_json("fts5")}
+    strange = line(policy, inputs(times=of_json("c"), runs=only_control), "race")
+    assert count(policy, [strange], inputs()) == (1, 1, 1)
+
+
+def test_a_policy_without_timed_gates_does_not_count_races(tmp_path: Path) -> None:
+    path = tmp_path / "untimed.toml"
+    path.write_text(HEAD + STEP + GATES)
+    policy = load_policy(path)
+    races = [line(policy, inputs(times=of_json(at)), "race") for at in ("a", "b")]
+    assert count(policy, races, inputs()) == (1, 1, 0)
+
+
+@pytest.mark.parametrize("name", ["toy ", "exploring"])
+def test_a_look_by_another_name_of_the_policy_counts(policy: Policy, name: str) -> None:
+    log = [line(policy, inputs(), name=name)]
+    seen = looks(log, policy, policy.steps[0], inputs(qrels=of_json("x")))
+    assert seen.attempts == 2
+    assert seen.before == (("2026-03-01", f"hold (policy {name!r})"),)
+
+
+def renamed(policy: Policy, *, name: str = "tantivy", candidate: str = "tantivy") -> Policy:
+    return replace(policy, steps=(replace(policy.steps[0], name=name, candidate=candidate),))
+
+
+def test_a_step_by_another_name_is_the_same_look(policy: Policy) -> None:
+    other = renamed(policy, name="again")
+    assert count(other, [line(policy, inputs())], inputs(qrels=of_json("x"))) == (2, 2, 1)
+
+
+def test_an_arm_by_another_name_is_known_by_what_it_showed(policy: Policy) -> None:
+    was = inputs(shown={"fts5": of_json("a"), "tantivy": of_json("b")})
+    now = inputs(
+        runs={"fts5": of_json("fts5"), "second": of_json("second")},
+        shown={"fts5": of_json("a"), "second": of_json("b")},
+    )
+    other = renamed(policy, candidate="second")
+    seen = looks([line(policy, was)], other, other.steps[0], now)
+    assert seen.attempts == 2
+    assert seen.before == (("2026-03-01", "hold (step tantivy, tantivy against fts5)"),)
+    races = [line(policy, was.model_copy(update={"times": of_json("z")}), "race")]
+    assert looks(races, other, other.steps[0], now).unjudged == 1
+
+
+def test_another_candidate_is_another_step(policy: Policy) -> None:
+    was = inputs(shown={"fts5": of_json("a"), "tantivy": of_json("b")})
+    now = inputs(qrels=of_json("x"), shown={"fts5": of_json("a"), "dense": of_json("c")})
+    assert count(renamed(policy, candidate="dense"), [line(policy, was)], now) == (1, 1, 1)
+
+
+def test_two_steps_of_one_pair_are_counted_apart(policy: Policy) -> None:
+    (step,) = policy.steps
+    both = replace(policy, steps=(step, replace(step, name="twice", gates=step.gates[:1])))
+    now = inputs(qrels=of_json("x"))
+    steps = tuple(looked(both, one, inputs(), "hold") for one in both.steps)
+    log = [line(policy, inputs()).model_copy(update={"steps": steps})]
+    assert [looks(log, both, one, now).untimed for one in both.steps] == [2, 2]
+    assert looked_so_far(log, both) == {"tantivy": 1, "twice": 1}
+
+
+def test_the_lines_before_are_told(policy: Policy) -> None:
+    log = [line(policy, inputs(), "race"), *[line(policy, inputs(), name="toy ")] * 2]
+    assert told(log) == ("race", "tantivy against fts5 by policy 'toy ', 2x")

@@ -1,0 +1,152 @@
+"""Two commands at once: what both of them say is done is there afterwards.
+
+Each writer is held up before its first rename until the other one is there too, or a moment has
+passed; without a lock around reading, changing and writing, one of the two overwrites the other.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from dataclasses import replace
+from datetime import date
+from functools import partial
+from pathlib import Path
+from threading import Barrier, BrokenBarrierError, local
+
+import pytest
+
+from harness.agreement.classes import Class
+from harness.corpus import card, pool, trec
+from harness.corpus.pool import Pair, Pool
+from harness.report import history
+from harness.shadow.register import Accepted
+from harness.stages import migrate
+from harness.stages import migrate_ledger as ledger
+from harness.stages.judge import Merged, merge
+from harness.stages.prepare import prepare
+from harness.stages.shadow_files import accept, read_register
+from tests.policy.decided import POLICY, day, decision, evidence
+from tests.report.test_history import entry
+from tests.toy import NAME, Toy
+
+A_MOMENT_S = 0.5
+GRADES = 20
+TODAY = "2031-05-01"
+
+AtOnce = Callable[[Sequence[Callable[[], object]]], list[object]]
+
+
+@pytest.fixture
+def at_once(monkeypatch: pytest.MonkeyPatch) -> AtOnce:
+    """Run functions at once; each waits for the others before its first rename."""
+
+    def run(writers: Sequence[Callable[[], object]]) -> list[object]:
+        met, mine, renamed = Barrier(len(writers)), local(), Path.replace
+
+        def replace_late(self: Path, target: Path) -> Path:
+            if not getattr(mine, "met", False):
+                mine.met = True
+                with suppress(BrokenBarrierError):
+                    met.wait(A_MOMENT_S)
+            return renamed(self, target)
+
+        with monkeypatch.context() as patched, ThreadPoolExecutor(len(writers)) as threads:
+            patched.setattr(Path, "replace", replace_late)
+            return [found.result() for found in [threads.submit(one) for one in writers]]
+
+    return run
+
+
+def folders(project: Toy) -> tuple[Path, Path]:
+    return project.root / "datasets" / NAME, project.root / "qrels" / NAME
+
+
+def judged(project: Toy, number: int) -> Path:
+    """Write a pool of pairs that are not judged yet, each with its grade."""
+    path = project.root / f"pool-{number}.qrels"
+    pairs = tuple(
+        Pair(
+            query_id="q99",
+            doc_id=f"d{number}{at:02}",
+            query="",
+            title="",
+            snippet="",
+            narrows=0.1,
+            scale=(0, 1),
+        )
+        for at in range(GRADES)
+    )
+    written = Pool(pairs, (1,) * GRADES)
+    pool.begin(path, written)
+    return path
+
+
+def test_two_merges_add_what_both_say_they_added(project: Toy, at_once: AtOnce) -> None:
+    data, qrels = folders(project)
+    before = card.read(data)
+    pools = [judged(project, number) for number in range(2)]
+    said = at_once([partial(merge, path, data, qrels, by="me", at=TODAY) for path in pools])
+    assert said == [Merged(GRADES, 0, 0)] * 2
+    grades = trec.qrels(qrels / "test.qrels").grades["q99"]
+    for path in pools:
+        assert all(grades[doc_id] == 1 for _, doc_id, _ in pool.read(path).judgements)
+    lines = (qrels / "test.judged.jsonl").read_text().splitlines()
+    assert [len(json.loads(line)["judgements"]) for line in lines] == [GRADES, GRADES]
+    after = card.read(data)
+    assert len(after.warnings) == len(before.warnings) + 2
+    assert after.judgements == before.judgements + 2 * GRADES
+    prepare(data, qrels, project.layout.data)
+
+
+def test_an_update_of_the_card_keeps_a_merge_of_the_same_moment(
+    project: Toy, at_once: AtOnce
+) -> None:
+    data, qrels = folders(project)
+    path = judged(project, 1)
+    at_once([
+        partial(prepare, data, qrels, project.layout.data, update=True),
+        partial(merge, path, data, qrels, by="me", at=TODAY),
+    ])
+    assert len(trec.qrels(qrels / "test.qrels").grades["q99"]) == 1 + GRADES
+    assert "20 judgements were added" in card.read(data).warnings[-1]
+    prepare(data, qrels, project.layout.data)
+
+
+def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:
+    path = tmp_path / "toy.jsonl"
+    entries = [entry(number) for number in range(2)]
+    assert at_once([partial(history.add, path, one) for one in entries]) == [True, True]
+    assert [one.decision_sha256 for one in history.read(path)] == [
+        one.decision_sha256 for one in entries
+    ]
+
+
+def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce) -> None:
+    path = tmp_path / "accepted.toml"
+    first = Accepted("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
+    both = [first, replace(first, kind=Class.REORDER)]
+    at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
+    assert set(read_register(path).entries) == set(both)
+
+
+def test_two_who_note_evidence_are_both_in_the_ledger(tmp_path: Path, at_once: AtOnce) -> None:
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
+    found = [evidence(decision(number)) for number in (2, 3)]
+    at_once([partial(migrate.observe, folder, one, (), now=day(4), by="me") for one in found])
+    assert {one.decision for one in found} <= set(ledger.read(folder).state.decisions)
+
+
+def test_two_who_take_a_step_take_one_and_the_other_is_refused(
+    tmp_path: Path, at_once: AtOnce
+) -> None:
+    folder = tmp_path / "migration"
+    migrate.begin(folder, POLICY, "fts5", now=day(1, 8), by="me")
+    ev = evidence(decision(1))
+    step = partial(migrate.advance, folder, POLICY, ev, now=day(1, 9), by="me", reason="")
+    refused = sorted(map(bool, at_once([step, step])))
+    assert refused == [False, True]
+    assert len(ledger.read(folder).state.taken) == 1

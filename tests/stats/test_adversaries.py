@@ -1,0 +1,125 @@
+"""What an adversary hides from gates and policies; few trials, with their tolerance.
+
+``--all`` draws more. The same functions as tables: ``benchmarks/adversarial.py``.
+"""
+
+from __future__ import annotations
+
+from functools import partial
+
+import numpy as np
+import pytest
+
+from benchmarks.adversaries import Family, families, rare, steps
+from benchmarks.simulated_bounds import contenders, worst
+from benchmarks.simulated_differences import evidence_of
+from benchmarks.simulated_gates import GATES, Asked, at_bound, fails, passes, power
+from benchmarks.simulated_policies import needed, promoted
+from benchmarks.simulated_sizes import SIZES, sized
+from benchmarks.simulated_slices import losing, sliced
+from harness.core.gate import Verdict
+from harness.gates import non_inferior
+from harness.gates.base.rules import Rules
+from tests.source import ROOT
+from tests.stats.test_simulations import Draws, chance
+
+pytestmark = [pytest.mark.slow, pytest.mark.simulation]
+LEVEL = 0.025
+
+
+@pytest.mark.parametrize("asked", GATES, ids=lambda asked: f"{asked.rule} {asked.limit:g}")
+def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
+    asked: Asked, draws: Draws
+) -> None:
+    trials = draws(400, 2_000)
+    for queries in (20, 100):
+        for found in at_bound(asked, queries, trials):
+            assert found.passed.value <= chance(LEVEL, trials), found
+            assert found.failed.value <= chance(LEVEL, trials), found
+
+
+def test_families_have_the_mean_that_is_asked_for() -> None:
+    rng = np.random.default_rng(3)
+    for family in families():
+        for mean in (-0.1, -0.02, 0.0, 0.03, 0.6):
+            drawn = family.sample(rng, 400, 1_000, mean)
+            if drawn is not None:
+                values, clusters = drawn
+                assert np.abs(values).max() <= 1
+                assert values.mean() == pytest.approx(mean, abs=0.012), (family.name, mean)
+                assert (clusters is None) is (family.size == 1)
+
+
+def test_the_simulated_gate_is_the_gate() -> None:
+    """Column by column, the rule itself says the same."""
+    rng = np.random.default_rng(5)
+    asked = Asked("non_inferior", -0.1, "above", 0.0)
+    settings = non_inferior.Settings(measure="nDCG@10", margin=0.1)
+    rules = Rules(0.95, 1_000, 20_261_122, power=0.8)
+    said = set()
+    for mean in (0.0, -0.1, -0.3):
+        values = rare(rng, (60, 12), mean, lost=max(0.02, -mean))
+        assert values is not None
+        each = zip(passes(asked, values, None), fails(asked, values, None), strict=True)
+        for at, (passed, failed) in enumerate(each):
+            found = non_inferior.judge("Q", settings, evidence_of(values[:, at]), rules).verdict
+            assert (found is Verdict.PASS, found is Verdict.FAIL) == (passed, failed)
+            said.add(found)
+    assert said == set(Verdict)
+
+
+def test_the_bootstrap_alone_passes_what_it_did_not_see() -> None:
+    found = contenders(100, 0.02, 300)
+    assert found["BCa alone"][0] > 0.2
+    assert found["Gaffke"][0] <= chance(LEVEL, 300)
+    assert found["betting"][0] <= chance(LEVEL, 300)
+    assert found["Gaffke"][2] >= found["betting"][2]
+
+
+def test_no_values_are_found_that_break_the_bound() -> None:
+    assert 0.015 < worst(10, 3, 150).chance <= LEVEL
+
+
+def test_the_unseen_cluster_is_large_enough(draws: Draws) -> None:
+    trials = draws(400, 4_000)
+    for sizes in SIZES.values():
+        assert sized(sizes, "the four largest", trials)[0] <= chance(LEVEL, trials)
+    assert sized(SIZES["180 alone, 1 cluster of 20"], "the mean", trials)[0] > 0.3
+
+
+def test_slices_pass_by_evidence_and_fail_as_rarely(draws: Draws) -> None:
+    trials = draws(200, 2_000)
+    passed, failed, right = sliced(4, 150, 0.05, trials)
+    assert passed <= chance(LEVEL, trials)
+    assert failed <= chance(LEVEL, trials)
+    assert right > 0.5
+    for share, queries in ((1.0, 4), (0.2, 20), (0.3, 20), (0.4, 20)):
+        assert losing(share, queries, 0.05, trials) <= 0.001
+
+
+def test_more_queries_pass_more_often() -> None:
+    asked = GATES[1]
+    few, many = (power(asked, queries, 100, 0.1) for queries in (100, 800))
+    assert few is not None
+    assert many is not None
+    assert few < 0.3
+    assert many > 0.9
+
+
+def test_a_shipped_policy_promotes_a_loss_of_its_margin_as_rarely(draws: Draws) -> None:
+    trials = draws(400, 2_000)
+    for name in ("pairwise", "regress"):
+        (found,) = promoted(ROOT / "policy" / f"{name}.toml", 400, trials)
+        assert found.wrong.value <= chance(LEVEL, trials)
+        assert 0 < found.right < 1
+
+
+def test_a_mean_that_a_family_cannot_have_is_left_out() -> None:
+    rng = np.random.default_rng(1)
+    assert Family("few move", partial(steps, moved=0.1)).sample(rng, 50, 5, 0.6) is None
+
+
+def test_the_queries_that_a_policy_needs_are_found() -> None:
+    path = ROOT / "policy" / "pairwise.toml"
+    assert list(needed(path, 40, power=0.8, most=1_600)) == [("candidate", 800)]
+    assert list(needed(path, 40, power=0.8, most=200)) == [("candidate", None)]

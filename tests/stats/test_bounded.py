@@ -1,0 +1,146 @@
+"""The bound for bounded means: exact where an exact one is known, and never below its level."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.special import gammaln
+from scipy.stats import beta
+
+from harness.core.errors import EvidenceError
+from harness.stats.bounded import Codes, Floats, Span, bounded_each, chance_above
+
+DIFFERENCES = Span(-1.0, 1.0)
+LEVEL = 0.025
+
+
+def ends(
+    values: Floats, clusters: Codes | None = None, span: Span = DIFFERENCES
+) -> tuple[float, ...]:
+    found = bounded_each(values.reshape(-1, 1), span=span, level=LEVEL, clusters=clusters)
+    return float(found.low[0]), float(found.high[0])
+
+
+@pytest.mark.parametrize("queries", [2, 10, 50, 400])
+@pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
+def test_two_kinds_of_values_have_the_exact_interval(queries: int, share: float) -> None:
+    """Clopper and Pearson (1934), within a hundredth of its width."""
+    bad = round(share * queries)
+    low, high = ends(np.r_[-np.ones(bad), np.ones(queries - bad)])
+    fine = queries - bad
+    exact_low = 2 * beta.ppf(LEVEL, fine, bad + 1) - 1 if fine else -1.0
+    exact_high = 2 * beta.ppf(1 - LEVEL, fine + 1, bad) - 1 if bad else 1.0
+    assert low == pytest.approx(exact_low, abs=0.01 * (exact_high - exact_low))
+    assert high == pytest.approx(exact_high, abs=0.01 * (exact_high - exact_low))
+
+
+@pytest.mark.parametrize("queries", [50, 100, 184])
+def test_no_difference_leaves_room_for_what_was_not_seen(queries: int) -> None:
+    low, high = ends(np.zeros(queries))
+    assert low == pytest.approx(-(1 - LEVEL ** (1 / queries)), rel=0.01)
+    assert high == -low
+
+
+@pytest.mark.parametrize("units", [31, 40])
+def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
+    """What the saddlepoint approximates, by draws: uniform Dirichlet weights, one value unseen."""
+    rng = np.random.default_rng(5)
+    values = rng.choice([-0.3, 0.0, 0.0, 0.2, 1.0], 40)
+    codes = np.minimum(np.arange(40), units - 1)
+    sizes = np.bincount(codes).astype(float)
+    unseen = float(np.sort(sizes)[-4:].mean())
+    weights = rng.exponential(size=(200_000, len(sizes) + 1))
+    size = weights @ np.append(sizes, unseen)
+    drawn = [
+        np.quantile(weights @ np.append(np.bincount(codes, values), worst * unseen) / size, level)
+        for worst, level in ((-1, LEVEL), (1, 1 - LEVEL))
+    ]
+    assert ends(values, codes) == pytest.approx(drawn, abs=0.004)
+
+
+def test_the_p_value_and_the_end_agree() -> None:
+    values = np.random.default_rng(2).choice([-0.4, 0.0, 0.1, 0.5], (60, 3))
+    low = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None).low
+    for at, bound in enumerate(low):
+        found = chance_above(values, bound, span=DIFFERENCES, level=LEVEL, clusters=None)
+        assert found[at] == pytest.approx(LEVEL, rel=1e-6)
+    far = [
+        chance_above(values, bound, span=DIFFERENCES, level=LEVEL, clusters=None)
+        for bound in (-1.0, -0.5, 0.0, 0.4, 0.5, 1.0)
+    ]
+    assert (np.diff(far, axis=0) >= 0).all()
+    assert far[0].max() < 1e-6
+    assert far[-1].min() == 1.0
+
+
+def test_a_column_is_the_same_beside_any_others() -> None:
+    values = np.random.default_rng(3).uniform(-1, 1, (33, 2_500))
+    values[:, 7] = 0.0
+    values[:, 8] = -1.0
+    beside = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None)
+    for at in (0, 7, 8, 2_400):
+        alone = bounded_each(values[:, [at]], span=DIFFERENCES, level=LEVEL, clusters=None)
+        assert (beside.low[at], beside.high[at]) == (alone.low[0], alone.high[0])
+    assert beside.low[8] == -1.0
+
+
+@settings(max_examples=150, deadline=None)
+@given(
+    st.lists(st.sampled_from([-1.0, -0.999, -0.3, 0.0, 1e-9, 0.2, 1.0]), min_size=1, max_size=60),
+    st.none() | st.lists(st.integers(0, 9), min_size=60, max_size=60),
+)
+def test_any_values_have_ends_around_their_mean(
+    values: list[float], codes: list[int] | None
+) -> None:
+    given_ = np.array(values)
+    groups = None if codes is None else np.array(codes[: len(values)])
+    low, high = ends(given_, groups)
+    assert -1 <= low <= given_.mean() + 1e-9
+    assert given_.mean() - 1e-9 <= high <= 1
+    turned = ends(-given_, groups)
+    assert turned == pytest.approx((-high, -low), abs=1e-8)
+    if groups is None:
+        moved = ends((given_ + 1) / 2, span=Span(0, 1))
+        assert moved == pytest.approx(((low + 1) / 2, (high + 1) / 2), abs=1e-8)
+
+
+def test_so_many_like_queries_are_so_many_queries() -> None:
+    values = np.random.default_rng(4).choice([-0.5, 0.0, 0.3], 25)
+    many = bounded_each(
+        values.reshape(-1, 1), span=DIFFERENCES, level=LEVEL, clusters=None, times=4
+    )
+    assert ends(np.tile(values, 4)) == pytest.approx((many.low[0], many.high[0]), abs=1e-9)
+
+
+def test_a_value_outside_its_span_is_refused() -> None:
+    with pytest.raises(EvidenceError, match=r"from 0 to 1.5 are not all within 0 and 1"):
+        ends(np.array([0.0, 1.5]), span=Span(0.0, 1.0))
+    with pytest.raises(EvidenceError, match="no value"):
+        ends(np.empty(0))
+
+
+@pytest.mark.parametrize(
+    ("queries", "kinds", "chances", "at_least"),
+    [
+        (30, (-1.0, 0.0, 0.1), (0.05, 0.9, 0.05), 0.0),
+        (40, (-1.0, -0.1, 0.5), (0.02, 0.78, 0.2), 0.0),
+        (10, (-1.0, -0.0951, -0.1011), (0.9333, 0.002, 0.0647), 0.02),
+        (40, (-1.0, -0.3, 0.9), (0.1, 0.3, 0.6), 0.009),
+        (40, (-1.0, -0.2963, -0.3), (0.38, 0.3, 0.32), 0.01),
+    ],
+)
+def test_its_level_holds_exactly(
+    queries: int, kinds: tuple[float, ...], chances: tuple[float, ...], at_least: float
+) -> None:
+    """Over every sample of three kinds of values, with its chance: no draw, no noise."""
+    every = range(queries + 1)
+    counts = np.array([(a, b, queries - a - b) for a in every for b in range(queries - a + 1)])
+    samples = np.array([np.repeat(kinds, count) for count in counts]).T
+    low = bounded_each(samples, span=DIFFERENCES, level=LEVEL, clusters=None).low
+    logs = np.log(chances) * counts - gammaln(counts + 1)
+    chance = np.exp(gammaln(queries + 1) + logs.sum(axis=1))
+    assert chance.sum() == pytest.approx(1.0)
+    wrong = chance[low > np.dot(kinds, chances) + 1e-9].sum()
+    assert at_least <= wrong <= LEVEL

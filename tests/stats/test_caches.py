@@ -1,0 +1,59 @@
+"""What a cache looks like in times."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from harness.stats.caches import repeat_ratio, shared_ratio
+
+
+def times(seed: int, queries: int = 60) -> NDArray[np.int64]:
+    rng = np.random.default_rng(seed)
+    hard = np.random.default_rng(99).lognormal(13, 0.5, queries)
+    return np.asarray(hard * rng.lognormal(0, 0.1, (4, queries)), dtype=np.int64)
+
+
+TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
+
+
+def test_without_a_cache_a_text_takes_as_long_again() -> None:
+    found = repeat_ratio(times(1), times(2)[:, :20], confidence=0.95)
+    assert found is not None
+    assert found.low < 1 < found.high
+    assert found.n == 20
+    apart = shared_ratio(times(1), TURNS, confidence=0.95)
+    assert apart is not None
+    assert apart.low < 1 < apart.high
+    assert apart.n == 60
+
+
+def test_a_memo_is_seen_text_by_text() -> None:
+    """Each text is compared with itself: the first twenty are ten times as hard here."""
+    first = times(1)
+    first[:, :20] *= 10
+    found = repeat_ratio(first, first[:, :20] // 100, confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(0.01, rel=0.01)
+
+
+def test_half_a_memo_is_half_way_on_the_scale_of_factors() -> None:
+    first = times(1)[:, :40]
+    again = first.copy()
+    again[:, ::2] //= 10_000
+    found = repeat_ratio(first, again, confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(0.01, rel=0.05)
+
+
+def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
+    first = np.where(TURNS > 0, times(1) // 1_000, times(1))
+    found = shared_ratio(first, TURNS, confidence=0.95)
+    assert found is not None
+    assert found.high < 0.002
+
+
+def test_where_nobody_came_second_nothing_is_said() -> None:
+    assert shared_ratio(times(1), np.zeros((4, 60), dtype=np.int64), confidence=0.95) is None
+    assert repeat_ratio(times(1), times(1)[:, :1], confidence=0.95) is None

@@ -1,0 +1,56 @@
+"""The interval of a mean: the bootstrap's, and room for what the sample did not show."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from harness.core.errors import EvidenceError
+from harness.core.scores import Estimate
+from harness.stats.bootstrap import bca
+from harness.stats.bounded import Span, bounded_each
+from harness.stats.interval import interval, interval_each
+
+DIFFERENCES = Span(-1.0, 1.0)
+SURE: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7, "clusters": None}
+
+
+def test_it_reaches_as_far_as_both() -> None:
+    rng = np.random.default_rng(1)
+    columns = np.column_stack([
+        np.zeros(60),
+        np.where(rng.random(60) < 0.05, -1.0, 0.0),
+        rng.uniform(-0.9, 0.9, 60),
+        np.r_[-1.0, np.zeros(59)],
+    ])
+    found = interval_each(columns, span=DIFFERENCES, **SURE)
+    ends = bounded_each(columns, span=DIFFERENCES, level=(1 - 0.95) / 2, clusters=None)
+    for at, one in enumerate(found):
+        drawn = bca(columns[:, at], **SURE)
+        assert one.value == drawn.value
+        assert one.low == min(drawn.low, ends.low[at])
+        assert one.high == max(drawn.high, ends.high[at])
+        assert one == interval(columns[:, at], span=DIFFERENCES, **SURE)
+    assert found[0].low == pytest.approx(-0.06, abs=0.001)
+
+
+def test_without_a_span_it_is_the_bootstrap() -> None:
+    values = np.array([3.0, 8.0, 12.0, 100.0])
+    assert interval(values, span=None, **SURE) == bca(values, **SURE)
+
+
+def test_clusters_count_once() -> None:
+    values = np.zeros(60)
+    codes = np.repeat(np.arange(20), 3)
+    alone = interval(values, span=DIFFERENCES, **SURE)
+    together = interval(values, span=DIFFERENCES, **SURE | {"clusters": codes})
+    assert isinstance(together, Estimate)
+    assert together.low == pytest.approx(-(1 - 0.025 ** (1 / 20)), rel=0.01)
+    assert alone.low > together.low
+
+
+def test_a_value_that_cannot_be_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="not all within"):
+        interval(np.array([0.5, 7.0]), span=DIFFERENCES, **SURE)

@@ -1,0 +1,132 @@
+"""How several processes share the tests."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from tests.docs.contract import HEAD
+from tests.docs.outcomes import ASKED_LAST, Outcomes
+from tests.docs.promises import ASKED, Promises
+from tests.once import once
+from tests.spread import Spread, slow_first
+
+OK, FAILED, STOPPED = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED
+TEST = "tests/a/test_a.py::test_it"
+
+
+def factory(base: Path) -> pytest.TempPathFactory:
+    """Give folders as pytest does in the process whose folder is ``base``."""
+    base.mkdir(parents=True, exist_ok=True)
+    return cast("pytest.TempPathFactory", SimpleNamespace(getbasetemp=lambda: base))
+
+
+@pytest.mark.parametrize(("places", "times"), [(("popen-gw0", "popen-gw1"), 1), (("a", "b"), 2)])
+def test_a_folder_is_made_once_a_run(tmp_path: Path, places: tuple[str, str], times: int) -> None:
+    made: list[Path] = []
+
+    def make(folder: Path) -> None:
+        folder.mkdir()
+        made.append(folder)
+
+    found = [once(factory(tmp_path / place), "it", make) for place in places * 2]
+    assert len(made) == len(set(found)) == times
+
+
+def test_what_failed_half_way_is_made_again(tmp_path: Path) -> None:
+    def half(folder: Path) -> None:
+        (folder / "half").mkdir(parents=True)
+        raise OSError
+
+    def whole(folder: Path) -> None:
+        folder.mkdir()
+
+    with pytest.raises(OSError):  # noqa: PT011  our own, above
+        once(factory(tmp_path), "it", half)
+    assert not list(once(factory(tmp_path), "it", whole).iterdir())
+
+
+@pytest.mark.parametrize(
+    ("node", "goes_with"),
+    [
+        (TEST, "tests/a/test_a.py"),
+        ("tests/mutants/test_all.py::test_a[x]", "tests/mutants/test_all.py::test_a[x]"),
+        ("tests/a/test_a.py::test_b[a::b]", "tests/a/test_a.py"),
+        ("tests/engines/contract/test_every_arm.py::test_a[code-flat-x]", "code"),
+        ("tests/engines/contract/test_every_arm.py::test_a[code]", "code"),
+        (
+            "tests/engines/contract/test_every_arm.py::test_without_arm",
+            "tests/engines/contract/test_every_arm.py",
+        ),
+    ],
+)
+def test_a_file_goes_to_one_process_and_a_family_of_arms(node: str, goes_with: str) -> None:
+    assert vars(Spread)["_split_scope"](None, node) == goes_with
+
+
+def test_slow_files_go_first_and_nothing_else_moves() -> None:
+    def item(name: str, *, slow: bool = False) -> Any:  # noqa: ANN401  what the sorting looks at
+        return SimpleNamespace(path=name[0], name=name, get_closest_marker=lambda _: slow or None)
+
+    items = [item("a1"), item("b1"), item("b2", slow=True), item("c1"), item("d1", slow=True)]
+    slow_first(items)
+    assert [found.name for found in items] == ["b1", "b2", "d1", "a1", "c1"]
+
+
+def session(*, ended: pytest.ExitCode = OK, words: str = "tests", mark: str = "") -> Any:  # noqa: ANN401  what is looked at
+    option = SimpleNamespace(markexpr=mark, keyword="")
+    config = SimpleNamespace(args=[words], option=option)
+    return SimpleNamespace(exitstatus=ended, config=config)
+
+
+def promises(root: Path, came_out: str, *ids: str) -> Promises:
+    """Promises of a page with one row, whose test came out so in another process."""
+    (root / "tests" / "a").mkdir(parents=True)
+    (root / "tests" / "a" / "test_a.py").write_text("def test_it(): pass", "utf-8")
+    page = root / "contract.md"
+    page.write_text(f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `{TEST}` | |\n", "utf-8")
+    outcomes = Outcomes()
+    outcomes.seen[TEST] = {came_out}
+    found = Promises(outcomes, page, root)
+    found.pytest_xdist_node_collection_finished(ids)
+    return found
+
+
+@pytest.mark.parametrize(("came_out", "ended"), [("passed", OK), ("skipped", FAILED)])
+def test_a_promise_is_held_against_what_other_processes_saw(
+    tmp_path: Path, came_out: str, ended: pytest.ExitCode
+) -> None:
+    asking, run = promises(tmp_path, came_out, TEST, f"{ASKED_LAST}::test_x"), session()
+    asking.pytest_sessionfinish(run)
+    assert run.exitstatus is ended
+    assert [came_out in fault for fault in asking.said] == [True] * (ended is FAILED)
+
+
+@pytest.mark.parametrize("way", [{"words": f"{TEST}"}, {"mark": "not slow"}])
+def test_where_cases_may_be_left_out_the_tests_are_run(tmp_path: Path, way: Any) -> None:  # noqa: ANN401  words of session()
+    asking, run = promises(tmp_path, "skipped", f"{ASKED_LAST}::test_x"), session(**way)
+    asking.pytest_sessionfinish(run)
+    assert run.exitstatus is OK
+
+
+@pytest.mark.parametrize(("ids", "ended"), [((TEST,), OK), ((f"{ASKED_LAST}::x",), STOPPED)])
+def test_nothing_is_asked_of_a_part_or_of_a_run_that_was_stopped(
+    tmp_path: Path, ids: tuple[str, ...], ended: pytest.ExitCode
+) -> None:
+    asking, run = promises(tmp_path, "failed", *ids), session(ended=ended)
+    asking.pytest_sessionfinish(run)
+    assert run.exitstatus is ended
+    assert asking.said == []
+
+
+def test_a_process_that_shares_the_work_leaves_promises_to_the_one_that_started_it() -> None:
+    kept = [SimpleNamespace(nodeid=TEST)]
+    items: list[Any] = [*kept, SimpleNamespace(nodeid=f"{ASKED}[Q-1.1]")]
+    asking = Promises(Outcomes())
+    asking.pytest_collection_modifyitems(cast("Any", SimpleNamespace()), items)
+    assert len(items) == 2
+    asking.pytest_collection_modifyitems(cast("Any", SimpleNamespace(workerinput={})), items)
+    assert items == kept
