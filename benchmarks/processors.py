@@ -31,7 +31,8 @@ from harness.core.records import Document
 from harness.corpus.prepared import Prepared
 
 HERE = Path(__file__).resolve().parent
-DATA = HERE.parent / "build" / "python-docs" / "data"
+DATA = Path("build/python-docs/data")
+FLAGS = Path("/proc/cpuinfo")
 HIDDEN = {"as it is": "", "without AVX-512": "avx512", "without AVX2": "avx2"}
 FIRST = 10
 DEPTH = 100
@@ -44,6 +45,12 @@ class Made:
     vectors: bytes
     hits: Mapping[str, Mapping[str, float]]
     """By query: documents with their scores, best first."""
+
+
+def may_hide() -> bool:
+    """Tell whether CPUID can be made to fault here, and there is something to hide."""
+    flags = FLAGS.read_text("utf-8").split() if FLAGS.is_file() else []
+    return {"cpuid_fault", "avx512f"} <= set(flags) and shutil.which("cc") is not None
 
 
 def library(folder: Path) -> Path:
@@ -123,10 +130,11 @@ def rows(
     root: Path, data: Path, sizes: tuple[int, int], sites: list[Path]
 ) -> Iterator[tuple[str, str]]:
     """Yield the name of each process and what is other in it than in the first one."""
-    preloaded = library(root)
+    hidden = HIDDEN if may_hide() else {name: way for name, way in HIDDEN.items() if not way}
+    preloaded = str(library(root)) if any(hidden.values()) else ""
     ways: dict[str, dict[str, str]] = {
-        name: {"LD_PRELOAD": str(preloaded), "HIDDEN_FEATURES": hidden} if hidden else {}
-        for name, hidden in HIDDEN.items()
+        name: {"LD_PRELOAD": preloaded, "HIDDEN_FEATURES": way} if way else {}
+        for name, way in hidden.items()
     }
     ways |= {f"packages of {site}": {"PYTHONPATH": str(site)} for site in sites}
     record = root / "record"
@@ -161,8 +169,10 @@ def main() -> None:
     print("| --- | --- | ---: | ---: | ---: |")
     with tempfile.TemporaryDirectory() as root:
         sizes = given.documents, given.queries
-        for name, told in rows(Path(root), given.data, sizes, given.site):
+        for name, told in rows(Path(root), given.data.resolve(), sizes, given.site):
             print(f"| {name} | {told} |", flush=True)
+    if not may_hide():
+        print("Nothing was hidden: that needs AVX-512, a kernel that lets CPUID fault, and cc.")
 
 
 if __name__ == "__main__":

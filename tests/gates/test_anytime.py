@@ -130,6 +130,18 @@ def test_a_mean_that_moved_on_the_right_side_is_left_open(rule: str) -> None:
     assert "begins after what changed" in found.settle
 
 
+def test_a_mean_outside_its_interval_is_called_so() -> None:
+    then = np.concatenate([np.where(flags(300, 0.1), 0.0, 1.0), np.full(60, 0.5)])
+    at = {10: NS * np.arange(len(then))}
+    seen = build.evidence(5, traffic=traffic(overlap={10: then}, overlap_at=at))
+    found = judged("anytime_overlap", seen, floor=0.4)
+    assert found.estimate is not None
+    assert found.estimate.value < found.estimate.low
+    assert "the mean of now lies outside the interval" in found.reason
+    inside = judged("anytime_overlap", of("anytime_overlap", flags(300, 0.1)))
+    assert "outside the interval" not in inside.reason
+
+
 @pytest.mark.parametrize("rule", RULES)
 @pytest.mark.parametrize("shares", [(0.0, 0.6), (0.6, 0.0)])
 def test_pairs_in_a_row_beyond_the_bound_fail(rule: str, shares: tuple[float, float]) -> None:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding, Verdict
+from harness.core.scores import Estimate
 from harness.gates.base.doubts import Bound, doubts
 from harness.gates.base.rules import (
     GateSettings,
@@ -164,13 +165,26 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
             f" over {over}",
             "a log that begins after what changed",
         )
-    reason = f"{said}: {plain(shown)} over {over}"
+    reason = f"{said}: {plain(shown)} over {over}{_apart(found)}"
     bound = Bound(settings.limit, settings.passes == "above")
     doubt = doubts(traffic, values[:pairs], cut, found, bound=bound, rules=rules)
     if verdict is Verdict.PASS and doubt:
         return settings.undecided(gate, f"{reason}; {doubt.why}", doubt.settle, estimate=shown)
     settle = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     return settings.finding(gate, verdict, reason, estimate=shown, settle=settle)
+
+
+def _apart(found: Estimate) -> str:
+    """Say that the mean of now lies outside what all looks together leave, where it does.
+
+    An interval that holds at every look never grows again, and the mean goes on moving.
+    """
+    if found.low <= found.value <= found.high:
+        return ""
+    return (
+        "; the mean of now lies outside the interval that all looks together leave, as it may by"
+        " chance or where what is averaged moved: see the latest days alone"
+    )
 
 
 def _said(cut: Blocks) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -11,17 +10,11 @@ from benchmarks import processors
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
-HIDING = "/proc/cpuinfo"
 
 
-def may_hide() -> bool:
-    """Tell whether CPUID can be made to fault here, and there is something to hide."""
-    path = Path(HIDING)
-    flags = path.read_text("utf-8").split() if path.is_file() else []
-    return {"cpuid_fault", "avx512f"} <= set(flags) and shutil.which("cc") is not None
-
-
-@pytest.mark.skipif(not may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc")
+@pytest.mark.skipif(
+    not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
+)
 def test_the_record_makes_processors_agree(
     measured: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
