@@ -67,7 +67,10 @@ class Change:
         """Complete what another process began; its journal stays until this change ends well."""
         if self._journal.exists():
             self.resumed = self._read()
-            self._apply()
+            try:
+                self._apply()
+            except OSError as exc:
+                raise BadFile(self._journal, f"it cannot be completed ({exc})", CURE) from exc
 
     def close(self) -> None:
         """Commit what was not, and forget the journal."""

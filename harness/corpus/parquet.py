@@ -17,6 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from harness.core.reading import Malformed, naming, opened
+from harness.corpus.parquet_footer import ColumnSize, column_sizes
 
 MAX_UNPACKED = 1_000
 """Times its own size that the values of a file may take; of a column they are often equal."""
@@ -28,6 +29,8 @@ VALUE_BYTES = 8
 class _File(NamedTuple):
     parquet: pq.ParquetFile
     schema: pa.Schema
+    sizes: list[list[ColumnSize]]
+    """Of each column, by row group."""
     most: int
     """Bytes that its values may take."""
 
@@ -74,17 +77,17 @@ def _opened(path: Path) -> Iterator[_File]:
             for said in (schema.metadata or {}).items():
                 b"".join(said).decode()
             with pq.ParquetFile(file, metadata=about, read_dictionary=texts) as found:
-                yield _File(found, schema, most)
+                yield _File(found, schema, column_sizes(file), most)
         except (OSError, pa.ArrowException, UnicodeDecodeError) as exc:
             raise Malformed(str(exc)) from exc
 
 
 def _check(file: _File, groups: Sequence[int]) -> None:
-    about = file.parquet.metadata
-    parts = [about.row_group(at) for at in groups]
-    chunks = [part.column(at) for part in parts for at in range(part.num_columns)]
-    size = sum(VALUE_BYTES * one.num_values + max(0, one.total_uncompressed_size) for one in chunks)
-    if size > file.most or any(one.num_values < 0 for one in chunks):
+    if len(file.sizes) != file.parquet.num_row_groups:
+        raise Malformed("its footer can be read in two ways")
+    chunks = [size for at in groups for size in file.sizes[at]]
+    size = sum(VALUE_BYTES * one.values + max(0, one.uncompressed_bytes) for one in chunks)
+    if size > file.most or any(one.values < 0 for one in chunks):
         raise Malformed(f"its values take {size} bytes, more than {file.most}")
 
 
