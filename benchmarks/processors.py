@@ -140,7 +140,10 @@ def rows(
     record = root / "record"
     first: dict[str, Made] = {}
     for name, env in ways.items():
-        both = (("no record", []), ("record", ["--record", str(record)]))
+        both: tuple[tuple[str, list[str]], ...] = (
+            ("no record", []),
+            ("record", ["--record", str(record)]),
+        )
         for told, more in both[:1] if "PYTHONPATH" in env else both:
             folder = root / "work"
             shutil.rmtree(folder, ignore_errors=True)

@@ -93,6 +93,8 @@ class Race:
     """How many arms of the process had the text before this one; the same shape."""
     repeated_ns: Mapping[str, NDArray[np.int64]]
     """Answers to the first of the texts when they came again, shape (processes, repeated)."""
+    unseen_ns: Mapping[str, NDArray[np.int64]]
+    """Answers to variants of the first of the texts, which nobody asked before (processes, few)."""
     reference_ns: NDArray[np.int64]
     """The reference work of ``harness.replay.reference``, shape (processes, times)."""
     stolen: Mapping[str, Stolen]

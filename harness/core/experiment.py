@@ -6,7 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-Kind = Literal["gate", "decide", "race", "load"]
+Kind = Literal["gate", "decide", "race", "race begun", "load"]
+"""A race is noted when its first times are there, as begun, and when all are."""
 Setting = str | int | float | bool
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -62,7 +63,7 @@ class Experiment(_Kept):
     """``decide`` judges by another policy and leaves no decision."""
     at: AwareDatetime
     policy: str
-    """Its name; empty for a race or a load test."""
+    """Its name; empty where nothing was judged."""
     inputs: Inputs
     steps: tuple[Looked, ...]
     decision: Sha256 | None

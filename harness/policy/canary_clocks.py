@@ -75,6 +75,7 @@ def _race(written: Written, arms: tuple[str, str], sure: float, levels: Ints) ->
         lost_ns={arm: np.zeros_like(of) for arm, of in times.items()},
         turns={arms[0]: turns, arms[1]: 1 - turns},
         repeated_ns={arm: of[:, :LEAST] for arm, of in times.items()},
+        unseen_ns={arm: of[:, :LEAST] for arm, of in times.items()},
         reference_ns=np.full((PROCESSES, 1), _reference_ns(written)),
         stolen=dict.fromkeys(arms, quiet),
         verified=dict.fromkeys(arms, True),

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 
 from harness.core.digest import of_json
 from harness.core.experiment import Experiment, Inputs, Looked
@@ -151,7 +152,10 @@ def _called(line: Experiment, one: Looked, policy: Policy, step: Step) -> str:
 
 
 def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs]) -> int:
-    """Count the races and load tests of the step's arms that its gates on time might have seen."""
+    """Count the races and load tests of the step's arms that its gates on time might have seen.
+
+    A race that was begun and not ended is one: who dropped it may have read its first times.
+    """
     shown = {judged[-1].shown.get(arm, arm) for arm in (step.control, step.candidate)}
     mine = [
         one
@@ -163,7 +167,13 @@ def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs])
     loads = {one.inputs.load for one in mine if one.kind == "load"}
     loaded = any(gate.settings.loaded for gate in step.gates)
     unseen = len(loads - {one.load for one in judged}) if loaded else 0
-    return len(races - {one.times for one in judged}) + unseen
+    return len(races - {one.times for one in judged}) + _dropped(mine) + unseen
+
+
+def _dropped(log: Iterable[Experiment]) -> int:
+    """Count the races that were begun and did not end before the next one began."""
+    kinds = [line.kind for line in log if line.kind in {"race", "race begun"}]
+    return sum(kind == "race begun" and after != "race" for kind, after in pairwise([*kinds, ""]))
 
 
 def looked_so_far(log: Iterable[Experiment], policy: Policy) -> dict[str, int]:
@@ -183,10 +193,13 @@ def looked_so_far(log: Iterable[Experiment], policy: Policy) -> dict[str, int]:
 def told(log: Iterable[Experiment]) -> tuple[str, ...]:
     """Say what the lines of ``log`` were, those of one kind together and with their number."""
     said: Counter[str] = Counter()
-    for line in log:
+    lines = tuple(log)
+    if dropped := _dropped(lines):
+        said["race that was dropped"] = dropped
+    for line in lines:
         for one in line.steps:
             said[f"{one.candidate} against {one.control} by policy {line.policy!r}"] += 1
-        if not line.steps:
+        if not line.steps and line.kind != "race begun":
             said[line.kind if line.kind == "race" else f"{line.kind} test"] += 1
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 

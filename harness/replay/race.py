@@ -26,6 +26,10 @@ from harness.replay.surroundings import Surroundings, between, look
 
 Expected = tuple[Status, tuple[str, ...], str]
 """How an answer ends, its documents in order, and who gives it."""
+UNSEEN = 2
+"""The repetition of variants."""
+WHOLE, WHO = slice(None), slice(None, None, 2)
+"""What of ``Expected`` must be the same."""
 
 
 class Call(NamedTuple):
@@ -34,7 +38,7 @@ class Call(NamedTuple):
     arm: str
     query_id: str
     repetition: int
-    """0 for the first time that the process saw the text, 1 for the second."""
+    """0 for the first time that the process saw the text, 1 for the second, 2 for a variant."""
     turn: int
     """How many arms had this text, this time, before this one."""
     elapsed_ns: int
@@ -67,12 +71,15 @@ def race(
     time_limit_s: float,
     advance: Callable[[int], object],
 ) -> Lap:
-    """Warm every arm up on texts of its own, then ask all texts once, and the first few again.
+    """Warm every arm up on texts of its own, then ask all texts once, and a few in two more ways.
+
+    The first few come again, and then as variants that no process has asked before.
 
     Texts come in an order of this process. All arms have a text before the next one comes, in
     seeded order, so that a slow moment of the machine falls on all of them; from process to process
     that order moves on by one, so that each arm is asked first equally often. Each answer is
-    compared with ``expected``, by arm and query.
+    compared with ``expected``, by arm and query; that to a variant must end alike and be given by
+    the same engine.
 
     Raises:
         EvidenceError: the time of an answer is longer than the call that gave it, so it covers
@@ -91,7 +98,8 @@ def race(
         seen = observe(searchers[name], query, k, limit_ns)
         call_ns, after = perf_counter_ns() - asked_ns, meter.read()
         _check_clock(name, query, seen.elapsed_ns, call_ns)
-        if shown(seen.row, k) != expected[name][query.query_id]:
+        compared = WHO if repetition == UNSEEN else WHOLE
+        if shown(seen.row, k)[compared] != expected[name][query.query_id][compared]:
             strays[name].add(query.query_id)
         taken = meter.taken(before, after, seen.elapsed_ns)
         return Call(name, query.query_id, repetition, turn, seen.elapsed_ns, taken)
@@ -109,7 +117,7 @@ def race(
                 advance(1)
             reference.work()
             before = look()
-            for repetition, again in enumerate((texts.timed, texts.repeated)):
+            for repetition, again in enumerate((texts.timed, texts.repeated, texts.unseen)):
                 for query in rng.sample(again, len(again)):
                     calls += [ask(name, query, repetition, turn) for turn, name in turns(query)]
                     if not repetition:

@@ -1,14 +1,17 @@
 """Which texts a race times, and on which it warms up: no process has seen what it times.
 
 An engine that keeps answers, or anything that it computed from a text, is quick on a text that it
-has seen. Somebody who types a text for the first time does not gain by that, so first answers are
-what is judged, and texts that come again are timed apart.
+has seen. A user who types a text for the first time does not gain by that, so first answers are
+what is judged, and texts that come again are timed apart. The replay before the race has asked all
+texts of the query set. So some come as variants too, which no process has ever asked: an engine
+that is slower on those kept answers between processes.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 from harness.core.digest import of_json
@@ -27,6 +30,11 @@ class Texts(NamedTuple):
     timed: tuple[Query, ...]
     repeated: tuple[Query, ...]
     """The first of ``timed``, which come a second time."""
+    unseen: tuple[Query, ...]
+    """Variants of ``repeated`` by the same ids: their words in another order, and in no query set.
+
+    A text of one word has none, so there may be fewer.
+    """
 
 
 def draw(
@@ -43,6 +51,7 @@ def draw(
     Two queries that differ in case or space are one text. Queries of one cluster take much the same
     time, so a second one would count as evidence that it is not (docs/decisions/0045).
     ``clusters`` names the cluster of a query by its id; a query that is not in there stands alone.
+    Texts that have a variant come first among ``timed``.
 
     Where there are fewer texts than asked for, a fifth at most is held back for the warm-up, which
     then goes through them again and again.
@@ -65,7 +74,21 @@ def draw(
     kept = min(warm, max(1, len(drawn) // HELD_BACK)) if few else len(drawn) - timed
     others, chosen = drawn[:kept], drawn[kept:][:timed]
     again = [others[at % len(others)] for at in range(warm)]
-    return Texts(tuple(again), tuple(chosen), tuple(chosen[:repeated]))
+    variants = {query.query_id: _variant(query, distinct) for query in chosen}
+    chosen.sort(key=lambda query: variants[query.query_id] is None)
+    first_few = chosen[:repeated]
+    unseen = [variant for query in first_few if (variant := variants[query.query_id])]
+    return Texts(tuple(again), tuple(chosen), tuple(first_few), tuple(unseen))
+
+
+def _variant(query: Query, known: Container[str]) -> Query | None:
+    """Begin the text at another of its words; None where every such text is known."""
+    words = query.text.split()
+    for at in range(1, len(words)):
+        variant = replace(query, text=" ".join(words[at:] + words[:at]))
+        if _text(variant) not in known:
+            return variant
+    return None
 
 
 def _cluster(query: Query, clusters: Mapping[str, str]) -> tuple[bool, str]:

@@ -136,6 +136,7 @@ def _latency(report: ReportInput, found: Latency | None) -> Json | None:
         "ratios": {name: _estimates(row) for name, row in ratios.items()},
         "aa": {arm: _estimates(row) for arm, row in found.aa.items()},
         "repeats": _estimates(found.repeats),
+        "seen": _estimates(found.seen),
         "processes": max(map(len, found.race.elapsed_ns.values()), default=0),
         "reference_ns": float(np.median(found.race.reference_ns)),
         "stolen": {arm: one.shares for arm, one in found.race.stolen.items()},

@@ -90,6 +90,8 @@ class Latency:
     """Every other process over the rest, by arm and name: how noisy the machine was."""
     repeats: Mapping[str, Estimate]
     """Time of a text that comes again over that of its first time, by arm."""
+    seen: Mapping[str, Estimate]
+    """Time of a text that the replay had asked over that of a variant, by arm."""
 
 
 class Links(NamedTuple):

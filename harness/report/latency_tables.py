@@ -10,7 +10,7 @@ from harness.report.rounding import interval, interval_ms, milliseconds, number,
 from harness.report.tables import NOT_MEASURED, Cell, Table
 
 CACHED = 0.5
-"""An arm is said to have a cache where a text that comes again surely takes less than this."""
+"""An arm is said to have a cache where a text that it knows surely takes less than this."""
 
 
 def percentiles(latency: Latency) -> Table:
@@ -34,15 +34,11 @@ def percentiles(latency: Latency) -> Table:
 
 
 def conditions(latency: Latency) -> Table:
-    """Show under which conditions each arm was timed, and what it gains when texts come again."""
+    """Show under which conditions each arm was timed, and what it gains on texts that it knows."""
     race = latency.race
     rows = []
     for arm, times in race.elapsed_ns.items():
-        stolen, again = race.stolen[arm], latency.repeats.get(arm)
-        gain = Cell(NOT_MEASURED)
-        if again is not None:
-            cached = "a cache" if again.high < CACHED else ""
-            gain = Cell(number(again.value), f"{interval(again)} {cached}".strip())
+        stolen = race.stolen[arm]
         rows.append((
             Cell(arm),
             Cell(str(len(times))),
@@ -50,7 +46,8 @@ def conditions(latency: Latency) -> Table:
             Cell(percent(stolen.waited)),
             Cell(number(stolen.preempted)),
             Cell(percent(stolen.worked)),
-            gain,
+            _gain(latency.repeats.get(arm), "a cache"),
+            _gain(latency.seen.get(arm), "kept answers"),
         ))
     header = (
         "arm",
@@ -60,8 +57,17 @@ def conditions(latency: Latency) -> Table:
         "preemptions an answer",
         "processor time / wall time",
         "text again / first time",
+        "known text / unseen variant",
     )
     return Table("What surrounded the times", header, tuple(rows))
+
+
+def _gain(found: Estimate | None, name: str) -> Cell:
+    """Show what an arm gains on a text that it knows, and name it where it is much."""
+    if found is None:
+        return Cell(NOT_MEASURED)
+    named = name if found.high < CACHED else ""
+    return Cell(number(found.value), f"{interval(found)} {named}".strip())
 
 
 def budgets(report: ReportInput) -> Table:

@@ -74,7 +74,7 @@ def inputs(
 
 
 def note_timed(
-    layout: Layout, kind: Literal["race", "load"], arms: Sequence[str], at: datetime
+    layout: Layout, kind: Literal["race", "race begun", "load"], arms: Sequence[str], at: datetime
 ) -> None:
     """Add the race or the load test at hand to the log, whether a gate will judge it or not."""
     inventory = stock(layout)

@@ -9,7 +9,7 @@ from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
 from harness.report.inputs import Latency
 from harness.stages.compare import Pair
-from harness.stats.caches import repeat_ratio
+from harness.stats.caches import repeat_ratio, seen_ratio
 from harness.stats.processes import aa_ratio, percentile, ratio
 from harness.stats.quantiles import Nanoseconds
 
@@ -52,6 +52,11 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
             arm: found
             for arm, times in race.elapsed_ns.items()
             if (found := repeat_ratio(times, race.repeated_ns[arm], confidence=rules.confidence))
+        },
+        seen={
+            arm: found
+            for arm, times in race.elapsed_ns.items()
+            if (found := seen_ratio(times, race.unseen_ns[arm], confidence=rules.confidence))
         },
     )
 

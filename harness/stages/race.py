@@ -21,7 +21,7 @@ from harness.corpus.runs import read_run
 from harness.policy.age import check_past
 from harness.replay.fresh import Advance, Work, in_fresh_process
 from harness.replay.machine import machine
-from harness.replay.race import Expected, shown
+from harness.replay.race import UNSEEN, Expected, shown
 from harness.replay.race_texts import Texts, draw
 from harness.stages.experiment_inputs import note_timed
 from harness.stages.index import check_settings
@@ -49,7 +49,8 @@ def race(
     """Time every arm in ``params.processes`` processes, one after the other.
 
     Each opens the indexes anew, which makes a process the A/A control of the others. Its times are
-    kept when it is done, so an interrupted race goes on with the next one.
+    kept when it is done, so an interrupted race goes on with the next one. The log of experiments
+    notes a race when the first times are there: one that is dropped was still one.
 
     Raises:
         InvalidArm: an arm's index is not the one that it was replayed on, or a process died.
@@ -81,6 +82,7 @@ def race(
     drop_older(parts, params.resume_hours)
     expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
     done: list[Part] = []
+    begun = any(parts.glob("*.parquet"))
     for process in range(params.processes):
         part = RacePart(
             openers=openers,
@@ -96,6 +98,9 @@ def race(
             doing = f"racing, process {process + 1} of {params.processes}"
             with progress(doing, part.turns) as advance:
                 run(part, advance)
+            if not begun:
+                note_timed(layout, "race begun", tuple(loaded), datetime.now(UTC))
+                begun = True
         done.append(read_part(part.to))
     receipt["strays"] = _strays(done)
     write_times(
@@ -114,6 +119,7 @@ def _receipt(
         "runs": {arm: digest.of_file(layout.run(arm)) for arm in arms},
         "queries_sha256": digest.of_queries(texts.timed),
         "warmup_sha256": digest.of_queries(texts.warm),
+        "unseen_sha256": digest.of_queries(texts.unseen),
         "k": params.k,
         "warmup": params.warmup,
         "repeated": params.repeated,
@@ -188,6 +194,7 @@ def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:
         lost_ns={arm: times.lost_ns(arm) for arm in arms},
         turns={arm: times.of(arm, "turn", 0) for arm in arms},
         repeated_ns={arm: times.of(arm, "elapsed_ns", 1) for arm in arms},
+        unseen_ns={arm: times.of(arm, "elapsed_ns", UNSEEN) for arm in arms},
         reference_ns=np.array([one["reference_ns"] for one in times.processes], dtype=np.int64),
         stolen={arm: times.stolen(arm) for arm in arms},
         verified={arm: arm not in strays for arm in arms},

@@ -27,7 +27,7 @@ from harness.corpus.parquet import table_of
 from harness.replay.machine import machine, usable_cores
 from harness.replay.race import Lap
 
-FORMAT = "2"
+FORMAT = "3"
 COLUMNS = pa.schema([
     ("process", pa.int32()),
     ("arm", pa.string()),

@@ -149,6 +149,7 @@ def timed() -> Latency:
             "new": np.array([[4_000_000], [4_000_000], [7_000_000]]),
         },
         repeated_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
+        unseen_ns={"old": np.array([[2_500_000]]), "new": np.empty((3, 0), dtype=np.int64)},
         verified={"old": True, "new": True},
     )
     return replace(base, race=race)

@@ -145,6 +145,10 @@ def race(
             "old": times(count, 4, 1.0, jitter, 3)[:, :20],
             "new": times(count, 4, factor, jitter, 4)[:, :20],
         },
+        unseen_ns={
+            "old": times(count, 4, 1.0, jitter, 5)[:, :20],
+            "new": times(count, 4, factor, jitter, 6)[:, :20],
+        },
         reference_ns=np.full((4, 3), REFERENCE_NS),
         stolen={"old": stolen(), "new": stolen()},
         verified={"old": True, "new": True},

@@ -184,6 +184,21 @@ def test_a_cache_of_its_own_is_named_and_gains_nothing(rule: str, settings: dict
 
 
 @BOTH_RULES
+def test_answers_that_were_kept_from_before_the_race_settle_nothing(
+    rule: str, settings: dict[str, Any]
+) -> None:
+    race = build.race(0.1)
+    for arm in ("old", "new"):
+        kept = dict(race.unseen_ns) | {arm: race.unseen_ns[arm] * 100}
+        finding = judged(rule, replace(race, unseen_ns=kept), **settings)
+        assert finding.verdict is Verdict.INCONCLUSIVE
+        assert f"{arm} kept answers from before the race" in finding.reason
+        assert "of the time of its words in an order that no process had asked" in finding.reason
+    none = {arm: times[:, :0] for arm, times in race.unseen_ns.items()}
+    assert judged(rule, replace(race, unseen_ns=none), **settings).verdict is Verdict.PASS
+
+
+@BOTH_RULES
 def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) -> None:
     race = build.race(0.1)
     only = build.race(0.1, elapsed_ns={"old": race.elapsed_ns["old"]})

@@ -149,7 +149,7 @@ def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
     """A race that no gate judged may have been looked at all the same."""
     project.policy(HEAD + STEP + WIDE + RACED)
     project.decide()
-    first = "First look at every step, by line 2 of the experiment log. Before it: race."
+    first = "First look at every step, by line 3 of the experiment log. Before it: race."
     assert kept(project)[-1] == first
     for _ in range(2):
         project.race()
@@ -195,7 +195,7 @@ def edited(text: list[str]) -> list[str]:
     [
         (cut, BadFile, r"log\.jsonl:2: does not follow the line before it"),
         (edited, BadFile, r"log\.jsonl:2: does not follow the line before it"),
-        (shortened, EvidenceError, r"ends with line 2, and .*decision\.json is line 3: lines were"),
+        (shortened, EvidenceError, r"ends with line 3, and .*decision\.json is line 4: lines were"),
     ],
 )
 def test_a_line_that_was_taken_out_is_missed(
@@ -204,7 +204,7 @@ def test_a_line_that_was_taken_out_is_missed(
     seeded(losing, 6)
     path = losing.layout.experiments / experiment_log.FILE
     before = path.read_text().splitlines()
-    assert len(before) == 3
+    assert len(before) == 4
     path.write_text("".join(f"{line}\n" for line in spoil(before)))
     with pytest.raises(error, match=says):
         verify(losing.layout)

@@ -40,7 +40,7 @@ def policy(tmp_path: Path) -> Policy:
 
 def line(policy: Policy, found: Inputs, kind: Kind = "gate", name: str = "") -> Experiment:
     """Log a look at the policy's one step, or a race."""
-    steps = () if kind == "race" else (looked(policy, policy.steps[0], found, "hold"),)
+    steps = () if kind.startswith("race") else (looked(policy, policy.steps[0], found, "hold"),)
     return Experiment(
         number=1, previous="0" * 64, kind=kind, at=AT, policy=name or policy.name,
         inputs=found, steps=steps, decision=None,
@@ -117,6 +117,20 @@ def test_races_that_no_gate_judged_count(policy: Policy) -> None:
     only_control = {"fts5": of_json("fts5")}
     strange = line(policy, inputs(times=of_json("c"), runs=only_control), "race")
     assert count(policy, [strange], inputs()) == (1, 1, 1)
+
+
+def test_a_race_that_was_begun_and_dropped_counts(policy: Policy) -> None:
+    now = inputs(times=of_json("b"))
+    before, ended = (line(policy, inputs(times=of_json(at)), "race") for at in ("a", "b"))
+    begun = line(policy, inputs(times=of_json("a")), "race begun")
+    for log, unjudged in (
+        ([begun, ended], 0),
+        ([ended, begun], 1),
+        ([begun, begun, ended], 1),
+        ([before, begun, begun, begun, ended], 3),
+    ):
+        assert looks(log, policy, policy.steps[0], now).unjudged == unjudged
+    assert told([begun, begun, ended]) == ("race that was dropped", "race")
 
 
 def test_a_policy_without_timed_gates_does_not_count_races(tmp_path: Path) -> None:

@@ -23,7 +23,7 @@ from harness.replay.race_texts import Texts
 from tests.replay.arms import Table, queries, raising
 
 EIGHT = queries(8)
-TEXTS = Texts(warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]))
+TEXTS = Texts(warm=tuple(EIGHT[6:]), timed=tuple(EIGHT[:6]), repeated=tuple(EIGHT[:3]), unseen=())
 MINUTE_NS = 60_000_000_000
 NAMES = ("candidate", "control", "third")
 

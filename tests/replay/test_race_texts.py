@@ -16,7 +16,7 @@ def drawn(count: int, **changed: int) -> Texts:
 
 def test_there_are_enough() -> None:
     texts = drawn(40)
-    assert list(map(len, texts)) == [5, 20, 4]
+    assert list(map(len, texts)) == [5, 20, 4, 4]
     assert len(set(texts.warm)) == 5
     assert not set(texts.warm) & set(texts.timed)
     assert texts.repeated == texts.timed[:4]
@@ -74,3 +74,22 @@ def test_of_a_cluster_one_text_is_drawn_and_each_may_be_it() -> None:
         assert sorted(named) == sorted(set(named))
         chosen |= seen
     assert len(chosen) > 24
+
+
+def test_variants_have_the_words_in_an_order_that_nobody_asked() -> None:
+    asked = [
+        Query("a", "one two"), Query("b", "Two one"), Query("c", "three four five"),
+        Query("d", "alone"), Query("e", "six  seven", params={"from": "Ada"}), Query("f", "x x"),
+    ]  # fmt: skip
+    texts = draw(asked, {}, timed=5, warm=1, repeated=5, seed=1)
+    known = {" ".join(query.text.casefold().split()) for query in asked}
+    timed = {query.query_id: query for query in texts.timed}
+    assert {query.query_id for query in texts.unseen} == timed.keys() & {"c", "e"}
+    assert [query.query_id for query in texts.unseen] == [
+        query.query_id for query in texts.repeated
+    ][: len(texts.unseen)]
+    for variant in texts.unseen:
+        of = timed[variant.query_id]
+        assert variant.text.casefold() not in known
+        assert sorted(variant.text.split()) == sorted(of.text.split())
+        assert variant.params == of.params

@@ -165,6 +165,7 @@ def race(arms: tuple[str, ...]) -> Race:
         lost_ns={arm: np.zeros((4, QUERIES), dtype=np.int64) for arm in arms},
         turns={arm: np.full((4, QUERIES), at) for at, arm in enumerate(arms)},
         repeated_ns={arm: times(arm, 5) for arm in arms},
+        unseen_ns={arm: times(arm, 5) for arm in arms},
         reference_ns=np.full((4, 2), 1_250_000),
         stolen={arm: Stolen(0.004, 0.012, 0.0, 0.0, 0.02, 0.97) for arm in arms},
         verified={arm: arm != arms[-1] for arm in arms},
@@ -192,6 +193,7 @@ def latency(arms: tuple[str, ...], comparisons: tuple[str, ...]) -> Latency:
         {name: {"mean": ratio, "p95": replace(ratio, value=1.9)} for name in comparisons},
         {arms[0]: {"mean": Estimate(1.004, 0.981, 1.029, QUERIES)}},
         {arm: Estimate(0.9 / 10**at, 0.8 / 10**at, 1.0 / 10**at, 5) for at, arm in enumerate(arms)},
+        {arm: Estimate(1.1, 0.9, 1.2, 5) for arm in arms},
     )
 
 

@@ -62,14 +62,14 @@ def test_a_decision_of_the_future_is_refused_by_all_that_read_it(held: Toy) -> N
 def test_a_decision_is_of_the_time_of_its_line(held: Toy) -> None:
     """Nor can an old one be made younger than its line of the log."""
     forge(held.layout, moved(-AHEAD))
-    with pytest.raises(EvidenceError, match=r"decision\.json: was decided at .*, and line 2 of"):
+    with pytest.raises(EvidenceError, match=r"decision\.json: was decided at .*, and line 3 of"):
         verify(held.layout)
 
 
 def test_a_line_of_the_log_of_the_future_is_refused(held: Toy) -> None:
     note_timed(held.layout, "race", ARMS, datetime.now(UTC) + AHEAD)
     held.decide()
-    with pytest.raises(EvidenceError, match=r"log\.jsonl:3: .* from the future"):
+    with pytest.raises(EvidenceError, match=r"log\.jsonl:4: .* from the future"):
         verify(held.layout)
 
 

@@ -17,14 +17,15 @@ from tests.toy import CANDIDATE, CONTROL, Toy
 
 
 def test_a_race_and_a_decision_are_a_line_each(project: Toy) -> None:
-    (race,) = read(project.layout).experiments
-    assert (race.kind, race.number, race.previous, race.decision) == ("race", 1, FIRST, None)
+    begun, race = read(project.layout).experiments
+    assert (begun.kind, begun.number, begun.previous) == ("race begun", 1, FIRST)
+    assert (race.kind, race.number, race.decision) == ("race", 2, None)
     assert race.inputs.runs.keys() == {CONTROL, CANDIDATE}
     project.decide()
     log = read(project.layout)
-    _, gate = log.experiments
-    assert (gate.kind, gate.number) == ("gate", 2)
-    assert gate.previous == log.until(2).head
+    *_, gate = log.experiments
+    assert (gate.kind, gate.number) == ("gate", 3)
+    assert gate.previous == log.until(3).head
     assert gate.inputs.times == race.inputs.times
     (said,) = json.loads(project.layout.decision.read_text())["summary"]["steps"]
     assert [(one.step, one.outcome) for one in gate.steps] == [("tantivy", said["outcome"])]
@@ -73,7 +74,7 @@ def test_no_race_has_no_settings(project: Toy) -> None:
 def test_a_line_that_is_none_is_named(project: Toy, text: str) -> None:
     path = project.layout.experiments / FILE
     path.write_text(path.read_text() + text + "\n")
-    with pytest.raises(BadFile, match=r"log\.jsonl:2: "):
+    with pytest.raises(BadFile, match=r"log\.jsonl:3: "):
         read(project.layout)
 
 
@@ -81,20 +82,20 @@ def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None
     kept = tmp_path / "kept" / "toy.jsonl"
     project.decide()
     layout = replace(project.layout, kept_log=kept)
-    assert keep(layout, kept) == 2
+    assert keep(layout, kept) == 3
     path = layout.experiments / FILE
     path.unlink()
-    assert len(read(layout).lines) == 2
+    assert len(read(layout).lines) == 3
     experiment_log.add(
         layout, "race", read(layout).experiments[0].at, inputs=read(layout).experiments[0].inputs,
         inventory=stock(layout),
     )  # fmt: skip
-    assert [one.number for one in read(layout).experiments] == [1, 2, 3]
-    assert keep(layout, kept) == 3
+    assert [one.number for one in read(layout).experiments] == [1, 2, 3, 4]
+    assert keep(layout, kept) == 4
     path.write_text(path.read_text().splitlines()[0] + "\n")
-    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 3, of which"):
+    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 4, of which"):
         read(layout)
-    with pytest.raises(BadFile, match="kept 3"):
+    with pytest.raises(BadFile, match="kept 4"):
         keep(project.layout, kept)
 
 

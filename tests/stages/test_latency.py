@@ -24,6 +24,7 @@ def race() -> Race:
         lost_ns={arm: np.zeros((3, 40), int) for arm in ("old", "new")},
         turns={"old": np.zeros((3, 40), int), "new": np.ones((3, 40), int)},
         repeated_ns={"old": control[:, :5], "new": control[:, :5] // 100},
+        unseen_ns={"old": control[:, :5], "new": 30 * control[:, :5]},
         reference_ns=np.ones((3, 40), int),
         stolen={},
         verified={"old": True, "new": True},
@@ -56,11 +57,20 @@ def test_what_a_text_takes_when_it_comes_again_stands_apart(race: Race) -> None:
     assert found["new"].value == pytest.approx(1 / 300, rel=0.01)
 
 
+def test_what_a_text_takes_that_the_replay_asked_stands_beside_one_that_it_did_not(
+    race: Race,
+) -> None:
+    found = latency(race, {}, RULES).seen
+    assert found["old"].value == pytest.approx(1)
+    assert found["new"].value == pytest.approx(0.1)
+
+
 def test_one_process_has_no_other_to_be_compared_with(race: Race) -> None:
     one = replace(
         race,
         elapsed_ns={arm: times[:1] for arm, times in race.elapsed_ns.items()},
         repeated_ns={arm: times[:1] for arm, times in race.repeated_ns.items()},
+        unseen_ns={arm: times[:1] for arm, times in race.unseen_ns.items()},
     )
     found = latency(one, {"step": ("old", "new")}, RULES)
     assert found.aa == {}

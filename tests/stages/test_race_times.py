@@ -111,7 +111,7 @@ def judged(race: Race, **changed: float) -> Finding:
     arms = {"old": "light", "new": "heavy"}
     renamed = {
         name: {arm: getattr(race, name)[of] for arm, of in arms.items()}
-        for name in ("elapsed_ns", "lost_ns", "turns", "repeated_ns", "stolen")
+        for name in ("elapsed_ns", "lost_ns", "turns", "repeated_ns", "unseen_ns", "stolen")
     }
     told = Race(
         query_ids=race.query_ids, reference_ns=race.reference_ns, verified=told.verified,

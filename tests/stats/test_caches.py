@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from harness.stats.caches import repeat_ratio, shared_ratio
+from harness.stats.caches import repeat_ratio, seen_ratio, shared_ratio
 
 
 def times(seed: int, queries: int = 60) -> NDArray[np.int64]:
@@ -57,3 +57,19 @@ def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
 def test_where_nobody_came_second_nothing_is_said() -> None:
     assert shared_ratio(times(1), np.zeros((4, 60), dtype=np.int64), confidence=0.95) is None
     assert repeat_ratio(times(1), times(1)[:, :1], confidence=0.95) is None
+
+
+def test_what_was_kept_is_seen_in_the_first_process_alone() -> None:
+    """Later processes know the variants that the first one asked."""
+    first = times(1)
+    unseen = first[:, :20].copy()
+    unseen[0] *= 50
+    found = seen_ratio(first, unseen, confidence=0.95)
+    assert found is not None
+    assert found.value == pytest.approx(0.02, rel=0.01)
+    assert found.n == 20
+    honest = seen_ratio(first, times(2)[:, :20], confidence=0.95)
+    assert honest is not None
+    assert honest.low < 1 < honest.high
+    assert seen_ratio(first, unseen[:, :0], confidence=0.95) is None
+    assert seen_ratio(first, unseen[:, :1], confidence=0.95) is None

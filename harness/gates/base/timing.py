@@ -71,6 +71,7 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
             or _stolen(race, settings, arm)
             or _shared(race, settings, arm, rules)
             or _noise(race, settings, arm, rules)
+            or _kept(race, settings, arm, rules)
         )
     if hindrance is not None:
         return settings.undecided(gate, hindrance.reason, hindrance.settle)
@@ -159,6 +160,19 @@ def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hind
         f"{arm} shares a cache with another arm of the race: a text that the other had before"
         f" takes {found.value:.2g} of its time",
         "keep the cache in what is opened and not in the module, then run: harness race",
+    )
+
+
+def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
+    found = caches.seen_ratio(
+        race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence
+    )
+    if found is None or found.high >= 1 / settings.max_noise:
+        return None
+    return Hindrance(
+        f"{arm} kept answers from before the race: a text that the replay had asked takes"
+        f" {found.value:.2g} of the time of its words in an order that no process had asked",
+        "open the engine without what it kept, then run: harness race",
     )
 
 
