@@ -187,14 +187,14 @@ def shortened(text: list[str]) -> list[str]:
 
 
 def edited(text: list[str]) -> list[str]:
-    return [text[0].replace('"race":5', '"race":6'), *text[1:]]
+    return [text[0], text[1].replace('"race":5', '"race":6'), *text[2:]]
 
 
 @pytest.mark.parametrize(
     ("spoil", "error", "says"),
     [
         (cut, BadFile, r"log\.jsonl:2: does not follow the line before it"),
-        (edited, BadFile, r"log\.jsonl:2: does not follow the line before it"),
+        (edited, BadFile, r"log\.jsonl:3: does not follow the line before it"),
         (shortened, EvidenceError, r"ends with line 3, and .*decision\.json is line 4: lines were"),
     ],
 )
