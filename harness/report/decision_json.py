@@ -26,7 +26,7 @@ from harness.report.latency_tables import is_verified, trusted_ratios
 from harness.report.rounding import for_json
 from harness.report.trust_json import as_json
 
-SCHEMA_VERSION = "1.3"
+SCHEMA_VERSION = "1.4"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 
 Json = dict[str, Any]
@@ -125,7 +125,6 @@ def _latency(report: ReportInput, found: Latency | None) -> Json | None:
     if found is None:
         return None
     shown = {arm: row for arm, row in found.percentiles.items() if is_verified(found, arm)}
-    ratios = trusted_ratios(report, found)
     return {
         "timed": True,
         "unit": "ns",
@@ -133,7 +132,7 @@ def _latency(report: ReportInput, found: Latency | None) -> Json | None:
         "raced_at": found.race.raced_at,
         "verified": dict(found.race.verified),
         "percentiles": {arm: _estimates(row) for arm, row in shown.items()},
-        "ratios": {name: _estimates(row) for name, row in ratios.items()},
+        "ratios": {name: _estimates(row) for name, row in trusted_ratios(report, found).items()},
         "aa": {arm: _estimates(row) for arm, row in found.aa.items()},
         "repeats": _estimates(found.repeats),
         "seen": _estimates(found.seen),

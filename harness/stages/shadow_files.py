@@ -27,9 +27,9 @@ NAMES = ", ".join(sorted(ACCEPTABLE))
 
 
 def _class(value: object) -> object:
-    if value not in ACCEPTABLE:
+    if not isinstance(value, str) or value not in ACCEPTABLE:
         raise ValueError(f"can be accepted are {NAMES}")
-    return Class(str(value))
+    return Class(value)
 
 
 class Entry(BaseModel):
