@@ -12,9 +12,10 @@ from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import yaml_file
 from harness.core.leftovers import LEFT_OVER
-from harness.core.reading import MAX_FILE_BYTES
 
 LOCK = "dvc.lock"
+MAX_LOCK_BYTES = 1 << 19
+"""Eight times that of the demo; what is read for longer than some seconds is no record."""
 CURE = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
 READ = ("datasets/", "qrels/")
 """Of what a stage depends on, the data; the code is not evidence."""
@@ -37,7 +38,7 @@ def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
     """
     lock = root / LOCK
     try:
-        stages = yaml_file(lock, most=MAX_FILE_BYTES)["stages"]
+        stages = yaml_file(lock, most=MAX_LOCK_BYTES)["stages"]
         return tuple(
             (name, entry["path"], _is(root / entry["path"], entry["md5"]))
             for name, stage in stages.items()
@@ -66,7 +67,7 @@ def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
         return ()
     found: dict[Path, str] = {}
     try:
-        for name, entry, md5 in _entries(yaml_file(lock, most=MAX_FILE_BYTES)["stages"], dataset):
+        for name, entry, md5 in _entries(yaml_file(lock, most=MAX_LOCK_BYTES)["stages"], dataset):
             if found.setdefault(root / entry, md5) != md5:
                 problem = f"stage {name} speaks of another {entry} than an earlier one"
                 raise BadFile(lock, problem, CURE)

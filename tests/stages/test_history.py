@@ -19,8 +19,8 @@ __all__ = ["harness"]
 
 def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> None:
     project.decide()
-    assert harness("history", "add").out == "toy: added, 2 experiments\n"
-    assert harness("history", "add", "--dataset", NAME).out == "toy: known already, 2 experiments\n"
+    assert harness("history", "add").out == "toy: added, 3 experiments\n"
+    assert harness("history", "add", "--dataset", NAME).out == "toy: known already, 3 experiments\n"
     (found,) = kept.read(project.root / "history" / "toy.jsonl")
     assert set(found.means) == {"fts5", "tantivy", "hash-hybrid"}
     assert set(found.steps[0].ratios) == {"p50", "p95", "mean"}
@@ -31,7 +31,7 @@ def test_a_decision_is_added_once_and_shown(project: Toy, harness: Harness) -> N
     assert said.out == f"1 decisions: {page}\n"
     assert "hash-hybrid" in page.read_text()
     project.decide(later_s=2)
-    assert harness("history", "add").out == "toy: added, 3 experiments\n"
+    assert harness("history", "add").out == "toy: added, 4 experiments\n"
     assert "2 decisions" in harness("history", "page").out
 
 
