@@ -148,7 +148,7 @@ def test_a_gate_on_the_first_screen_leads_to_its_row(
     link.click()
     row = shown.locator("tr:target")
     assert row.locator("th").inner_text().startswith(gate)
-    assert "What would settle it" in row.inner_text()
+    assert "To reach a decision" in row.inner_text()
     top: float = row.evaluate("row => row.getBoundingClientRect().top")
     assert 0 <= top < WIDE["height"]
 

@@ -22,7 +22,7 @@ def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, settle: s
     case = ET.SubElement(suite, "testcase", about)
     if verdict is not Verdict.PASS:
         said = {"type": verdict.value, "message": one_line(reason)}
-        text = printable(f"{reason}\nWhat would settle it: {settle}" if settle else reason)
+        text = printable(f"{reason}\nTo reach a decision: {settle}" if settle else reason)
         ET.SubElement(case, ELEMENT[verdict], said).text = text
     return case
 

@@ -31,11 +31,12 @@ def headline(cards: Sequence[Card]) -> str:
 
 
 def _why(card: Card) -> str:
-    """Name the first gate in the way of a step, what it measured and what it asks for."""
+    """Say what the first gate in the way of a step measured, and what it asks for."""
     gate = card.because[0]
     if not gate.interval:
         return f" ({card.step}: {gate.gate}: {gate.reason})"
-    return f" ({card.step}: {gate.gate}: {gate.value} {gate.interval}; required: {gate.bound})"
+    measured = f"{gate.value} {gate.interval}".replace(" ratio ", " times ")
+    return f" ({card.step}: measured {measured}; required: {gate.bound})"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -175,7 +175,7 @@ def provenance(report: ReportInput) -> tuple[tuple[str, str], ...]:
         ("machine", of.machine),
         ("replayed at", _between(of.replayed_at.values())),
         ("decided at", of.decided_at),
-        ("counts until", of.expires_at or "no end is set"),
+        ("valid until", of.expires_at or "no end is set"),
     )
     return tuple(rows)
 

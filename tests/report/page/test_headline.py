@@ -37,8 +37,12 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
             (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, GATE)),
             (
                 "Yes to a; no to b; not yet to c"
-                " (b: Names are found: -0.0500 [-0.0700, -0.0300]; required: loses less than 0.02)."
+                " (b: measured -0.0500 [-0.0700, -0.0300]; required: loses less than 0.02)."
             ),
+        ),
+        (
+            (step("a", Tone.HOLD, replace(GATE, value="16.679 ratio", bound="below 10 times")),),
+            "No to a (a: measured 16.679 times [-0.0700, -0.0300]; required: below 10 times).",
         ),
         (
             (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
