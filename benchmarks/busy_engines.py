@@ -21,8 +21,8 @@ from harness.replay.fresh import Advance, in_fresh_process
 from harness.replay.race import Expected
 from harness.replay.race import race as run_race
 from harness.replay.race_texts import draw
-from harness.stages.race import race_of
-from harness.stages.race_times import read_part, read_times, write_part, write_times
+from harness.stages.race.stage import race_of
+from harness.stages.race.times import read_part, read_times, write_part, write_times
 
 K, SEED, LIMIT_S = 10, 20261123, 60.0
 SPREAD = 0.4

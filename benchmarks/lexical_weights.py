@@ -24,7 +24,7 @@ from harness.core.scores import Scores
 from harness.corpus.beir import Beir
 from harness.corpus.prepared import Prepared
 from harness.measures.quality import score
-from harness.stages.score import slices
+from harness.stages.score.stage import slices
 
 MEASURE = "nDCG@10"
 SPLIT = "test"

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.replay.arrivals import NS_PER_S, Mix, poisson
-from harness.replay.load import Plan
-from harness.replay.load_crew import Crew, run_crew
-from harness.replay.load_trial import Trial, summed
+from harness.replay.load.arrivals import NS_PER_S, Mix, poisson
+from harness.replay.load.crew import Crew, run_crew
+from harness.replay.load.loop import Plan
+from harness.replay.load.trial import Trial, summed
 from harness.replay.machine import machine
 from harness.replay.race import shown
 

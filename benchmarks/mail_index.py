@@ -30,12 +30,14 @@ from benchmarks.mail_corpus import (
     tantivy_over,
     with_projects,
 )
-from engines.contract.mail.lifecycle import Change, DocChange, Message
 from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail import letters, store, tantivy_files, tantivy_index
-from engines.stacks.agent_mail.letters import Kind, identified
-from engines.stacks.agent_mail.tantivy_index import INDEX, Written
-from engines.stacks.agent_mail.tantivy_schema import ANALYZER, document, fields, schema
+from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
+from engines.stacks.agent_mail.sqlite import letters, store
+from engines.stacks.agent_mail.sqlite.letters import Kind, identified
+from engines.stacks.agent_mail.tantivy import files as tantivy_files
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
+from engines.stacks.agent_mail.tantivy.index import INDEX, Written
+from engines.stacks.agent_mail.tantivy.schema import ANALYZER, document, fields, schema
 
 READY, MADE = "Tantivy: add_document, values ready", "Tantivy: add_document, values made"
 STACK, REBUILT = "stack over Tantivy", "stack over Tantivy, from the store"

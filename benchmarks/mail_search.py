@@ -38,19 +38,21 @@ from benchmarks.mail_corpus import (
     silent,
     tantivy_over,
 )
-from engines.contract.mail.lifecycle import Change, DocChange, MailEngine, Message
-from engines.contract.mail.query import Filters, RankingMode, SearchQuery
 from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail import apsw_store, store, tantivy_index
-from engines.stacks.agent_mail.fts5 import Fts5Engine
-from engines.stacks.agent_mail.match import match_expression
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.rungs import Rungs
+from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, MailEngine, Message
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.store import MessageStore
-from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy_index import Opened
-from engines.stacks.agent_mail.tantivy_text import Compiler
+from engines.stacks.agent_mail.sqlite import apsw as apsw_store
+from engines.stacks.agent_mail.sqlite import store
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
+from engines.stacks.agent_mail.sqlite.match import match_expression
+from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.stacks.agent_mail.tantivy.index import Opened
+from engines.stacks.agent_mail.tantivy.query import Compiler
 
 TYPED, UPDATED = 10, 1_000
 ALONE, IDS, PARSED = "Tantivy: search alone", "Tantivy: search, ids", "Tantivy: parse, search, ids"

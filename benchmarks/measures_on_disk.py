@@ -20,8 +20,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from harness.corpus.runs import COLUMNS, IDS_BYTES, PARTITION
-from harness.measures.coded import CodedQrels
-from harness.measures.partitions import score_partitions
+from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.partitions import score_partitions
 
 HITS, JUDGED, DOCUMENTS, SEED = 100, 10, 1_000_000, 7
 NAMES = ("nDCG@10", "RR@10", "P@10", "R@100", "AP@100")

@@ -71,8 +71,8 @@ def library(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) 
 
 def ours(graded: Any) -> list[float]:  # noqa: ANN401  a Graded, imported where it is made
     """Values and means by our kernels."""
-    from harness.measures import kernels
-    from harness.measures.asked import Asked
+    from harness.measures.columnar import kernels
+    from harness.measures.columnar.spec import Asked
 
     return [float(kernels.evaluate(graded, Asked(*asked)).mean()) for asked in OURS]
 
@@ -105,9 +105,9 @@ def contestant(name: str, run: pa.Table, qrels: pa.Table) -> Round:
 def _ours(start: str, run: pa.Table, qrels: pa.Table) -> Round:
     from harness.core.qrels import Qrels
     from harness.core.run import Run, Status
-    from harness.measures.graded import Graded
+    from harness.measures.columnar.graded import Graded
+    from harness.measures.columnar.tables import code_table, grade_table
     from harness.measures.quality import score
-    from harness.measures.tables import code_table, grade_table
 
     if start == "table":
         return lambda: ours(grade_table(run, code_table(qrels)))

@@ -31,9 +31,9 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Run
 from harness.core.scores import Estimate, Scores
-from harness.report.explore import pack, to_explorer
-from harness.report.explore_hits import hits
-from harness.report.explore_values import values
+from harness.report.explore.hits import hits
+from harness.report.explore.page import pack, to_explorer
+from harness.report.explore.values import values
 from harness.report.inputs import Provenance, ReportInput
 
 ARMS = ("fts5", "tantivy", "hybrid")

@@ -25,7 +25,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.engine import KeepsVectors
 from harness.core.records import Document
 from harness.corpus.prepared import Prepared

@@ -29,7 +29,7 @@ from time import monotonic, perf_counter
 import numpy as np
 import psutil
 
-from harness.shadow import streams
+from harness.shadow.log import streams
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ROOT / "examples" / "shadow" / "http.toml"

@@ -18,8 +18,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from engines.contract import arms
-from engines.contract.arms import Arm
+from engines import registry as arms
+from engines.registry import Arm
 from harness.core.engine import Manifest
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder

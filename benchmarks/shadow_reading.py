@@ -21,10 +21,10 @@ from time import process_time
 
 from harness.agreement.classes import Class
 from harness.core.run import Status
-from harness.shadow.alarms import Alarm
-from harness.shadow.record import Observation, Seen
-from harness.shadow.summary import Summary
-from harness.stages.shadow_files import read_bounds
+from harness.shadow.log.record import Observation, Seen
+from harness.shadow.watch.alarms import Alarm
+from harness.shadow.watch.summary import Summary
+from harness.stages.shadow.files import read_bounds
 
 BOUNDS = Path(__file__).resolve().parents[1] / "policy" / "watch.toml"
 SLICES = ("identifier", "keyword", "natural-language")

@@ -39,15 +39,15 @@ import numpy as np
 import psutil
 from rich.progress import track
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.engine import Searcher
 from harness.core.records import Document
-from harness.shadow import streams
-from harness.shadow.comparison import Comparison
-from harness.shadow.settings import ShadowLog
-from harness.shadow.shadowed import Shadowed
-from harness.stages.shadow_files import read_settings
-from harness.stages.shadow_run import unhurried
+from harness.shadow.live.comparison import Comparison
+from harness.shadow.live.settings import ShadowLog
+from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.log import streams
+from harness.stages.shadow.files import read_settings
+from harness.stages.shadow.run import unhurried
 
 CONTROL, CANDIDATE = "fts5", "tantivy"
 SEED, K = 20_261_122, 10

@@ -37,7 +37,7 @@ from mcp import Client
 from scipy.stats import theilslopes
 
 from benchmarks.proxy import ANSWER, ASK, proxied, started
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.files import write_json
 from harness.corpus.prepared import Prepared
 

@@ -9,8 +9,8 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.files import write_json
-from harness.report.decision_json import without_times
-from harness.stages import experiment_log
+from harness.report.decision.decision_json import without_times
+from harness.stages.experiments import log as experiment_log
 from harness.stages.gate import DETERMINISTIC
 from harness.stages.layout import Layout
 

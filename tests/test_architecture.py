@@ -11,8 +11,8 @@ import pytest
 from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed
 
 ORDER = (
-    "core", "corpus", "stats", "replay", "measures", "agreement", "shadow", "gates", "policy",
-    "report", "stages", "api", "serve", "cli",
+    "core", "corpus", "collections", "stats", "replay", "measures", "agreement", "shadow", "gates",
+    "policy", "report", "stages", "api", "serve", "cli",
 )  # fmt: skip
 """A package imports from itself and from those before it."""
 MAIN = "__main__"

@@ -12,22 +12,22 @@ from itertools import count
 from pathlib import Path
 from unittest.mock import patch
 
-from harness.cli.project import Project
+from harness.cli.base.project import Project
 from harness.core.gate import StepDecision
 from harness.replay.fresh import Advance, Work
-from harness.stages import race_times
-from harness.stages.compare import compare
+from harness.stages.compare.stage import compare
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate
-from harness.stages.import_report import About
-from harness.stages.importing import import_beir
+from harness.stages.imports.collections import import_beir
+from harness.stages.imports.report import About
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.params import Params
 from harness.stages.prepare import prepare
-from harness.stages.race import race
-from harness.stages.replay import replay
-from harness.stages.score import score
+from harness.stages.race import times as race_times
+from harness.stages.race.stage import race
+from harness.stages.replay.stage import replay
+from harness.stages.score.stage import score
 
 NAME = "toy"
 ARMS = ("fts5", "tantivy", "hash-hybrid")

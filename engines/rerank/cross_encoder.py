@@ -17,7 +17,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Encoding, Tokenizer
 
-from engines.contract.mail.errors import EngineError, FeatureUnavailable
+from engines.contract.errors import EngineError, FeatureUnavailable
 from engines.rerank.window import Reranked
 from harness.core.digest import of_file
 

@@ -21,7 +21,7 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.contract.errors import EngineError, IndexUnavailable
 from engines.vector.mapped import HALF_BYTES, Format, Said, aligned, crc, vectors_at
 from engines.vector.scan import Half
 from harness.core.files import replacing
@@ -89,13 +89,13 @@ class TokenStore:
         """Read and check the whole file once, then map its vectors.
 
         Raises:
-            IndexNotReady: it is missing, damaged, or of another embedder or dimension.
+            IndexUnavailable: it is missing, damaged, or of another embedder or dimension.
         """
         try:
             with path.open("rb") as file:
                 return _read(file, embedder_id, dimension)
         except (OSError, ValueError) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build the token vectors anew") from exc
+            raise IndexUnavailable(f"{path}: {exc}. Build the token vectors anew") from exc
 
     def of(self, text_id: int) -> Half:
         """Vectors of one text's tokens, shape (tokens, dimension).

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
-from engines.contract.mail.errors import EngineError, SearchError
+from engines.contract.errors import EngineError, SearchError
 
 LEAST = 1e-6
 """Lowest score of a window with candidates below it: they need room to keep their order."""

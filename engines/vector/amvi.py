@@ -22,7 +22,7 @@ from typing import BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.contract.errors import EngineError, IndexUnavailable
 from engines.vector.mapped import HALF_BYTES, Format, Said, aligned, vectors_at
 from engines.vector.scan import Half, Rows, nearest
 from harness.core.files import replacing
@@ -74,13 +74,13 @@ class AmviIndex:
         """Read and check the whole file once, then map its vectors.
 
         Raises:
-            IndexNotReady: it is missing, damaged, or of another embedder or dimension.
+            IndexUnavailable: it is missing, damaged, or of another embedder or dimension.
         """
         try:
             with path.open("rb") as file:
                 return _read(file, embedder_id, dimension)
         except (OSError, ValueError) as exc:
-            raise IndexNotReady(f"{path}: {exc}. Build the vector index anew") from exc
+            raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
 
     def search(
         self, query: NDArray[np.float32], k: int, allowed: Ids | None = None, threads: int = 1

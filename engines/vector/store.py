@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import IndexNotReady as NotReady
+from engines.contract.errors import IndexUnavailable
 from engines.vector import amvi
 from engines.vector.amvi import AmviIndex
 from engines.vector.scan import nearest
@@ -63,7 +63,7 @@ def open_store(folder: Path, dimension: int) -> VectorStore:
     try:
         doc_ids = tuple(json_file(folder / IDS, most=MAX_INDEX_BYTES))
         index = AmviIndex.open(folder / VECTORS, EMBEDDER, dimension)
-    except (OSError, ValueError, TypeError, NotReady) as exc:
+    except (OSError, ValueError, TypeError, IndexUnavailable) as exc:
         raise IndexNotReady(f"{folder}: {exc}. Build it again: harness index") from exc
     if len(index.message_ids) != len(doc_ids):
         raise IndexNotReady(

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from harness.api import html
-from harness.report.shadow_sides import Both, Shown
+from harness.api.html import table
+from harness.report.shadow.sides import Both, Shown
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -18,7 +18,7 @@ class Sides:
         return "\n".join(f"{_title(one)}, {one.about}" for one in self.queries) or "nothing"
 
     def _repr_html_(self) -> str:
-        return "".join(map(_beside, self.queries)) or html.table("Nothing diverged", (), ())
+        return "".join(map(_beside, self.queries)) or table("Nothing diverged", (), ())
 
 
 def _title(one: Both) -> str:
@@ -28,13 +28,13 @@ def _title(one: Both) -> str:
 def _beside(one: Both) -> str:
     sides = [side for side in (one.control, one.candidate) if side]
     if not sides:
-        return html.table(_title(one), ("", "its divergence is not in the log"), (), one.about)
+        return table(_title(one), ("", "its divergence is not in the log"), (), one.about)
     deep = max(len(side.hits) for side in sides)
     rows = [(str(at + 1), *(_hit(side, at) for side in sides)) for at in range(deep)]
     header = ("", *(f"{side.arm}: {side.about}" for side in sides))
     missing = [f"{side.arm} {side.instead}" for side in sides if side.instead]
     note = ". ".join([one.about, *missing])
-    return html.table(_title(one), header, rows, note, of_words=True)
+    return table(_title(one), header, rows, note, of_words=True)
 
 
 def _hit(side: Shown, at: int) -> str:

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import html
 from harness.api.comparing import Difference, Sure, difference
+from harness.api.html import table
 from harness.api.scoring import score
 from harness.core.clusters import independent
 from harness.core.errors import EvidenceError, UnknownName
@@ -115,7 +115,7 @@ class Leaderboard:
         rows = [
             (arm, *(self._cell(arm, measure) for measure in self.measures)) for arm in self.scores
         ]
-        return html.table(self.caption, ("", *self.measures), rows, self.note)
+        return table(self.caption, ("", *self.measures), rows, self.note)
 
     def _cell(self, arm: str, measure: str) -> str:
         value = self.mean(arm, measure)

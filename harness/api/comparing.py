@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api import html
+from harness.api.html import table
 from harness.api.scoring import score
 from harness.core.clusters import codes
 from harness.core.errors import HarnessError
@@ -120,7 +120,7 @@ class Difference:
             if self.paired.lost
             else ""
         )
-        return html.table(f"{self.candidate} against {self.control}", header, [row], note)
+        return table(f"{self.candidate} against {self.control}", header, [row], note)
 
 
 def compare(

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from harness.api import html
+from harness.api.html import table
 from harness.core.gate import Finding, StepDecision
 from harness.policy.decide import exit_code
 from harness.policy.load import load_policy
@@ -63,7 +63,7 @@ class Decided:
     def _repr_html_(self) -> str:
         header = ("gate", "verdict", "measured", "bound", "why", "to settle it")
         return "".join(
-            html.table(
+            table(
                 _title(step),
                 header,
                 [_row(found) for found in step.findings],

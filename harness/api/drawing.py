@@ -18,8 +18,8 @@ from harness.api.board import Leaderboard
 from harness.api.comparing import Difference
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.files import replacing
-from harness.report import shadow_figures
 from harness.report.rounding import interval, signed
+from harness.report.shadow import figures as shadow_figures
 from harness.report.svg import ARMS, BETTER, INK, MUTED, STYLE, WORSE, label, quiet
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.stages.layout import Layout
-from harness.stages.score import check_scores
+from harness.stages.score.stage import check_scores
 
 TABLE = "table"
 PER_QUERY = "per_query.csv"

@@ -6,7 +6,7 @@ import html
 from collections.abc import Sequence
 
 from harness.core.printable import one_line
-from harness.report.tables import Cell, Table
+from harness.report.rows import Cell, Table
 
 
 def table(

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from harness.api import html
+from harness.api.html import table
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
@@ -42,7 +42,7 @@ class Scored:
             for name, of in self.scores.items()
         ]
         header = ("measure", "mean", "queries", "without a value")
-        return html.table(f"{self.arm}: means over queries", header, rows)
+        return table(f"{self.arm}: means over queries", header, rows)
 
 
 def score(

@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from harness.agreement.classes import Tally
-from harness.api import html
 from harness.api.beside import Sides
+from harness.api.html import line, shown
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.report import shadow_words as words
-from harness.report.shadow_sides import side_by_side
-from harness.report.shadow_words import Shadowed
-from harness.shadow.alarms import Alarm
-from harness.shadow.bounds import Bounds
-from harness.shadow.diverging import Judged
-from harness.shadow.follow import Follower
-from harness.shadow.record import Divergence, Observation, Seen
-from harness.shadow.register import Register
-from harness.shadow.summary import Summary
-from harness.stages.shadow_files import read_bounds, read_register
+from harness.report.shadow import words
+from harness.report.shadow.sides import side_by_side
+from harness.report.shadow.words import Shadowed
+from harness.shadow.log.record import Divergence, Observation, Seen
+from harness.shadow.watch.alarms import Alarm
+from harness.shadow.watch.bounds import Bounds
+from harness.shadow.watch.diverging import Judged
+from harness.shadow.watch.follow import Follower
+from harness.shadow.watch.register import Register
+from harness.shadow.watch.summary import Summary
+from harness.stages.shadow.files import read_bounds, read_register
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -133,8 +133,8 @@ class Watched:
             words.divergences(self.found, LISTED, text=QUERY),
             words.troubles(self.kept),
         )
-        said = html.line(f"{words.headline(self.found)} {words.span(self.kept)}")
-        return said + "".join(html.shown(table) for table in tables if table.rows)
+        said = line(f"{words.headline(self.found)} {words.span(self.kept)}")
+        return said + "".join(shown(table) for table in tables if table.rows)
 
 
 ATTEMPT = ("number", "writer", "at", "query", "slices", "outcome", "reason")

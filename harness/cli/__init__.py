@@ -6,7 +6,7 @@ import sys
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.boundary import ended
+from harness.cli.base.boundary import ended
 
 if TYPE_CHECKING:
     import typer
@@ -29,23 +29,20 @@ def application() -> typer.Typer:
         judging,
         load,
         mail_server,
-        migrate,
         oneshot,
         pipeline,
         plan,
         policy,
         regress,
-        reproduce,
-        sbom,
         selftest,
         serve,
-        shadow,
-        sign,
         traffic,
         variance,
-        verify,
     )
-    from harness.cli.app import app
+    from harness.cli.base.app import app
+    from harness.cli.custody import reproduce, sbom, sign, verify
+    from harness.cli.migrate import group as migrate
+    from harness.cli.shadow import group as shadow
 
     for commands in (
         demo,

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from harness.cli.app import out
-from harness.cli.boundary import aside
-from harness.cli.places import OneDataset, evidence_at
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
+from harness.cli.base.places import OneDataset, evidence_at
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.core.records import Query

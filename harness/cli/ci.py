@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import out
+from harness.cli.base.app import out
 
 ON_GITHUB, SUMMARY = "GITHUB_ACTIONS", "GITHUB_STEP_SUMMARY"
 
@@ -52,9 +52,9 @@ def ci(
     from harness.core.owned import RUN, check_apart, check_held
     from harness.core.reading import text_of
     from harness.policy.decide import exit_code
-    from harness.report.annotations import github as command
-    from harness.report.ci import notes
-    from harness.stages.ci import check, write
+    from harness.report.decision.annotations import github as command
+    from harness.report.decision.ci import notes
+    from harness.stages.report.ci import check, write
 
     checked = check(left, baseline, queries)
     check_held(left, RUN)

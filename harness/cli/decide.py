@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.places import Dataset, Left, Threads, left_by_run, one_of, tie_rule
-from harness.cli.project import Project
+from harness.cli.base.places import Dataset, Left, Threads, left_by_run, one_of, tie_rule
+from harness.cli.base.project import Project
 
 
 def register(app: typer.Typer) -> None:
@@ -44,12 +44,12 @@ def decide(
     """
     from datetime import UTC, datetime
 
-    from harness.cli.verdicts import show
+    from harness.cli.base.verdicts import show
     from harness.core.errors import UnknownName
     from harness.policy.decide import exit_code, worst
     from harness.policy.load import load_policy
+    from harness.stages.compare.ties import TieRule
     from harness.stages.decide import decide as stage
-    from harness.stages.ties import TieRule
 
     one_of(dataset, left)
     over_ties = tie_rule(ties) is TieRule.BOUNDS

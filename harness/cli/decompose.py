@@ -9,12 +9,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.places import OneDataset, evidence_at
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import OneDataset, evidence_at
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.report.stages_table import Decomposed
+    from harness.report.explore.stages_table import Decomposed
 
 LONGEST = 100
 """Characters of a query that a line shows."""
@@ -52,9 +52,9 @@ def decompose(
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
     from harness.core.owned import check_new
-    from harness.stages.apart import keep
-    from harness.stages.decompose import Wanted, write
-    from harness.stages.decompose import decompose as stage
+    from harness.stages.compare.decompose import Wanted, write
+    from harness.stages.compare.decompose import decompose as stage
+    from harness.stages.compare.decomposition import keep
 
     layout, project = evidence_at(dataset, left, adds=True), Project.here()
     if to:
@@ -70,8 +70,8 @@ def decompose(
 def _show(found: Decomposed, top: int) -> None:
     """Print means by step, slices that moved, and the largest losses."""
     from harness.core.printable import one_line
+    from harness.report.explore.stages_table import blamed, losers, means
     from harness.report.rounding import p_value, signed
-    from harness.report.stages_table import blamed, losers, means
 
     control, candidate = found.names
     count = len(found.queries)

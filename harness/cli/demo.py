@@ -10,8 +10,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import err, out
-from harness.cli.project import Project
+from harness.cli.base.app import err, out
+from harness.cli.base.project import Project
 
 PAGE = "reports/index.html"
 NOTHING_DONE = "Data and pipelines are up to date."
@@ -36,11 +36,11 @@ def demo(*, record: Record = False) -> None:
     """
     project = Project.here()
     _without_git(project.root)
-    from harness.stages.local_lock import local_lock
+    from harness.stages.custody.local_lock import local_lock
 
     with nullcontext() if record else local_lock(project.root):
         idle = _run(project)
-    from harness.cli.verdicts import show
+    from harness.cli.base.verdicts import show
     from harness.stages.gate import read_decision
 
     for name in project.params.datasets:
@@ -65,10 +65,10 @@ def _run(project: Project) -> bool:
 
 def _compare(project: Project, *, record: bool) -> None:
     """Record what came out, or say how it compares with what was recorded."""
-    from harness.cli.reproduce import show
-    from harness.stages.reproduce import RECORD, reproduce
-    from harness.stages.reproduce import record as write
-    from harness.stages.vectors import keep_vectors
+    from harness.cli.custody.reproduce import show
+    from harness.stages.custody.reproduce import RECORD, reproduce
+    from harness.stages.custody.reproduce import record as write
+    from harness.stages.custody.vectors import keep_vectors
 
     for name in project.params.datasets:
         if record:
@@ -89,7 +89,7 @@ def _replayed(project: Project) -> list[bool]:
     from datetime import UTC, datetime
 
     from harness.core.errors import HarnessError
-    from harness.stages.replayed import check_replayed
+    from harness.stages.custody.freshness import check_replayed
 
     days, now = project.policy().evidence_days, datetime.now(UTC)
     said = []

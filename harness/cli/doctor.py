@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 from rich.markup import escape
 
-from harness.cli.app import out
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.policy.model import Policy
@@ -59,7 +59,7 @@ def _machine(project: Project) -> None:
 
     from harness.replay.fitness import free_bytes, vector_flags
     from harness.replay.machine import machine
-    from harness.stages.provenance import PACKAGES
+    from harness.stages.custody.provenance import PACKAGES
 
     out.print(f"machine   {machine()}")
     out.print(f"system    {platform.platform()}", markup=False)
@@ -89,7 +89,7 @@ def _models() -> Iterator[str]:
 
 def _arms(project: Project) -> Iterator[str]:
     """Load every arm, and yield what is wrong."""
-    from engines.contract import arms
+    from engines import registry as arms
     from harness.core.errors import HarnessError
 
     for name in arms.names():

@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.places import Left, OneDataset, Threads, evidence_at
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Left, OneDataset, Threads, evidence_at
+from harness.cli.base.project import Project
 
 
 def register(app: typer.Typer) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.places import Dataset, Left, left_by_run, one_of, own
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Dataset, Left, left_by_run, one_of, own
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
@@ -43,9 +43,9 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     Example: harness history add --dataset python-docs
     """
     from harness.core.owned import HISTORY, check_free, set_mark
-    from harness.stages import history
-    from harness.stages.experiment_log import keep
-    from harness.stages.verify import verify, verify_exports, verify_sources
+    from harness.stages.custody.verify import verify, verify_exports, verify_sources
+    from harness.stages.experiments.log import keep
+    from harness.stages.report import history
 
     one_of(dataset, left)
     project = Project.here()
@@ -85,8 +85,8 @@ def page(
     Example: harness history page
     """
     from harness.core.owned import REPORT, check_new
-    from harness.report.trends import is_page
-    from harness.stages import history
+    from harness.report.trends.page import is_page
+    from harness.stages.report import history
 
     project = Project.here()
     folder, reports = at or project.root / FOLDER, project.root / "reports"

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.stages.import_report import ImportReport
+    from harness.stages.imports.report import ImportReport
 
 Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
 Split = Annotated[str, typer.Option(help="Which judgements.")]
@@ -63,8 +63,8 @@ def beir(
     harness import beir FOLDER --name mine --fields text --forms
     """
     from harness.corpus.beir import fields as named
-    from harness.stages.import_report import About
-    from harness.stages.importing import import_beir
+    from harness.stages.imports.collections import import_beir
+    from harness.stages.imports.report import About
 
     root = Project.here().root
     _show(
@@ -97,8 +97,8 @@ def trec(
     force: Force = False,
 ) -> None:
     """Import TREC topics and judgements with documents as JSON lines."""
-    from harness.stages.import_report import About
-    from harness.stages.importing import import_trec
+    from harness.stages.imports.collections import import_trec
+    from harness.stages.imports.report import About
 
     root = Project.here().root
     _show(
@@ -131,8 +131,8 @@ def jsonl(
     force: Force = False,
 ) -> None:
     """Import documents and queries as JSON lines with TREC judgements."""
-    from harness.stages.import_report import About
-    from harness.stages.importing import import_jsonl
+    from harness.stages.imports.collections import import_jsonl
+    from harness.stages.imports.report import About
 
     root = Project.here().root
     _show(
@@ -169,8 +169,8 @@ def mbox(
     A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
     far as they can be read, and reported.
     """
-    from harness.stages.import_report import About
-    from harness.stages.importing_mbox import import_mbox
+    from harness.stages.imports.mbox import import_mbox
+    from harness.stages.imports.report import About
 
     root = Project.here().root
     found = import_mbox(

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import out
+from harness.cli.base.app import out
 
 CONTROL = "fts5"
 
@@ -38,7 +38,7 @@ def init(
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """
-    from engines.contract import arms
+    from engines import registry as arms
     from harness.core.errors import UnknownName
     from harness.stages.init import Begun, begin
 

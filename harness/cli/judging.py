@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.places import evidence_at, of_run
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import evidence_at, of_run
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
@@ -50,7 +50,7 @@ def pool(
     """
     from harness.core.errors import HarnessError
     from harness.core.owned import check_new
-    from harness.stages.pool import pool as write
+    from harness.stages.judging.pool import pool as write
 
     project = Project.here()
     check_new(to, reads=project.sources)
@@ -85,7 +85,7 @@ def judge(
 
     Example: harness judge out/pool.qrels --merge mine --by "two editors"
     """
-    from harness.stages.judge import judge as sit
+    from harness.stages.judging.judge import judge as sit
 
     if merge:
         _merge(file, merge, by)
@@ -97,7 +97,7 @@ def judge(
 def _merge(file: Path, dataset: str, by: str) -> None:
     from harness.core.errors import HarnessError
     from harness.core.names import labelled
-    from harness.stages.judge import merge
+    from harness.stages.judging.judge import merge
     from harness.stages.prepare import prepare
 
     if not by:

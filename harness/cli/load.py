@@ -11,12 +11,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.places import Left, OneDataset, evidence_at
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Left, OneDataset, evidence_at
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.report.load_inputs import LoadReport
+    from harness.report.load.inputs import LoadReport
     from harness.stages.params import LoadParams
 
 CODES = {"pass": 0, "fail": 1, "inconclusive": 3}
@@ -70,10 +70,10 @@ def load(
     input, 3 inconclusive: the machine is too noisy.
     """
     from harness.core.errors import HarnessError
-    from harness.stages.load import load as stage
-    from harness.stages.load import verdict
-    from harness.stages.load_files import page_of
-    from harness.stages.loading import Wanted
+    from harness.stages.load.files import page_of
+    from harness.stages.load.stage import load as stage
+    from harness.stages.load.stage import verdict
+    from harness.stages.load.trials import Wanted
 
     project = Project.here()
     if find != (budget_ms > 0):
@@ -137,7 +137,7 @@ def _weights(mix: str) -> dict[str, float]:
 
 
 def _show(report: LoadReport) -> None:
-    from harness.report import load_tables
+    from harness.report.load import tables as load_tables
 
     for table in load_tables.tables(report):
         shown = Table(title=escape(table.caption), title_justify="left")

@@ -7,16 +7,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import err
-from harness.cli.places import name_of
-from harness.cli.project import Project
-from harness.cli.shadow_places import SettingsFile, own_log, settings_file
+from harness.cli.base.app import err
+from harness.cli.base.places import name_of
+from harness.cli.base.project import Project
+from harness.cli.shadow.options import SettingsFile, own_log, settings_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from engines.contract.arms import Arm
-    from engines.stacks.agent_mail.plan import KillSwitch
+    from engines.registry import Arm
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from harness.stages.layout import Layout
 
 
@@ -71,14 +71,14 @@ def mail_server(
 
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
-    from engines.contract import arms
-    from engines.stacks.agent_mail.surface.server import application
-    from engines.stacks.agent_mail.surface.serving import check_loopback, serve_http, serve_stdio
+    from engines import registry as arms
+    from engines.stacks.agent_mail.mcp_tools.server import application
+    from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
     from harness.core.owned import RUN, check_held
-    from harness.shadow.settings import ShadowLog
-    from harness.stages.mail_service import mail_service
+    from harness.shadow.live.settings import ShadowLog
+    from harness.stages.mail.service import mail_service
     from harness.stages.prepare import prepare
-    from harness.stages.shadow_files import read_settings
+    from harness.stages.shadow.files import read_settings
 
     check_loopback(host)
     switch = _switch(search_engine, switch_file)
@@ -104,7 +104,7 @@ def mail_server(
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:
     """Give what says the kill switch at every question: the file, where one is named."""
-    from engines.stacks.agent_mail.plan import KillSwitch
+    from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from engines.stacks.agent_mail.switch_file import SwitchFile
     from harness.core.errors import HarnessError
 
@@ -130,9 +130,9 @@ def _layout(project: Project, dataset: str, out: Path | None) -> Layout:
 def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
     """Build the index where there is none; one that is out of date is refused."""
     from harness.corpus.prepared import Prepared
+    from harness.stages.custody.proof import check_corpus, read_manifest
     from harness.stages.index import check_settings
     from harness.stages.index import index as build
-    from harness.stages.proof import check_corpus, read_manifest
 
     if not layout.index(arm.name).exists():
         err.print(f"indexing {arm.name} ...", markup=False)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import err, out
+from harness.cli.base.app import err, out
+from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
+from harness.cli.base.project import Project
 from harness.cli.importing import Fields, Forms
-from harness.cli.places import Threads, missing_rule, name_of, own, tie_rule
-from harness.cli.project import Project
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
@@ -90,15 +90,15 @@ def run(
 
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
-    from harness.cli.verdicts import leaderboard, show
+    from harness.cli.base.verdicts import leaderboard, show
     from harness.core.locks import held
     from harness.core.names import checked
     from harness.core.owned import EXPERIMENT_LOG, RUN
     from harness.policy.decide import exit_code as code_of
-    from harness.stages.experiment_log import is_shared, share
+    from harness.stages.experiments.log import is_shared, share
     from harness.stages.layout import Layout
-    from harness.stages.means import read_means
     from harness.stages.oneshot import Wanted, oneshot
+    from harness.stages.score.means import read_means
 
     project = Project.here()
     named = tuple(name.strip() for name in arms.split(",") if name.strip())
@@ -167,7 +167,7 @@ def _data(
     from harness.core.errors import DatasetError
     from harness.core.records import FIELDS
     from harness.corpus import beir, card
-    from harness.stages.importing import load_folder
+    from harness.stages.imports.collections import load_folder
     from harness.stages.prepare import prepare
 
     folder, named = Path(dataset), beir.fields(fields)

@@ -6,9 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.places import Threads, own
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Threads, own
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.core.evidence import Race
@@ -51,8 +51,8 @@ def index(dataset: Dataset, arm: Arm) -> None:
     quick, and a killed build goes on where it was. Vectors of reports/vectors are used if fresh
     ones of a sample agree with them.
     """
+    from harness.stages.custody.vectors import take_vectors
     from harness.stages.index import index as stage
-    from harness.stages.vectors import take_vectors
 
     project = Project.here()
     agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
@@ -70,7 +70,7 @@ def replay(dataset: Dataset, arm: Arm) -> None:
     replay asks in another order; it shows how steady the arm is by itself (A/A).
     """
     from harness.core.run import Status
-    from harness.stages.replay import replay as stage
+    from harness.stages.replay.stage import replay as stage
 
     project = Project.here()
     run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
@@ -84,7 +84,7 @@ def score(dataset: Dataset, threads: Threads = 1) -> None:
     ir-measures is the definition. Judgements that name unknown documents count; documents that
     nobody judged are not relevant, and how many were judged stands beside (Judged@10).
     """
-    from harness.stages.score import score as stage
+    from harness.stages.score.stage import score as stage
 
     project = Project.here()
     params = project.params
@@ -97,7 +97,7 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
     """
-    from harness.stages.compare import compare as stage
+    from harness.stages.compare.stage import compare as stage
     from harness.stages.evidence import pairs_of
 
     project = Project.here()
@@ -122,8 +122,8 @@ def race(dataset: Dataset) -> None:
     system took from each arm is measured beside. A process that is done is kept, so an interrupted
     race goes on. Times are never tracked: what was raced is (build/DATASET/race.json).
     """
-    from harness.stages.race import race as stage
-    from harness.stages.race import read_race
+    from harness.stages.race.stage import race as stage
+    from harness.stages.race.stage import read_race
 
     project = Project.here()
     params, layout = project.params, project.layout(dataset)
@@ -175,7 +175,7 @@ def gate(
     """
     from datetime import UTC, datetime
 
-    from harness.cli.verdicts import show
+    from harness.cli.base.verdicts import show
     from harness.core.errors import UnknownName
     from harness.policy.decide import exit_code, worst
     from harness.stages.gate import gate as stage
@@ -198,7 +198,7 @@ def report() -> None:
     index.html is the decision, explore.html any two arms, query by query.
     """
     from harness.core.owned import REPORT
-    from harness.stages.report import report as stage
+    from harness.stages.report.stage import report as stage
 
     project = Project.here()
     own(project.root / "reports", REPORT)

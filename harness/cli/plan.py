@@ -7,18 +7,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
+from harness.cli.base.app import out
+from harness.cli.base.places import Left, left_by_run, one_of
+from harness.cli.base.project import Project
 from harness.cli.importing import Forms
-from harness.cli.places import Left, left_by_run, one_of
-from harness.cli.project import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from harness.policy.at_hand import Counted
     from harness.policy.model import Policy
-    from harness.policy.plan import Planned, PlannedStep
-    from harness.stages.planning import Ground
+    from harness.policy.plan.at_hand import Counted
+    from harness.policy.plan.plan import Planned, PlannedStep
+    from harness.stages.plan.planning import Ground
 
 
 def register(app: typer.Typer) -> None:
@@ -66,8 +66,8 @@ def plan(
     """
     from harness.core.errors import HarnessError
     from harness.policy.load import load_policy
-    from harness.policy.need import Assumed
-    from harness.policy.plan import plan as planned
+    from harness.policy.plan.need import Assumed
+    from harness.policy.plan.plan import plan as planned
 
     one_of(dataset, left)
     whole = load_policy(policy)
@@ -86,9 +86,9 @@ def plan(
 
 
 def _ground(policy: Policy, dataset: str, left: Path | None, split: str, *, forms: bool) -> Ground:
-    from harness.policy.at_hand import Raced
-    from harness.stages.pinning import Folder
-    from harness.stages.planning import ground, ground_of_folder
+    from harness.policy.plan.at_hand import Raced
+    from harness.stages.custody.pinning import Folder
+    from harness.stages.plan.planning import ground, ground_of_folder
 
     if left:
         return ground(left_by_run(left), policy, None)
@@ -102,8 +102,8 @@ def _ground(policy: Policy, dataset: str, left: Path | None, split: str, *, form
 def _for_control(
     policy: Policy, dataset: str, left: Path | None, control: str
 ) -> tuple[Policy, Ground]:
-    from harness.cli.places import evidence_at
-    from harness.stages.planning import for_control, ground
+    from harness.cli.base.places import evidence_at
+    from harness.stages.plan.planning import for_control, ground
 
     layout = evidence_at(dataset, left)
     each = for_control(layout, policy, control)
@@ -119,11 +119,11 @@ def _register(
     dataset: str,
     left: Path | None,
 ) -> None:
-    from harness.cli.migrate_places import by, now
+    from harness.cli.migrate.options import by, now
     from harness.core.errors import HarnessError
     from harness.core.owned import check_new
-    from harness.stages import experiment_log
-    from harness.stages.registering import register as stage
+    from harness.stages.experiments import log as experiment_log
+    from harness.stages.plan.registering import register as stage
 
     if about is None:
         raise HarnessError("name the data that are registered: --dataset, or --out")

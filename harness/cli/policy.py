@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.app import out
+from harness.cli.base.app import out
+from harness.cli.base.places import Left, left_by_run, one_of
+from harness.cli.base.project import Project
 from harness.cli.importing import Forms
-from harness.cli.migrate_places import by, now
-from harness.cli.places import Left, left_by_run, one_of
-from harness.cli.project import Project
+from harness.cli.migrate.options import by, now
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
@@ -52,8 +52,8 @@ def pin(
     from harness.core.errors import HarnessError
     from harness.policy.load import load_policy
     from harness.policy.pins import path_of
-    from harness.stages.pinning import Folder, pin_folder
-    from harness.stages.pinning import pin as stage
+    from harness.stages.custody.pinning import Folder, pin_folder
+    from harness.stages.custody.pinning import pin as stage
 
     one_of(dataset, left)
     if not (dataset or left):

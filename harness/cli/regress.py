@@ -10,12 +10,12 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.places import Dataset, Left, left_by_run, one_of
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Dataset, Left, left_by_run, one_of
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.stages.regress import Regression
+    from harness.stages.regress.stage import Regression
 
 
 LONGEST = 100
@@ -60,8 +60,8 @@ def regress(
     from harness.policy.decide import exit_code
     from harness.policy.decide import worst as worst_code
     from harness.policy.load import load_policy
-    from harness.stages.regress import regress as stage
-    from harness.stages.regress_baseline import of_folder, of_revision
+    from harness.stages.regress.baseline import of_folder, of_revision
+    from harness.stages.regress.stage import regress as stage
 
     one_of(dataset, left)
     project = Project.here()

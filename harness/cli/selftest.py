@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.markup import escape
 
-from harness.cli.app import out
-from harness.cli.places import Dataset, Left, Threads, added_to_run, one_of
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import Dataset, Left, Threads, added_to_run, one_of
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
     from harness.policy.model import Policy
-    from harness.policy.operating import OperatingCharacteristic, Selftest
+    from harness.policy.selftest.operating import OperatingCharacteristic, Selftest
     from harness.stages.layout import Layout
 
 INVALID = 2
@@ -95,7 +95,7 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
 
     from harness.core.errors import UnknownName
     from harness.policy.pairwise import for_candidates
-    from harness.stages.compare import read_agreement
+    from harness.stages.compare.stage import read_agreement
 
     if not control:
         return policy

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import err
-from harness.cli.project import Project
+from harness.cli.base.app import err
+from harness.cli.base.project import Project
 
 USUAL = ("reports", "perf", "out")
 """Folders of a project that are served where none is named."""
@@ -46,7 +46,7 @@ def serve(
     from harness.serve.application import application
     from harness.serve.guard import loopback
     from harness.serve.shelf import folders as served_from
-    from harness.shadow.listening import bound, server
+    from harness.shadow.proxy.listening import bound, server
 
     address = loopback(host)
     served = served_from(folders or _usual())

@@ -7,8 +7,8 @@ from typing import Annotated
 
 import typer
 
-from harness.cli.app import out
-from harness.cli.places import OneDataset, evidence_at
+from harness.cli.base.app import out
+from harness.cli.base.places import OneDataset, evidence_at
 
 
 def register(app: typer.Typer) -> None:
@@ -34,7 +34,7 @@ def traffic(
 
     Example: harness traffic logs/today --dataset python-docs --control fts5 --candidate tantivy
     """
-    from harness.stages.traffic import traffic as stage
+    from harness.stages.shadow.traffic import traffic as stage
 
     found = stage(evidence_at(dataset, left, adds=True), control, candidate, logs)
     out.print(

@@ -9,13 +9,13 @@ import typer
 from rich.markup import escape
 from rich.table import Table
 
-from harness.cli.app import out
-from harness.cli.places import evidence_at, left_by_run
-from harness.cli.project import Project
+from harness.cli.base.app import out
+from harness.cli.base.places import evidence_at, left_by_run
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
-    from harness.stages.variance import Compared, Varied
+    from harness.stages.compare.variance import Compared, Varied
 
 
 def register(app: typer.Typer) -> None:
@@ -51,7 +51,7 @@ def variance(
     Example: harness variance --out out/a --out out/b --control fts5 --candidate tantivy
     """
     from harness.core.errors import HarnessError
-    from harness.stages.variance import Compared, over_assessors, over_corpora
+    from harness.stages.compare.variance import Compared, over_assessors, over_corpora
 
     project, asked = Project.here(), Compared(control, candidate, measure)
     sure = project.params.score.confidence

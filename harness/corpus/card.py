@@ -45,7 +45,7 @@ class Digests(Keys):
 
 
 class Harvesting(Keys):
-    """How a set of kind ``python-docs`` is made; see ``harness.corpus.python_docs``."""
+    """How a set of kind ``python-docs`` is made; see ``harness.collections.python_docs``."""
 
     namespaces: list[str] = Field(min_length=1)
     """Modules whose names are public."""
@@ -64,7 +64,7 @@ class Harvesting(Keys):
 
 
 class Traffic(Keys):
-    """How a set of kind ``agent-mail`` is made; see ``harness.corpus.agent_mail``."""
+    """How a set of kind ``agent-mail`` is made; see ``harness.collections.agent_mail.generate``."""
 
     messages: Annotated[int, Field(ge=1_000)]
     """In the corpus, after edits and deletions."""
@@ -74,7 +74,7 @@ class Traffic(Keys):
 
 
 class Texts(Keys):
-    """How a set of kind ``package-texts`` is made; see ``harness.corpus.package_texts``."""
+    """How a set of kind ``package-texts`` is made; see ``harness.collections.package_texts``."""
 
     packages: Annotated[dict[str, str], Field(min_length=1)]
     """Packages that are read, with the versions that the counts and digests are of."""

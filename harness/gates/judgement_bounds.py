@@ -14,8 +14,8 @@ from harness.core.scores import Estimate
 from harness.gates.base.paired import Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Rules, Where, above, signed, within
-from harness.measures.unjudged_bounds import Bounding
-from harness.measures.unjudged_runs import bounds
+from harness.measures.unjudged.bounds import Bounding
+from harness.measures.unjudged.runs import bounds
 
 
 class Settings(SampleSettings):

@@ -13,7 +13,7 @@ from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import Rules, Share, below, plain
 from harness.gates.base.timing import Hindrance
-from harness.replay.load_rounds import median_of
+from harness.replay.load.rounds import median_of
 
 
 class Settings(BudgetSettings):
@@ -47,7 +47,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """PASS where the interval of the median over rounds lies below the budget.
 
     The rounds are independent draws of arrivals; the ends are order statistics of them, so six
-    rounds are the fewest at 95 % (``harness.replay.load_rounds``).
+    rounds are the fewest at 95 % (``harness.replay.load.rounds``).
     """
     arm = evidence.candidate.arm
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"

@@ -12,12 +12,13 @@ from numpy.typing import NDArray
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
-from harness.measures import kernels, library
-from harness.measures.asked import Asked
-from harness.measures.coded import CodedQrels
+from harness.measures import library
+from harness.measures.columnar import kernels
+from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.graded import Graded
+from harness.measures.columnar.spec import Asked
 from harness.measures.coverage import Coverage, coverage
 from harness.measures.gain import as_gains
-from harness.measures.graded import Graded
 from harness.measures.name import parse
 
 Compute = Callable[

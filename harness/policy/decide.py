@@ -10,11 +10,11 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.policy.age import check_age
 from harness.policy.bounded import judge_over
-from harness.policy.canary import check_canary
+from harness.policy.canary.canary import check_canary
 from harness.policy.conditions import unmet
-from harness.policy.conviction import believed
 from harness.policy.model import Policy, Step
-from harness.policy.operating import Selftest
+from harness.policy.selftest.conviction import believed
+from harness.policy.selftest.operating import Selftest
 
 EXIT_PROMOTE = 0
 EXIT_FAIL = 1

@@ -20,10 +20,33 @@ from harness.core.records import Document, Query
 from harness.core.scores import Estimate
 
 if TYPE_CHECKING:
-    from harness.report.custody import Custody
-    from harness.report.explore_stages import Apart
-    from harness.report.load_inputs import LoadReport
-    from harness.report.trust import Trust
+    from harness.report.load.inputs import LoadReport
+    from harness.report.page.custody import Custody
+    from harness.report.page.trust import Trust
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One query on its way to one stage: what was won or lost by documents, and by their order."""
+
+    shown: float
+    order: float
+
+
+@dataclass(frozen=True, slots=True)
+class Apart:
+    """The differences of two arms, taken apart."""
+
+    control: str
+    candidate: str
+    measure: str
+    stages: tuple[str, ...]
+    """In the order in which the candidate goes through them."""
+    values: Mapping[str, tuple[float, float]]
+    """Of control and candidate, by query id."""
+    steps: Mapping[str, tuple[Step, ...]]
+    """By query id, a step for each stage."""
+
 
 Lookup = Callable[[frozenset[str]], Mapping[str, Document]]
 """Fetch the documents of these ids, called once; ids that the corpus lacks may be left out."""

@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import json_file
 from harness.corpus import pool as pools
-from harness.report.cards import Tone, answer, counts, tone
-from harness.report.decided import from_json
+from harness.report.decision.decided import from_json
+from harness.report.page.cards import Tone, answer, counts, tone
 from harness.serve.shelf import PAGES, Sheet, Shelf
 
 REPORT, DECISION, LIVE = "index.html", "decision.json", "shadow.json"

@@ -15,7 +15,7 @@ from harness.core import digest
 from harness.core.errors import HarnessError
 from harness.corpus import pool as pools
 from harness.corpus.pool import Overtaken, Pair, Pool
-from harness.stages.judge import BACK, SKIP
+from harness.stages.judging.judge import BACK, SKIP
 
 REMEMBERED = 50
 """How many pairs can be taken back."""

@@ -16,11 +16,11 @@ from markupsafe import Markup
 from starlette.responses import HTMLResponse
 
 from harness.core.digest import of_bytes
-from harness.report.page import TEMPLATES, environment, script_source
+from harness.report.html import TEMPLATES, environment, script_source
 from harness.serve.entries import Entry, Progress
 from harness.serve.form import Sitting
 from harness.serve.shelf import PAGES, Sheet
-from harness.stages.judge import BACK, QUIT, SKIP
+from harness.stages.judging.judge import BACK, QUIT, SKIP
 
 OWN = Path(__file__).with_name("templates")
 REPORTS_RUN = ("page.js", "explore.js")

@@ -8,19 +8,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.engine import IMPORTED, Explained, Explains, Hit, Searcher, Staged
 from harness.core.errors import EvidenceError, InvalidArm, UnknownName
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.corpus.prepared import Prepared
 from harness.replay.staged import told
-from harness.shadow.generation import Generation, answers_for
-from harness.shadow.record import Side
-from harness.shadow.side import asked
+from harness.shadow.live.generation import Generation, answers_for
+from harness.shadow.live.side import asked
+from harness.shadow.log.record import Side
+from harness.stages.custody.proof import check_same, read_manifest
 from harness.stages.index import check_settings
 from harness.stages.layout import Layout
-from harness.stages.proof import check_same, read_manifest
 
 NO_LIMIT_NS = 1 << 62
 """A person who asks one question waits."""

@@ -13,16 +13,16 @@ from pathlib import Path
 
 import engines
 from engines.contract import manifest
-from engines.contract.arms import Arm
+from engines.registry import Arm
 from harness.core.digest import of_files, of_json
 from harness.core.errors import HarnessError
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.corpus.prepared import Prepared
+from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.provenance import PACKAGES
 from harness.stages.index import sources
 from harness.stages.layout import Layout
-from harness.stages.proof import read_manifest
-from harness.stages.provenance import PACKAGES
 
 FILE = "built.json"
 

@@ -11,18 +11,18 @@ from harness.corpus.score_table import read_scores
 from harness.policy.decide import decide as judge
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
-from harness.stages import experiment_log
-from harness.stages.accepted import check_accepted
-from harness.stages.compare import read_agreement
-from harness.stages.custody import drifted, pin_of
+from harness.stages.compare.stage import read_agreement
+from harness.stages.compare.ties import tie_ends
+from harness.stages.custody.chain_of_custody import drifted, pin_of
+from harness.stages.custody.freshness import check_replayed
+from harness.stages.custody.policy_match import held_to
+from harness.stages.custody.promotion import check_accepted
 from harness.stages.evidence import gathered, pairs_of, sides
-from harness.stages.experiment_notes import note_judged
-from harness.stages.held import held_to
+from harness.stages.experiments import log as experiment_log
+from harness.stages.experiments.notes import note_judged
 from harness.stages.layout import Layout
-from harness.stages.race import read_race
-from harness.stages.registering import registered_of, unregistered
-from harness.stages.replayed import check_replayed
-from harness.stages.ties import tie_ends
+from harness.stages.plan.registering import registered_of, unregistered
+from harness.stages.race.stage import read_race
 
 
 def decide(

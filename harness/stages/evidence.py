@@ -12,13 +12,13 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, read_scores
 from harness.policy.model import Policy
-from harness.stages.compare import Pair, check_compared, read_agreement
+from harness.stages.compare.stage import Pair, check_compared, read_agreement
+from harness.stages.custody.freshness import replayed_index
+from harness.stages.custody.proof import read_manifest
 from harness.stages.layout import Layout
-from harness.stages.loaded import with_load
-from harness.stages.proof import read_manifest
-from harness.stages.replayed import replayed_index
-from harness.stages.score import check_scores, slices
-from harness.stages.traffic import with_traffic
+from harness.stages.load.evidence import with_load
+from harness.stages.score.stage import check_scores, slices
+from harness.stages.shadow.traffic import with_traffic
 
 
 def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:

@@ -17,22 +17,23 @@ from harness.policy.decide import decide
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.pins import path_of
-from harness.policy.registration import cited
-from harness.report.decided import from_json
-from harness.report.decision_json import to_json, without_times
-from harness.report.junit import to_junit
-from harness.stages import experiment_log, receipt
-from harness.stages.accepted import check_accepted
-from harness.stages.assemble import Subject, assemble, evidence_of, measured
-from harness.stages.custody import custody, reservations
-from harness.stages.experiment_notes import note_judged
-from harness.stages.held import held_to
+from harness.policy.plan.registration import cited
+from harness.report.decision.decided import from_json
+from harness.report.decision.decision_json import to_json, without_times
+from harness.report.decision.junit import to_junit
+from harness.stages.compare.ties import tie_ends
+from harness.stages.custody import receipt
+from harness.stages.custody.chain_of_custody import custody, reservations
+from harness.stages.custody.freshness import check_replayed
+from harness.stages.custody.policy_match import held_to
+from harness.stages.custody.promotion import check_accepted
+from harness.stages.experiments import log as experiment_log
+from harness.stages.experiments.notes import note_judged
 from harness.stages.layout import Layout
-from harness.stages.load_files import receipt_of, trials_of
-from harness.stages.replayed import check_replayed
+from harness.stages.load.files import receipt_of, trials_of
+from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
 from harness.stages.selftest import tried
-from harness.stages.ties import tie_ends
-from harness.stages.traffic import taken_in
+from harness.stages.shadow.traffic import taken_in
 
 DETERMINISTIC = ("dataset", "policy", "steps")
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from pathlib import Path
 
-from engines.contract import arms
-from engines.contract.arms import Arm
+from engines import registry as arms
+from engines.registry import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
 from harness.core.errors import IndexNotReady

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from engines.contract import arms as registry
+from engines import registry
 from harness.core.errors import HarnessError, UnknownName
 from harness.core.files import replacing
 from harness.core.gate import StepDecision
@@ -20,23 +20,23 @@ from harness.corpus.runs import read_run
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
-from harness.report.write import write_reports
-from harness.stages.assemble import Subject, assemble, evidence_of, measured
+from harness.report.decision.write import write_reports
 from harness.stages.built import Built
-from harness.stages.compare import compare
-from harness.stages.custody import of_decision
+from harness.stages.compare.stage import compare
+from harness.stages.compare.ties import TieRule, ties
+from harness.stages.custody.chain_of_custody import of_decision
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
-from harness.stages.imported_run import import_run, left_out
+from harness.stages.imports.trec_run import import_run, left_out
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.linked import linked
-from harness.stages.measuring import measuring
 from harness.stages.params import Params
-from harness.stages.race import race
-from harness.stages.replay import replay
-from harness.stages.score import score
-from harness.stages.ties import TieRule, ties
+from harness.stages.race.stage import race
+from harness.stages.replay.stage import replay
+from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
+from harness.stages.report.linked import linked
+from harness.stages.score.measuring import measuring
+from harness.stages.score.stage import score
 
 TIES = "ties.json"
 RESULTS = (

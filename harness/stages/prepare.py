@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.collections import package_texts, python_docs
+from harness.collections.agent_mail import generate as agent_mail
 from harness.core.digest import DocumentsDigest
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
@@ -13,7 +15,7 @@ from harness.core.journal import Change, changing, completed
 from harness.core.locks import held
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import agent_mail, card, jsonl, package_texts, prepared, python_docs, trec
+from harness.corpus import card, jsonl, prepared, trec
 from harness.corpus.card import Card
 from harness.corpus.lines import either
 

@@ -18,12 +18,18 @@ from harness.corpus.prepared import Prepared
 from harness.gates import agreement_floor, equivalent, no_slice_harmed, non_inferior, superior
 from harness.gates.base.rules import Rules
 from harness.measures.quality import score
-from harness.policy.characteristics import all_of
-from harness.policy.curves import trace
 from harness.policy.model import FEWEST_RESAMPLES, Gate, Policy
-from harness.policy.null_models import popular, shuffled
-from harness.policy.operating import Curve, Null, OperatingCharacteristic, Selftest, from_written
-from harness.stages.code import judging_sha256
+from harness.policy.selftest.characteristics import all_of
+from harness.policy.selftest.curves import trace
+from harness.policy.selftest.null_models import popular, shuffled
+from harness.policy.selftest.operating import (
+    Curve,
+    Null,
+    OperatingCharacteristic,
+    Selftest,
+    from_written,
+)
+from harness.stages.custody.code import judging_sha256
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.layout import Layout
 

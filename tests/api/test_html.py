@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.api import html
-from harness.report.tables import Cell, Table
+from harness.report.rows import Cell, Table
 
 
 @pytest.mark.parametrize("place", ["caption", "header", "cell", "first", "note"])

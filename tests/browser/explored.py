@@ -13,8 +13,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
-from harness.report.explore_stages import Apart, Step
-from harness.report.inputs import Latency, ReportInput
+from harness.report.inputs import Apart, Latency, ReportInput, Step
 from tests.report import builder
 
 ARMS = ("old", "new", "other")

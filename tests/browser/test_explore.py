@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from harness.report.explore import to_explorer
-from harness.report.explore_link import explore_link
+from harness.report.explore.page import to_explorer
+from harness.report.links import explore_link
 from harness.report.rounding import MINUS, number
 from tests.browser import explored
 from tests.browser.watched import Watched

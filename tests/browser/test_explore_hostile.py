@@ -15,9 +15,9 @@ from playwright.sync_api import Browser, Page, expect
 from harness.core.evidence import Side
 from harness.core.records import Document, Query
 from harness.core.run import Row, Run
-from harness.report.explore import to_explorer
-from harness.report.explore_link import explore_link
+from harness.report.explore.page import to_explorer
 from harness.report.inputs import ReportInput
+from harness.report.links import explore_link
 from tests.browser import explored
 from tests.browser.watched import Watched
 from tests.report.explored import DATA

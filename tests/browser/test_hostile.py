@@ -14,14 +14,18 @@ from harness.core.gate import Verdict
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.core.scores import Scores
-from harness.replay.histogram import Histogram
-from harness.report import load_page, page, page_view, trends
-from harness.report.history import Entry
+from harness.replay.load.histogram import Histogram
+from harness.report.load import page as load_page
+from harness.report.page import page
+from harness.report.page import view as page_view
+from harness.report.trends import page as trends
+from harness.report.trends.history import Entry
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
 from tests.browser.watched import Watched
-from tests.report import builder, test_shadow_page
-from tests.report.test_history import entry
-from tests.report.test_load_page import load_report
+from tests.report import builder
+from tests.report.load.test_page import load_report
+from tests.report.shadow import test_page as test_shadow_page
+from tests.report.trends.test_history import entry
 
 OURS = re.compile(r"[qd]\d+|[0-9a-f]{40,}|p[\d.]+|mean|max|ns|\w+@\d+|tau|")
 """Ids, digests, and names of measures: they are ours, and are looked up."""

@@ -13,13 +13,17 @@ from playwright.sync_api import Page
 from pypdf import PdfReader
 
 from harness.core.gate import StepDecision, Verdict
-from harness.report import load_page, page, page_view, trends
 from harness.report.inputs import Links
+from harness.report.load import page as load_page
+from harness.report.page import page
+from harness.report.page import view as page_view
 from harness.report.rounding import MINUS
+from harness.report.trends import page as trends
 from tests.browser.watched import Watched
-from tests.report import builder, test_shadow_page
-from tests.report.test_history import entry
-from tests.report.test_load_page import load_report
+from tests.report import builder
+from tests.report.load.test_page import load_report
+from tests.report.shadow import test_page as test_shadow_page
+from tests.report.trends.test_history import entry
 
 pytestmark = pytest.mark.slow
 WIDE, NARROW = {"width": 1280, "height": 900}, {"width": 390, "height": 844}
@@ -144,7 +148,7 @@ def test_a_gate_on_the_first_screen_leads_to_its_row(
     link.click()
     row = shown.locator("tr:target")
     assert row.locator("th").inner_text().startswith(gate)
-    assert "What would settle it" in row.inner_text()
+    assert "To reach a decision" in row.inner_text()
     top: float = row.evaluate("row => row.getBoundingClientRect().top")
     assert 0 <= top < WIDE["height"]
 

@@ -9,8 +9,8 @@ from PIL import Image
 from playwright.sync_api import Browser
 
 from benchmarks import screenshots
-from harness.report.explore import to_explorer
-from harness.report.page import to_page
+from harness.report.explore.page import to_explorer
+from harness.report.page.page import to_page
 from tests.report import builder
 
 

@@ -11,11 +11,11 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 
 from harness.core.files import write_text
 from harness.corpus import pool
-from harness.report.explore import to_explorer
-from harness.report.page import to_page
+from harness.report.explore.page import to_explorer
+from harness.report.page.page import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
-from harness.shadow.listening import bound, server
+from harness.shadow.proxy.listening import bound, server
 from tests.browser.watched import Watched
 from tests.report import builder
 from tests.serve.conftest import make_pool, write_decision

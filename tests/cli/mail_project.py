@@ -12,8 +12,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from threading import Thread
 
-from harness.cli.project import Project
-from harness.stages.importing import import_beir
+from harness.cli.base.project import Project
+from harness.stages.imports.collections import import_beir
 from harness.stages.prepare import prepare
 
 NAME, ARM = "letters", "mail-tantivy"

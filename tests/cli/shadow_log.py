@@ -7,14 +7,14 @@ from dataclasses import replace
 from pathlib import Path
 from time import perf_counter_ns
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.agreement.classes import Class
 from harness.corpus.prepared import Prepared
-from harness.shadow.compare import judged
-from harness.shadow.generation import Generation
-from harness.shadow.log import Log
-from harness.shadow.pair import Attempt, Pair, Served
-from harness.shadow.side import asked
+from harness.shadow.live.compare import judged
+from harness.shadow.live.generation import Generation
+from harness.shadow.live.pair import Attempt, Pair, Served
+from harness.shadow.live.side import asked
+from harness.shadow.log.log import Log
 from tests.toy import CANDIDATE, CONTROL, Toy
 
 K = 10

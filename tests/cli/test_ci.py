@@ -17,9 +17,9 @@ from typer.testing import CliRunner
 
 from harness.cli import application, init
 from harness.corpus.score_table import read_scores, write_scores
-from harness.report.ci import Checked, notes, to_markdown
-from harness.stages.ci import check
-from tests.report.test_junit_form import faults
+from harness.report.decision.ci import Checked, notes, to_markdown
+from harness.stages.report.ci import check
+from tests.report.decision.test_junit_form import faults
 from tests.source import ROOT
 from tests.test_ci_kit import action
 

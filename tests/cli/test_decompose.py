@@ -15,9 +15,9 @@ from harness.corpus.score_table import read_scores
 from harness.corpus.trec import write_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import Parts
-from harness.report.stages_table import blamed, losers, means, to_json
-from harness.stages.apart import kept
-from harness.stages.decompose import Wanted, decompose
+from harness.report.explore.stages_table import blamed, losers, means, to_json
+from harness.stages.compare.decompose import Wanted, decompose
+from harness.stages.compare.decomposition import kept
 from tests.cli.conftest import Harness
 from tests.toy import NAME, Toy
 

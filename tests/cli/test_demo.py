@@ -10,7 +10,7 @@ import pytest
 import typer
 
 from harness.cli import demo
-from harness.stages.replayed import note_replayed
+from harness.stages.custody.freshness import note_replayed
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 

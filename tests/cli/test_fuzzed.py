@@ -158,8 +158,8 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     made.harness("history", "add")
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     with (
-        mock.patch("harness.shadow.listening.listen"),
-        mock.patch("harness.shadow.listening.server"),
+        mock.patch("harness.shadow.proxy.listening.listen"),
+        mock.patch("harness.shadow.proxy.listening.server"),
     ):
         yield made
 

@@ -1,4 +1,4 @@
-"""Every command of ``harness.cli.app`` says what it does, what it takes, and how it exits."""
+"""Every command of ``harness.cli.base.app`` says what it does, what it takes, and how it exits."""
 
 from __future__ import annotations
 
@@ -83,6 +83,6 @@ def test_registering_happens_once() -> None:
 
 
 def test_importing_a_command_does_nothing_heavy() -> None:
-    for found in pkgutil.iter_modules(harness.cli.__path__):
-        module = importlib.import_module(f"harness.cli.{found.name}")
+    for found in pkgutil.walk_packages(harness.cli.__path__, "harness.cli."):
+        module = importlib.import_module(found.name)
         assert not {"numpy", "scipy", "pyarrow", "tantivy"} & set(vars(module))

@@ -1,4 +1,4 @@
-"""``harness.stages.pool`` and ``judge`` by their commands: from missing judgements and back."""
+"""``harness pool`` and ``harness judge``: from missing judgements to judgements, and back."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pool
-from harness.measures.unjudged_runs import bounds
-from harness.stages.judge import judge, merge
-from harness.stages.pool import SNIPPET
+from harness.measures.unjudged.runs import bounds
+from harness.stages.judging.judge import judge, merge
+from harness.stages.judging.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
 from tests.toy import CANDIDATE, CONTROL, Toy
 

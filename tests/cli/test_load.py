@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.stages.load_files import history_of, page_of, read_history
+from harness.stages.load.files import history_of, page_of, read_history
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 

@@ -11,18 +11,18 @@ from subprocess import PIPE
 
 import pytest
 
-from engines.contract import arms
-from harness.cli.project import Project
+from engines import registry as arms
+from harness.cli.base.project import Project
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.runs import read_run, write_run
 from harness.replay.ask import observe
+from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
 from harness.stages.params import ReplayParams
-from harness.stages.proof import read_manifest
-from harness.stages.replay import replay
+from harness.stages.replay.stage import replay
 from tests.cli.conftest import Harness
 from tests.cli.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.toy import Toy

@@ -7,18 +7,18 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.mail.errors import EngineError
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.contract.errors import EngineError
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.switch_file import value_in
-from harness.cli.project import Project
+from harness.cli.base.project import Project
 from harness.core.errors import UnknownName
-from harness.stages import migrate
-from harness.stages import migrate_ledger as ledger
+from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
-from harness.stages.mail_service import mail_service
-from harness.stages.migrate_service import opened
-from harness.stages.migrate_switch import FILE
-from harness.stages.proof import read_manifest
+from harness.stages.mail.service import mail_service
+from harness.stages.migrate import ledger
+from harness.stages.migrate import moves as migrate
+from harness.stages.migrate.service import opened
+from harness.stages.migrate.switch import FILE
 from tests.cli.conftest import Harness, Said
 from tests.cli.mail_project import ARM, NAME, command, listening, write
 from tests.policy.decided import POLICY, day, decision, evidence
@@ -99,7 +99,7 @@ def test_a_broken_index_of_the_old_engine_fails_the_drill(
     def broken(*_given: object) -> object:
         raise EngineError("the table is gone")
 
-    monkeypatch.setattr("engines.stacks.agent_mail.fts5.Fts5Engine.search", broken)
+    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.fts5.Fts5Engine.search", broken)
     said = drilled(harness, "--at", folder, "--patience-s", "0.2")
     assert said.code == 1, said
     assert "FAILED after the switch to fts5, like" in said.out

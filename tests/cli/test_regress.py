@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.stages.test_regress import GATES, LOST, spoil
+from tests.stages.regress.test_stage import GATES, LOST, spoil
 from tests.toy import HEAD, STEP, Toy
 
 

@@ -14,7 +14,7 @@ from harness.core.run import Run
 from harness.core.scores import Estimate
 from harness.gates.base.rules import above
 from harness.measures.quality import score
-from harness.policy import requirements
+from harness.policy.selftest import requirements
 from harness.stages import selftest as stage
 from harness.stats import interval
 from tests.cli.conftest import Harness

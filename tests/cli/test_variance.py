@@ -13,7 +13,7 @@ from harness.corpus import trec
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.measures.quality import score
-from harness.stages.variance import Compared, over_assessors, over_corpora
+from harness.stages.compare.variance import Compared, over_assessors, over_corpora
 from harness.stats.components import Floats, of_corpora
 from tests.cli.conftest import Harness
 from tests.toy import NAME, Toy

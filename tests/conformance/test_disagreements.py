@@ -18,10 +18,10 @@ from harness.core.errors import BadFile, DatasetError, EvidenceError, InvalidArm
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.corpus.trec import Missing, read_run
-from harness.measures.condensed import condense
 from harness.measures.coverage import coverage, missing
 from harness.measures.means import mean_all, mean_answerable
 from harness.measures.quality import score
+from harness.measures.unjudged.condensed import condense
 from tests.measures.make import qrels_of, run_of
 
 RANKED = ("nDCG@10", "RR@10", "RR", "P@1", "P@10", "AP@100", "R@50")

@@ -10,9 +10,9 @@ from pathlib import Path
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.policy.load import load_policy
-from harness.policy.migration_status import Evidence
+from harness.policy.migration.status import Evidence
 from harness.policy.model import Policy
-from harness.stages import migrate
+from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 

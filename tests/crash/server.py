@@ -22,7 +22,10 @@ from pathlib import Path
 from unittest import mock
 
 NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
-PACKAGES = ("harness.cli", "harness.stages", "harness.corpus", "harness.report", "harness.shadow")
+PACKAGES = (
+    "harness.cli", "harness.stages", "harness.collections", "harness.corpus", "harness.report",
+    "harness.shadow",
+)  # fmt: skip
 KILL, STOP = 0, -1
 HELD_UP_S = 0.3
 """How long a second command has to finish while the first one is stopped."""
@@ -50,8 +53,8 @@ class Attempt:
 def _prepared() -> None:
     for name in PACKAGES:
         package = importlib.import_module(name)
-        for found in pkgutil.iter_modules(package.__path__):
-            importlib.import_module(f"{name}.{found.name}")
+        for found in pkgutil.walk_packages(package.__path__, f"{name}."):
+            importlib.import_module(found.name)
 
 
 def _run(attempt: Attempt, log: int) -> int:
@@ -62,8 +65,8 @@ def _run(attempt: Attempt, log: int) -> int:
     arm = ctypes.CDLL(None).crash_arm
     arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
     with (
-        mock.patch("harness.cli.migrate.now", return_value=NOW),
-        mock.patch("harness.cli.migrate.by", return_value="operator"),
+        mock.patch("harness.cli.migrate.group.now", return_value=NOW),
+        mock.patch("harness.cli.migrate.group.by", return_value="operator"),
     ):
         arm(attempt.folder.encode(), attempt.at, attempt.how, attempt.for_good, log)
         try:

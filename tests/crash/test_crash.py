@@ -20,7 +20,7 @@ import pytest
 from engines.stacks.agent_mail.switch_file import value_in
 from harness.core.journal import cut_off
 from harness.corpus import pool
-from harness.stages import migrate_ledger
+from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.prepare import prepare
 from tests import toy
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged

@@ -19,7 +19,7 @@ import typer
 from ir_measures.measures import registry as measures
 from pydantic import BaseModel
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.agreement.agree import agree
 from harness.cli import application
 from harness.core.engine import Hit
@@ -28,9 +28,9 @@ from harness.core.files import write_text
 from harness.core.names import LONGEST, LONGEST_LABEL, MAY
 from harness.core.run import Row, Run, Status
 from harness.gates.base import registry
-from harness.measures.kernels import KERNELS
+from harness.measures.columnar.kernels import KERNELS
 from harness.measures.name import parse
-from harness.measures.unjudged_bounds import BOUNDED
+from harness.measures.unjudged.bounds import BOUNDED
 from harness.policy.demands import Demands
 from harness.policy.model import Header, StepTable
 from harness.stages.layout import Layout

@@ -90,19 +90,19 @@ ELSEWHERE = {
     "demo": Elsewhere("minutes", "tests/cli/test_demo.py::test_the_decision_is_printed"),
     "dvc metrics show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "dvc plots show": Elsewhere(
         "it reads a pipeline of DVC's",
-        "tests/stages/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+        "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",
-        "tests/cli/test_reproduce.py::test_what_was_recorded_is_reproduced",
+        "tests/cli/custody/test_reproduce.py::test_what_was_recorded_is_reproduced",
     ),
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": Elsewhere(
         "dozens of trials, each with processes of its own",
-        "tests/stages/test_load.py::test_a_search_finds_a_rate_or_says_why_not",
+        "tests/stages/load/test_stage.py::test_a_search_finds_a_rate_or_says_why_not",
     ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
@@ -118,11 +118,11 @@ ELSEWHERE = {
     ),
     "harness shadow http": Elsewhere(
         SERVER + "two servers and clients over sockets",
-        "tests/cli/test_shadow_http.py::test_a_client_sees_the_control_and_the_log_sees_both",
+        "tests/cli/shadow/test_http.py::test_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness shadow mcp": Elsewhere(
         SERVER + "two servers and a client",
-        "tests/cli/test_shadow_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
+        "tests/cli/shadow/test_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
     "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(

@@ -19,7 +19,7 @@ import pytest
 from typer.testing import CliRunner
 
 import harness.gates
-from engines.contract import arms
+from engines import registry as arms
 from harness.cli import application
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady

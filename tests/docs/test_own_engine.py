@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.engine import Answer, Engine
 from harness.core.errors import BadPolicy, IndexNotReady
 from harness.core.records import Document

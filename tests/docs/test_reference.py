@@ -8,8 +8,8 @@ import tomllib
 import pytest
 from pydantic import BaseModel
 
+from engines import registry as arms
 from engines import stacks
-from engines.contract import arms
 from harness.gates.base import registry
 from harness.policy.demands import Demands
 from harness.policy.model import GateHead, Header, StepTable

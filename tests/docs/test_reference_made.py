@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from harness.stages.layout import Layout
-from harness.stages.load_files import history_of, page_of, receipt_of
+from harness.stages.load.files import history_of, page_of, receipt_of
 from harness.stages.oneshot import RESULTS
 from tests.docs import reference, reference_words
 from tests.docs.pages import ROOT

@@ -24,7 +24,7 @@ SKETCHES = {
         "two protocols, without their code", "tests/docs/test_own_engine.py"
     ),
     ("docs/shadow.md", "from functools import partial"): Elsewhere(
-        "its numbers are left out", "tests/shadow/test_shadowed.py"
+        "its numbers are left out", "tests/shadow/live/test_shadowed.py"
     ),
     ("docs/tutorial.md", "    return [word"): CHANGE,
     ("docs/tutorial.md", "            counted = "): CHANGE,
@@ -39,8 +39,8 @@ MADE = {
 SAID = {
     "docs/shadow.md": """
 from pathlib import Path
-from harness.shadow import streams
-from harness.shadow.fold import failures, overlaps, slower, sure
+from harness.shadow.log import streams
+from harness.shadow.watch.fold import failures, overlaps, slower, sure
 """,
     "docs/stacks/documents.md": """
 from pathlib import Path

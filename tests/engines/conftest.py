@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
-from engines.contract.arms import Arm
+from engines import registry as arms
+from engines.registry import Arm
 from harness.core.engine import Manifest, Searcher
 from tests import once_a_process
 from tests.engines.corpus import DOCUMENTS

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
-from engines.contract.mail.query import Filters, RankingMode
-from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
+from engines import registry as arms
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from harness.core.records import Document
 from tests.engines.agent_mail.build import one, stored
 

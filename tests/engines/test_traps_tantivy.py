@@ -15,11 +15,11 @@ from pathlib import Path
 import pytest
 import tantivy
 
-from engines.contract import arms
-from engines.contract.mail.query import RankingMode
+from engines import registry as arms
 from engines.lexical.tantivy_hits import best
-from engines.stacks.agent_mail.tantivy_index import HASH, INDEX
-from engines.stacks.agent_mail.tantivy_schema import fields
+from engines.stacks.agent_mail.contract.query import RankingMode
+from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
+from engines.stacks.agent_mail.tantivy.schema import fields
 from tests.engines.agent_mail.build import NOON, one
 from tests.engines.agent_mail.tantivy_case import Case, built, delete, upsert
 from tests.engines.corpus import DOCUMENTS

@@ -11,7 +11,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 import pyarrow as pa
 
-from engines.contract import arms, manifest
+from engines import registry as arms
+from engines.contract import manifest
 from engines.stacks.agent_mail.switch_file import value_in
 from harness.core import formats, journal
 from harness.core.engine import Hit
@@ -21,12 +22,16 @@ from harness.core.scores import Scores
 from harness.corpus import beir, card, jsonl, mbox, pool, runs, score_table, topics, trec
 from harness.policy import pins
 from harness.policy.load import load_policy
-from harness.replay import arrivals
-from harness.report import history
-from harness.shadow import streams
-from harness.shadow.record import Degradation
-from harness.stages import load_files, migrate_ledger, params, race_times, shadow_files
-from harness.stages.recorded import check_recorded
+from harness.replay.load import arrivals
+from harness.report.trends import history
+from harness.shadow.log import streams
+from harness.shadow.log.record import Degradation
+from harness.stages import params
+from harness.stages.custody.dvc_lock import check_recorded
+from harness.stages.load import files as load_files
+from harness.stages.migrate import ledger as migrate_ledger
+from harness.stages.race import times as race_times
+from harness.stages.shadow import files as shadow_files
 from tests.source import ROOT
 from tests.toy import PARAMS
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
-from harness.stages.replay import replay
+from harness.stages.replay.stage import replay
 from tests.toy import CANDIDATE, Toy
 
 Search = Callable[[TantivySearcher, str, int], Answer]

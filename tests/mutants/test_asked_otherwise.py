@@ -10,9 +10,9 @@ from harness.core.gate import Verdict
 from harness.core.records import Query
 from harness.replay import drive
 from harness.replay.ask import Observation, observe
-from harness.stages.compare import compare
+from harness.stages.compare.stage import compare
 from harness.stages.evidence import pairs_of
-from harness.stages.replay import replay
+from harness.stages.replay.stage import replay
 from tests.mutants.planting import blocking
 from tests.toy import CANDIDATE, GATES, HEAD, STEP, Toy
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.agreement import agree as agreement
 from harness.agreement.classes import Class, classify
@@ -28,11 +28,11 @@ from harness.corpus.runs import read_run, write_run
 from harness.gates.base import paired
 from harness.replay import race as replay_race
 from harness.replay.ask import Observation, observe
-from harness.stages import score as score_stage
-from harness.stages.compare import read_agreement
+from harness.stages.compare.stage import read_agreement
+from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
-from harness.stages.proof import note_run, read_manifest
-from harness.stages.replay import replay
+from harness.stages.replay.stage import replay
+from harness.stages.score import stage as score_stage
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 

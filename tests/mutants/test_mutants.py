@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.text.fts5 import Fts5
 from engines.stacks.text.tantivy import Tantivy, TantivySearcher
 from harness.agreement import agree as agreement
@@ -38,12 +38,12 @@ from harness.gates.base.rules import Rules
 from harness.replay import drive
 from harness.replay import race as replay_race
 from harness.replay.ask import Observation, observe
-from harness.stages import race_part
-from harness.stages import replay as replay_stage
-from harness.stages import report as report_stage
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.replay import replay
+from harness.stages.race import part as race_part
+from harness.stages.replay import stage as replay_stage
+from harness.stages.replay.stage import replay
+from harness.stages.report import stage as report_stage
 from tests.mutants.planting import HONEST, Search, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 

@@ -17,14 +17,14 @@ from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, StepDecision, Verdict
-from harness.report.custody import lines
-from harness.stages import experiment_log
-from harness.stages.assemble import evidence_of, measured
-from harness.stages.custody import of_decision
+from harness.report.page.custody import lines
+from harness.stages.custody.chain_of_custody import of_decision
+from harness.stages.custody.pinning import pin
+from harness.stages.custody.verify import verify
 from harness.stages.decide import decide
-from harness.stages.pinning import pin
+from harness.stages.experiments import log as experiment_log
 from harness.stages.prepare import prepare
-from harness.stages.verify import verify
+from harness.stages.report.assemble import evidence_of, measured
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 

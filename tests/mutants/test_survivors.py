@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.agreement import agree as agreement
 from harness.agreement.classes import Class, classify
@@ -25,13 +25,13 @@ from harness.corpus.runs import read_run, write_run
 from harness.replay import drive
 from harness.replay.ask import Observation, observe
 from harness.replay.fresh import Advance, Work
-from harness.stages import crosscheck
-from harness.stages.load_opener import Opener
-from harness.stages.proof import note_run, read_manifest
-from harness.stages.race import race
-from harness.stages.replayed import index_files, note_replayed
-from harness.stages.requery import Sample, requery
-from harness.stages.verify import verify
+from harness.stages.custody.freshness import index_files, note_replayed
+from harness.stages.custody.proof import note_run, read_manifest
+from harness.stages.custody.requery import Sample, requery
+from harness.stages.custody.verify import verify
+from harness.stages.load.opener import Opener
+from harness.stages.race.stage import race
+from harness.stages.score import crosscheck
 from tests.forging import replace_in, restamp
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, Toy

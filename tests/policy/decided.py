@@ -8,8 +8,8 @@ from pathlib import Path
 from harness.core import digest
 from harness.core.gate import Outcome, Verdict
 from harness.policy.load import load_policy
-from harness.policy.migration_events import Decided, Said
-from harness.policy.migration_status import Evidence
+from harness.policy.migration.events import Decided, Said
+from harness.policy.migration.status import Evidence
 from harness.policy.model import Policy
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"

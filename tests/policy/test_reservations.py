@@ -12,7 +12,7 @@ from harness.policy.decide import decide
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.reservations import not_as_pinned, of_gates, over_budget
-from harness.stages.held import held_to
+from harness.stages.custody.policy_match import held_to
 from tests.policy.test_decide import NOW
 from tests.toy import GATES, HEAD, STEP
 

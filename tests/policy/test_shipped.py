@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.policy.load import load_policy
 from tests.source import ROOT
 

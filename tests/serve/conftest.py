@@ -14,15 +14,15 @@ from starlette.testclient import TestClient
 from harness.core.files import write_json, write_text
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
-from harness.report.decision_json import to_json
+from harness.report.decision.decision_json import to_json
 from harness.report.inputs import Links, ReportInput
-from harness.report.page import to_page
+from harness.report.page.page import to_page
 from harness.serve.application import application
 from harness.serve.guard import Guard
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout
-from harness.stages.linked import linked
-from harness.stages.load_files import page_of
+from harness.stages.load.files import page_of
+from harness.stages.report.linked import linked
 from tests.report import builder
 
 URL = "http://127.0.0.1:8642"

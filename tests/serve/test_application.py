@@ -11,8 +11,9 @@ from urllib.parse import urljoin
 import pytest
 from starlette.testclient import TestClient
 
-from harness.report.explore import to_explorer
-from harness.report.page import script_source, to_page
+from harness.report.explore.page import to_explorer
+from harness.report.html import script_source
+from harness.report.page.page import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout

@@ -17,7 +17,7 @@ import httpx
 import pytest
 
 from harness.cli import main, serve
-from harness.cli.app import err
+from harness.cli.base.app import err
 from tests.serve.conftest import make_pool
 from tests.source import ROOT
 
@@ -99,7 +99,7 @@ def test_a_port_that_is_taken_is_told(
 def test_no_other_machine_is_served(
     site: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], host: str
 ) -> None:
-    monkeypatch.setattr("harness.shadow.listening.server", lambda _: Server(None))
+    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(None))
     line = said(monkeypatch, capsys, str(site / "reports"), "--host", host, "--port", "0")
     assert "to this machine alone" in line
 
@@ -154,10 +154,10 @@ def test_a_browser_is_opened_where_it_is_asked_for(
 
     monkeypatch.setattr("webbrowser.open", browse)
     monkeypatch.setattr(err, "print", tell)
-    monkeypatch.setattr("harness.shadow.listening.server", lambda _: Server(None))
+    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(None))
     serve.serve([site / "reports"], port=0)
     assert addresses == []
-    monkeypatch.setattr("harness.shadow.listening.server", lambda _: Server(opened))
+    monkeypatch.setattr("harness.shadow.proxy.listening.server", lambda _: Server(opened))
     capsys.readouterr()
     serve.serve([site / "reports"], port=0, opened=True)
     first, *said, last = capsys.readouterr().err.splitlines()

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from harness.corpus import pool
-from harness.report.cards import Tone
+from harness.report.page.cards import Tone
 from harness.serve.entries import COMPARED, Entry, entries, progress
 from harness.serve.shelf import folders, look
 from tests.report import builder

@@ -15,7 +15,7 @@ from harness.corpus import pool
 from harness.corpus.pool import Pool
 from harness.serve import form
 from harness.serve.form import FORM_BYTES, REMEMBERED, word_for
-from harness.stages.judge import judge
+from harness.stages.judging.judge import judge
 from tests.serve.conftest import SCALE, URL, make_pool
 
 AT = "/judge/out/pool.qrels"

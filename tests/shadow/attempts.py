@@ -9,9 +9,9 @@ from pathlib import Path
 from harness.agreement.classes import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.bounds import Bounds
-from harness.shadow.record import Divergence, Observation, Seen, Side, query_key
-from harness.stages.shadow_files import read_bounds
+from harness.shadow.log.record import Divergence, Observation, Seen, Side, query_key
+from harness.shadow.watch.bounds import Bounds
+from harness.stages.shadow.files import read_bounds
 
 ROOT = Path(__file__).resolve().parents[2]
 WATCH = ROOT / "policy" / "watch.toml"

@@ -16,11 +16,11 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.core.engine import Answer
-from harness.shadow import streams
-from harness.shadow.record import Observation
-from harness.shadow.shadowed import Shadowed
+from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.log import streams
+from harness.shadow.log.record import Observation
 from tests.shadow.arms import OTHER, Arm, given, hits
-from tests.shadow.live import LIMITS, MS, RECORDING, comparison, on_thread
+from tests.shadow.live.make import LIMITS, MS, RECORDING, comparison, on_thread
 
 SEED = 20_261_122
 ROUNDS = 50

@@ -8,7 +8,15 @@ from dataclasses import replace
 from harness.agreement.classes import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.record import Degradation, Divergence, Kind, Observation, Seen, Side, query_key
+from harness.shadow.log.record import (
+    Degradation,
+    Divergence,
+    Kind,
+    Observation,
+    Seen,
+    Side,
+    query_key,
+)
 
 SIDE = Side(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
 SEEN = Seen(Status.ANSWERED, 1_000, 2, 0, 1.0, 7.5, "a1", "print", "g1")

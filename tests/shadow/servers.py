@@ -16,15 +16,15 @@ from typing import NamedTuple
 import httpx
 
 from harness.core.engine import Searcher
-from harness.shadow.backend import Backend
-from harness.shadow.comparison import Comparison
-from harness.shadow.http_candidate import KIND, HttpSearcher
-from harness.shadow.http_proxy import Room, Running, serve
-from harness.shadow.reading import Reading
-from harness.shadow.streams import Read
-from harness.shadow.worker import Worker
-from harness.stages.shadow_files import read_reading
-from tests.shadow.live import drained, on_thread
+from harness.shadow.live.comparison import Comparison
+from harness.shadow.live.worker import Worker
+from harness.shadow.log.streams import Read
+from harness.shadow.proxy.backend import Backend
+from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
+from harness.shadow.proxy.http_proxy import Room, Running, serve
+from harness.shadow.proxy.reading import Reading
+from harness.stages.shadow.files import read_reading
+from tests.shadow.live.make import drained, on_thread
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")

@@ -21,15 +21,15 @@ import pytest
 from harness.agreement.classes import Class
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pair, Pool
-from harness.report import history
-from harness.shadow.register import Accepted
-from harness.stages import migrate
-from harness.stages import migrate_ledger as ledger
-from harness.stages.judge import Merged, merge
+from harness.report.trends import history
+from harness.shadow.watch.register import Accepted
+from harness.stages.judging.judge import Merged, merge
+from harness.stages.migrate import ledger
+from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
-from harness.stages.shadow_files import accept, read_register
+from harness.stages.shadow.files import accept, read_register
 from tests.policy.decided import POLICY, day, decision, evidence
-from tests.report.test_history import entry
+from tests.report.trends.test_history import entry
 from tests.toy import NAME, Toy
 
 A_MOMENT_S = 0.5

@@ -13,10 +13,10 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, UnknownName
 from harness.core.gate import Outcome, Verdict
-from harness.report.decided import schema
+from harness.report.decision.decided import schema
 from harness.stages import gate as stage
+from harness.stages.custody.proof import read_manifest
 from harness.stages.gate import check_decision, gate, read_decision
-from harness.stages.proof import read_manifest
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.text.fts5 import Fts5
 from harness.core.errors import IndexNotReady, InvalidArm, UnknownName
 from harness.corpus.prepared import Prepared

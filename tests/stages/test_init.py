@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.errors import HarnessError
 from harness.core.records import Document
 from harness.corpus import beir

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm, UnknownName
 from harness.core.gate import Outcome, StepDecision, Verdict
 from harness.corpus import trec
 from harness.corpus.runs import read_run
-from harness.stages.importing import load_folder
+from harness.stages.imports.collections import load_folder
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RESULTS, TIES, Wanted, oneshot
 from tests.toy import GATES, HEAD, STEP, Toy

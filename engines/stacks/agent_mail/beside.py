@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol
 
-from engines.contract.mail.query import SearchQuery
-from engines.contract.mail.results import SearchResponse
+from engines.stacks.agent_mail.contract.query import SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchResponse
 
 
 class Beside(Protocol):

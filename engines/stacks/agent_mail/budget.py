@@ -21,7 +21,7 @@ from threading import Lock, Thread
 from time import perf_counter_ns
 from typing import NamedTuple, TypeVar, cast
 
-from engines.contract.mail.errors import EngineError
+from engines.contract.errors import EngineError
 
 Result = TypeVar("Result")
 NS_A_MS = 1_000_000

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from engines.contract.mail.errors import InvalidQuery
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.query import (
+from engines.contract.errors import InvalidQuery
+from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract.query import (
     Direction,
     Importance,
     RankingMode,

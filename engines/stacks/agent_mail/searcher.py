@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
-from engines.contract.mail.query import SearchMode
-from engines.contract.mail.results import SearchResponse
 from engines.stacks.agent_mail import documents as taken
-from engines.stacks.agent_mail.drivers import Driver
+from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.sqlite.drivers import Driver
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Explained, Hit, Manifest, Stage
 from harness.core.records import Scalar

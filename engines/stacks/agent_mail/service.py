@@ -8,22 +8,23 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter_ns
 
-from engines.contract.mail.directory import Entity
-from engines.contract.mail.errors import FeatureUnavailable, InvalidQuery, SearchError
-from engines.contract.mail.events import Emit, Event, Payload
-from engines.contract.mail.explain import ShadowComparison
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.query import DocKind, RankingMode, SearchQuery
-from engines.contract.mail.results import SearchResponse
+from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.typed import normalise
-from engines.stacks.agent_mail import faults, shadow
+from engines.stacks.agent_mail import shadow
 from engines.stacks.agent_mail.beside import Beside
 from engines.stacks.agent_mail.budget import Allowance
-from engines.stacks.agent_mail.cursor import SearchCursor
-from engines.stacks.agent_mail.explained import explained
-from engines.stacks.agent_mail.kinds import CURSOR_OF, Doc, Source, message
-from engines.stacks.agent_mail.pages import Page, fill
-from engines.stacks.agent_mail.plan import (
+from engines.stacks.agent_mail.contract.directory import Entity
+from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
+from engines.stacks.agent_mail.contract.explain import ShadowComparison
+from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
+from engines.stacks.agent_mail.pipeline.explain import explained
+from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, message
+from engines.stacks.agent_mail.pipeline.pages import Page, fill
+from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     KillSwitch,
     Plan,
@@ -33,8 +34,8 @@ from engines.stacks.agent_mail.plan import (
     plan,
     wanted,
 )
-from engines.stacks.agent_mail.rungs import Asked, Rungs
-from engines.stacks.agent_mail.scope import Scope, unrestricted
+from engines.stacks.agent_mail.pipeline.retrievers import Asked, Rungs
+from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
 
 
 @dataclass(frozen=True, slots=True)

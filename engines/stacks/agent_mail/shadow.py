@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from engines.contract.mail.explain import ShadowComparison
+from engines.stacks.agent_mail.contract.explain import ShadowComparison
 
 DEPTH = 10
 

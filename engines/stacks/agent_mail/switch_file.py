@@ -7,7 +7,7 @@ import os
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.core.errors import BadFile, UnknownName
 from harness.core.reading import Malformed, text_of
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.ranking.rrf import TIE_DIGITS, fuse
-from engines.stacks.code.backend import Scored
+from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.config import Fusion, Rrf, Shares
 
 Sources = Mapping[str, Sequence[Scored]]

@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.code.backend import Scored
+from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.catalog import Rows
 from harness.core.files import replacing
 

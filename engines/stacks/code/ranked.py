@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 from engines.lexical.typed import Clause, Occur, clauses, normalise
 from engines.ranking.rrf import TIE_DIGITS
 from engines.stacks.code import boosts, fusion, near_duplicates
-from engines.stacks.code.backend import OpenBackend, Scored
+from engines.stacks.code.backends.contract import OpenBackend, Scored
+from engines.stacks.code.backends.wanted import terms_of, wanted
 from engines.stacks.code.catalog import Catalog, Rows
 from engines.stacks.code.config import Settings
 from engines.stacks.code.explain import ScoreBreakdown
-from engines.stacks.code.wanted import terms_of, wanted
 from engines.vector.embedder import Embedder
 from engines.vector.scan import nearest
 

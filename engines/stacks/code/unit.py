@@ -33,7 +33,7 @@ FIELDS = Texts._fields
 
 
 class Risk(NamedTuple):
-    """What a rule of ``engines.stacks.code.risk`` found."""
+    """What a rule of ``engines.stacks.code.reading.risk`` found."""
 
     tag: str
     category: str

@@ -11,7 +11,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.mail import errors as mail_errors
+from engines.contract import errors as search_errors
 from engines.rerank import token_store
 from engines.rerank.late_interaction import maxsim
 from engines.rerank.token_cache import write_tokens
@@ -216,7 +216,7 @@ def _late(embedder: OnnxEmbedder, folder: Path) -> Late:
     projection = Projection.open(folder / PROJECTION, embedder.dimension)
     try:
         tokens = TokenStore.open(folder / TOKENS, embedder.identity, DIMENSION)
-    except mail_errors.IndexNotReady as exc:
+    except search_errors.IndexUnavailable as exc:
         raise IndexNotReady(f"{exc}. Build it again: harness index") from exc
     return Late(embedder, projection, tokens)
 

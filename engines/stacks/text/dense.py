@@ -15,16 +15,13 @@ from engines.contract.settings import StackSettings
 from engines.lexical.typed import normalise
 from engines.vector import recorded
 from engines.vector.bulk import embed_all
+from engines.vector.chosen import HASH, embedder_of
 from engines.vector.embedder import Embedder
-from engines.vector.hashed import HashEmbedder
-from engines.vector.models import model
-from engines.vector.onnx import OnnxEmbedder
 from engines.vector.store import VectorStore, open_store, write
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
 ENGINE = "vectors"
-HASH = "hash"
 
 
 class Settings(StackSettings):
@@ -107,16 +104,6 @@ class DenseSearcher:
 
 def _read(document: Document) -> str:
     return f"{document.title} {document.text}".strip()
-
-
-def embedder_of(name: str, max_tokens: int) -> Embedder:
-    """Open a model of ``engines.vector.models``, or the hash embedder.
-
-    Raises:
-        UnknownName: there is no such model.
-        ModelNotReady: it is absent or not the pinned one.
-    """
-    return HashEmbedder() if name == HASH else OnnxEmbedder.load(model(name), max_tokens)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -11,8 +11,8 @@ from typing import Any
 
 from pydantic import Field
 
+from engines.contract import errors as search_errors
 from engines.contract import manifest
-from engines.contract.mail import errors as mail_errors
 from engines.contract.settings import StackSettings
 from engines.lexical.typed import normalise
 from engines.rerank.late_interaction import LateInteraction
@@ -108,7 +108,7 @@ class Rerank:
             try:
                 doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
                 tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
-            except (mail_errors.IndexNotReady, OSError, ValueError) as exc:
+            except (search_errors.IndexUnavailable, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             manifest.check_count(index, made, len(tokens.ids))
             rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}

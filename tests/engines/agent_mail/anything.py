@@ -10,8 +10,14 @@ from typing import NamedTuple, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.query import Direction, Filters, Importance, RankingMode, TimeRange
+from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract.query import (
+    Direction,
+    Filters,
+    Importance,
+    RankingMode,
+    TimeRange,
+)
 from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
 
 NAMES = (

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import TypeVar
 
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.query import Direction, Filters, Importance, TimeRange
-from engines.stacks.agent_mail.letters import Kind
-from engines.stacks.agent_mail.store import MessageStore, create
+from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract.query import Direction, Filters, Importance, TimeRange
+from engines.stacks.agent_mail.sqlite.letters import Kind
+from engines.stacks.agent_mail.sqlite.store import MessageStore, create
 
 PROJECTS: Mapping[int, str] = {1: "harbour", 2: "orchard", 3: "quarry", 7: "lighthouse"}
 PRODUCTS: Mapping[int, frozenset[int]] = {

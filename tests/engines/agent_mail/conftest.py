@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.stacks.agent_mail.store import MessageStore
+from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.build import Mail, some_mail, stored
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from engines.contract.mail.events import Event, Payload
-from engines.contract.mail.lifecycle import Candidate, Found, MailEngine, Message
-from engines.contract.mail.query import Filters, Importance, RankingMode
 from engines.rerank.window import Reranker
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.rungs import Rungs
-from engines.stacks.agent_mail.semantic import Nearest
+from engines.stacks.agent_mail.contract.events import Event, Payload
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found, MailEngine, Message
+from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.service import MailSearch
 
 

@@ -14,14 +14,14 @@ import numpy as np
 import tantivy
 from numpy.typing import NDArray
 
-from engines.contract.mail.lifecycle import Found
-from engines.contract.mail.query import SearchMode
 from engines.rerank.window import Reranked
-from engines.stacks.agent_mail.plan import Rung
-from engines.stacks.agent_mail.rungs import Rungs
-from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
+from engines.stacks.agent_mail.contract.lifecycle import Found
+from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.text.mail import STORE, TANTIVY, VECTORS
 from engines.vector import amvi
 from engines.vector.carried import ModelFile
 from engines.vector.embedder import Embedder

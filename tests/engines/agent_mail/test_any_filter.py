@@ -14,11 +14,11 @@ from random import Random
 
 import pytest
 
-from engines.contract.mail.lifecycle import Found
-from engines.contract.mail.query import Filters, RankingMode
-from engines.stacks.agent_mail.plan import Rung
-from engines.stacks.agent_mail.rungs import Asked
-from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.contract.lifecycle import Found
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Asked
+from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
 from tests.engines.agent_mail.build import passes

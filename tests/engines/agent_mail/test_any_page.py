@@ -18,10 +18,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
-from engines.contract.mail.results import SearchHit
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.scope import Scope, Visibility
+from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchHit
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
 

@@ -11,8 +11,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.contract.mail.directory import Project
-from engines.contract.mail.query import (
+from engines.stacks.agent_mail.contract.directory import Project
+from engines.stacks.agent_mail.contract.query import (
     Direction,
     DocKind,
     Importance,
@@ -21,13 +21,13 @@ from engines.contract.mail.query import (
     SearchQuery,
     TimeRange,
 )
-from engines.contract.mail.results import SearchResponse
-from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.directory import Directory
-from engines.stacks.agent_mail.fts5 import Weights
-from engines.stacks.agent_mail.kinds import entities
-from engines.stacks.agent_mail.plan import LIFTED, KillSwitch, Rung
-from engines.stacks.agent_mail.scope import Scope, Visibility
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.kinds import entities
+from engines.stacks.agent_mail.pipeline.plan import LIFTED, KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from engines.stacks.agent_mail.sqlite.directory import Directory
+from engines.stacks.agent_mail.sqlite.fts5 import Weights
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
 from tests.engines.agent_mail.whole import Whole, build, whole

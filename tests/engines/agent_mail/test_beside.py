@@ -7,11 +7,11 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from engines.contract.mail.query import DocKind, SearchQuery
-from engines.contract.mail.results import SearchResponse
 from engines.stacks.agent_mail.beside import Beside
-from engines.stacks.agent_mail.plan import KillSwitch
-from engines.stacks.agent_mail.scope import unrestricted
+from engines.stacks.agent_mail.contract.query import DocKind, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline.scope import unrestricted
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.text import mail
+from engines.stacks.agent_mail import arm as mail
 from engines.vector.embedder import Embedder
 from engines.vector.hashed import HashEmbedder
 from harness.core.engine import Answer
@@ -40,8 +40,8 @@ def test_words_need_no_model(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
     def none(*_: object) -> Embedder:
         raise ModelNotReady("no model may be opened here")
 
-    monkeypatch.setattr("engines.stacks.text.dense.model", none)
-    monkeypatch.setattr("engines.stacks.text.mail.embedder_of", none)
+    monkeypatch.setattr("engines.vector.chosen.model", none)
+    monkeypatch.setattr("engines.stacks.agent_mail.arm.embedder_of", none)
     (found,) = answers(arm(tmp_path), tmp_path, "deployment")
     assert [hit.doc_id for hit in found.hits] == ["a"]
     assert found.note == ""
@@ -69,7 +69,7 @@ def test_a_model_is_loaded_when_an_index_is_opened_and_kept(
         loaded.append(name)
         return HashEmbedder(32)
 
-    monkeypatch.setattr("engines.stacks.text.mail.embedder_of", counted)
+    monkeypatch.setattr("engines.stacks.agent_mail.arm.embedder_of", counted)
     index = tmp_path / "index"
     index.mkdir()
     engine = arm(tmp_path, mode="hybrid", embedder="hash")

@@ -11,8 +11,8 @@ from math import log
 
 import pytest
 
-from engines.contract.mail.query import Filters, RankingMode
-from engines.stacks.agent_mail.plan import Rung
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.pipeline.plan import Rung
 from tests.engines.agent_mail.build import one
 from tests.engines.agent_mail.whole import Whole, build, whole
 

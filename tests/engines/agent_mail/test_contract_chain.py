@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from engines.contract.mail.errors import (
+from engines.contract.errors import (
     EngineError,
     FeatureUnavailable,
-    IndexNotReady,
+    IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.contract.mail.events import Event
-from engines.contract.mail.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.plan import MODE_OF, KillSwitch, Rung, chain
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, KillSwitch, Rung, chain
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
@@ -90,7 +90,7 @@ def test_auto_selects_by_what_is_there(mail: Whole) -> None:
 
 
 def test_the_four_kinds_of_failure_are_of_one_family() -> None:
-    kinds = {InvalidQuery, IndexNotReady, EngineError, FeatureUnavailable}
+    kinds = {InvalidQuery, IndexUnavailable, EngineError, FeatureUnavailable}
     assert set(SearchError.__subclasses__()) == kinds
     for kind in kinds:
         assert str(kind("in words")) == "in words"

@@ -10,8 +10,8 @@ from random import Random
 
 import pytest
 
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.engines.agent_mail.build import (
     PRODUCTS,
     passes,

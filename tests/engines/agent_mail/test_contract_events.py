@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.mail.events import Event, to_log
-from engines.contract.mail.explain import ShadowComparison
-from engines.contract.mail.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.tantivy_index import HASH
+from engines.stacks.agent_mail.contract.events import Event, to_log
+from engines.stacks.agent_mail.contract.explain import ShadowComparison
+from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.tantivy.index import HASH
 from tests.engines.agent_mail.build import one, some_mail
 from tests.engines.agent_mail.tantivy_case import upsert
 from tests.engines.agent_mail.whole import build, whole

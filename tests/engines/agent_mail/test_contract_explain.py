@@ -7,10 +7,16 @@ from dataclasses import fields, replace
 
 import pytest
 
-from engines.contract.mail.explain import ExplainTiming, QueryExplain
-from engines.contract.mail.query import Direction, Importance, SearchMode, SearchQuery, TimeRange
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.scope import Scope, Visibility
+from engines.stacks.agent_mail.contract.explain import ExplainTiming, QueryExplain
+from engines.stacks.agent_mail.contract.query import (
+    Direction,
+    Importance,
+    SearchMode,
+    SearchQuery,
+    TimeRange,
+)
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.build import NOON, some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 

@@ -11,8 +11,8 @@ import pytest
 import tantivy
 
 from engines.lexical.analysis import analyzer
-from engines.stacks.agent_mail.tantivy_index import HASH, INDEX
-from engines.stacks.agent_mail.tantivy_schema import schema_hash
+from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
+from engines.stacks.agent_mail.tantivy.schema import schema_hash
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
 from engines.vector.onnx import OnnxEmbedder

@@ -6,21 +6,24 @@ import ast
 
 import pytest
 
-from engines.stacks.agent_mail import scope
+from engines.stacks.agent_mail.pipeline import scope
 from tests.source import imported, known, reached
 
 STACK = "engines.stacks.agent_mail."
 BLOCKS = ("engines.vector.", "engines.ranking.", "engines.lexical.", "engines.rerank.")
-BESIDE = {f"{STACK}semantic", f"{STACK}typeahead"}
+BESIDE = {f"{STACK}pipeline.semantic"}
 RETRIEVAL = sorted(
     name for name in known() if name.startswith((*BLOCKS, f"{STACK}tantivy")) or name in BESIDE
 )
 """What finds and orders, over text, vectors and ids."""
-ON_SQLITE = {f"{STACK}{name}" for name in ("fts5", "like", "rungs", "ranked", "match", "matching")}
+ON_SQLITE = {
+    *(f"{STACK}sqlite.{name}" for name in ("fts5", "like", "match", "matching")),
+    *(f"{STACK}pipeline.{name}" for name in ("retrievers", "ranked")),
+}
 PATH = sorted(
     name
     for name in known()
-    if name.startswith((STACK, *BLOCKS)) and not name.startswith(f"{STACK}surface")
+    if name.startswith((STACK, *BLOCKS)) and not name.startswith(f"{STACK}mcp_tools")
 )
 """All that a question goes through."""
 
@@ -32,10 +35,10 @@ def names(name: str) -> set[str]:
 
 def test_there_is_something_to_look_at() -> None:
     assert len(RETRIEVAL) > 15
-    assert f"{STACK}tantivy_engine" in RETRIEVAL
+    assert f"{STACK}tantivy.engine" in RETRIEVAL
     assert f"{STACK}service" in PATH
     assert scope.__name__ in names(f"{STACK}service")
-    assert "sqlite3" in names(f"{STACK}fts5")
+    assert "sqlite3" in names(f"{STACK}sqlite.fts5")
 
 
 @pytest.mark.parametrize("name", [*RETRIEVAL, *sorted(ON_SQLITE)])
@@ -45,7 +48,9 @@ def test_no_engine_knows_who_may_see_what(name: str) -> None:
 
 @pytest.mark.parametrize("name", RETRIEVAL)
 def test_retrieval_does_not_depend_on_the_message_store(name: str) -> None:
-    assert {f"{STACK}store", f"{STACK}schema"}.isdisjoint(names(name))
+    store = {f"{STACK}sqlite.store", f"{STACK}sqlite.schema"}
+    assert store <= known().keys()
+    assert store.isdisjoint(names(name))
 
 
 @pytest.mark.parametrize("name", PATH)

@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import IndexNotReady
-from engines.contract.mail.lifecycle import IndexLifecycle
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.fts5 import Fts5Engine
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.semantic import Semantic
-from engines.stacks.text.dense import embedder_of
+from engines.contract.errors import IndexUnavailable
+from engines.stacks.agent_mail.contract.lifecycle import IndexLifecycle
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.semantic import Semantic
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
+from engines.vector.chosen import embedder_of
 from tests.engines.agent_mail.build import one, some_mail
 from tests.engines.agent_mail.tantivy_case import upsert
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -81,7 +81,7 @@ def test_phase_3_fts5_and_its_triggers_are_removed_and_tantivy_serves(mail: Whol
     message = one(9_000, "moss")
     mail.tantivy.update_incremental([mail.store.insert(message)])
     assert served.ids(SearchQuery("moss")) == [9_000]
-    with pytest.raises(IndexNotReady):
+    with pytest.raises(IndexUnavailable):
         fts5.search("moss", Filters(), RankingMode.RELEVANCE, 5)
     without = served.without(Rung.TANTIVY).ask(SearchQuery("moss"))
     assert [hit.message_id for hit in without.hits] == [9_000]

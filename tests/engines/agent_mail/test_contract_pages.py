@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.mail.events import Event
-from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.scope import Scope, Visibility
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 

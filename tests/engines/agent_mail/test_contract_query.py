@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from engines.contract.mail.query import (
+from engines.stacks.agent_mail.contract.query import (
     Direction,
     DocKind,
     Importance,
@@ -18,7 +18,7 @@ from engines.contract.mail.query import (
     SearchQuery,
     TimeRange,
 )
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from tests.engines.agent_mail.build import Mail, some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 

@@ -9,10 +9,10 @@ from random import Random
 
 import pytest
 
-from engines.contract.mail.lifecycle import Candidate
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.contract.mail.results import SearchHit
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.contract.lifecycle import Candidate
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchHit
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
 from tests.engines.agent_mail.build import some_filters, some_mail, some_text
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
 

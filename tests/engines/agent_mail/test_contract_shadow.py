@@ -8,10 +8,10 @@ from math import log2
 
 import pytest
 
-from engines.contract.mail.events import Event
-from engines.contract.mail.explain import QueryExplain, ShadowComparison
-from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.explain import QueryExplain, ShadowComparison
+from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.shadow import compare
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole

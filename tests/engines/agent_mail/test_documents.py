@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from engines.contract.mail.errors import InvalidQuery
-from engines.contract.mail.query import (
+from engines.contract.errors import InvalidQuery
+from engines.stacks.agent_mail.contract.query import (
     Direction,
     Importance,
     RankingMode,

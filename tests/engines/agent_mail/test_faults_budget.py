@@ -16,17 +16,17 @@ from time import perf_counter_ns
 
 import pytest
 
-from engines.contract.mail.errors import EngineError
-from engines.contract.mail.events import Event as Told
-from engines.contract.mail.lifecycle import Found, MailEngine
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.contract.errors import EngineError
 from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
-from engines.stacks.agent_mail.hurried import HurriedStore
-from engines.stacks.agent_mail.like import LikeEngine
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.semantic import Nearest
-from engines.stacks.agent_mail.store import opened
+from engines.stacks.agent_mail.contract.events import Event as Told
+from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.semantic import Nearest
+from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.store import opened
 from tests.engines.agent_mail.build import one, stored
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
 

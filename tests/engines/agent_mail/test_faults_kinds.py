@@ -8,20 +8,20 @@ from typing import NoReturn
 
 import pytest
 
-from engines.contract.mail.errors import (
+from engines.contract.errors import (
     EngineError,
     FeatureUnavailable,
-    IndexNotReady,
+    IndexUnavailable,
     InvalidQuery,
     SearchError,
 )
-from engines.contract.mail.events import Event
-from engines.contract.mail.lifecycle import Found, MailEngine
-from engines.contract.mail.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail import faults
-from engines.stacks.agent_mail.absent import Absent, or_absent
-from engines.stacks.agent_mail.plan import MODE_OF, Rung
-from engines.stacks.agent_mail.semantic import Nearest
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.absent import Absent, or_absent
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, Rung
+from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.errors import ModelNotReady
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
@@ -29,7 +29,7 @@ from tests.engines.agent_mail.faults_case import CHAINS, LEXICAL, NEEDS, Panic, 
 
 MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
 SHOWN = [2, 1]
-FALLS = (IndexNotReady, EngineError, FeatureUnavailable)
+FALLS = (IndexUnavailable, EngineError, FeatureUnavailable)
 STEPS = [(mode, at) for mode, rungs in CHAINS.items() for at in range(len(rungs) - 1)]
 """Each rung of each chain that has one below it."""
 
@@ -114,7 +114,7 @@ def test_a_question_that_is_none_for_one_rung_is_none_at_all(mode: SearchMode, a
 @pytest.mark.parametrize(
     ("raised", "kind", "said"),
     [
-        (IndexNotReady("a"), IndexNotReady, "a"),
+        (IndexUnavailable("a"), IndexUnavailable, "a"),
         (InvalidQuery("b"), InvalidQuery, "b"),
         (ModelNotReady("no model"), FeatureUnavailable, "no model"),
         (ValueError("c"), EngineError, "ValueError: c"),
@@ -141,8 +141,8 @@ def test_what_ends_a_program_is_no_fault(raised: BaseException) -> None:
 
 
 def test_a_leg_is_named_and_its_kind_stays() -> None:
-    with pytest.raises(IndexNotReady, match=r"^vectors: cut$"), faults.of_leg("vectors"):
-        raise IndexNotReady("cut")
+    with pytest.raises(IndexUnavailable, match=r"^vectors: cut$"), faults.of_leg("vectors"):
+        raise IndexUnavailable("cut")
     with pytest.raises(FeatureUnavailable, match=r"^vectors: absent$"), faults.of_leg("vectors"):
         raise ModelNotReady("absent")
 
@@ -155,11 +155,11 @@ def test_a_part_that_cannot_be_opened_says_why_whenever_it_is_asked() -> None:
         return or_absent(opening)
 
     assert failing(ModelNotReady("m")) == Absent(FeatureUnavailable, "m")
-    assert failing(IndexNotReady("i")) == Absent(IndexNotReady, "i")
+    assert failing(IndexUnavailable("i")) == Absent(IndexUnavailable, "i")
     assert or_absent(lambda: None) is None
-    absent = Absent(IndexNotReady, "cut")
+    absent = Absent(IndexUnavailable, "cut")
     for _ in range(2):
-        with pytest.raises(IndexNotReady, match="cut"):
+        with pytest.raises(IndexUnavailable, match="cut"):
             absent.search("deploy")
 
 
@@ -180,12 +180,12 @@ def test_what_is_locked_is_not_read_once_for_each_message() -> None:
 def test_messages_are_read_one_by_one_where_some_cannot_be() -> None:
     def hydrate(ids: Sequence[int]) -> dict[int, str]:
         if 2 in ids:
-            raise IndexNotReady("malformed")
+            raise IndexUnavailable("malformed")
         return {one: "read" for one in ids if one != 4}
 
     lost: dict[int, str] = {}
     read = faults.salvaged(hydrate, lost)
     assert read([1, 2, 3, 4]) == {1: "read", 3: "read"}
     assert lost == {2: "malformed"}
-    with pytest.raises(IndexNotReady, match="malformed"):
+    with pytest.raises(IndexUnavailable, match="malformed"):
         read([2])

@@ -13,12 +13,12 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.mail.query import RankingMode, SearchMode, SearchQuery
-from engines.contract.mail.results import SearchResponse
-from engines.stacks.agent_mail.plan import MODE_OF, KillSwitch, Rung
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, KillSwitch, Rung
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.text import mail
 from tests.engines.agent_mail import faults_case
 from tests.engines.agent_mail.faults_case import (
     BOTH,

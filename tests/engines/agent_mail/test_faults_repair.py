@@ -14,16 +14,16 @@ from threading import Event
 
 import pytest
 
-from engines.contract.mail.errors import IndexNotReady
-from engines.contract.mail.lifecycle import MailEngine, Message
-from engines.contract.mail.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.like import LikeEngine
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.rungs import Rungs
+from engines.contract.errors import IndexUnavailable
+from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
+from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.store import MessageStore, opened
-from engines.stacks.agent_mail.tantivy_index import HASH, INDEX
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from tests.engines.agent_mail.build import one, stored
 from tests.engines.agent_mail.faults_case import flip
 from tests.engines.agent_mail.tantivy_case import Case, built, case, upsert
@@ -195,7 +195,7 @@ def test_a_reader_opens_and_answers_while_another_process_writes_the_index(
             fresh.tantivy.engine.rebuild,
             lambda: fresh.tantivy.engine.update_incremental([upsert(one(9, "deploy"))]),
         ):
-            with pytest.raises(IndexNotReady, match="another writer holds the index"):
+            with pytest.raises(IndexUnavailable, match="another writer holds the index"):
                 write()
         assert fresh.ask() == (SHOWN, "tantivy", "")
     fresh.tantivy.engine.rebuild()

@@ -11,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
-from engines.stacks.agent_mail.match import match_expression
+from engines import registry as arms
+from engines.stacks.agent_mail.sqlite.match import match_expression
+from harness.collections.agent_mail.generate import generate
 from harness.core.records import Document
-from harness.corpus.agent_mail import generate
 from harness.corpus.card import Traffic
 
 TRAFFIC = Traffic(messages=1_000, seed=11, queries=80)

@@ -6,12 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from engines.contract.mail.errors import EngineError, IndexNotReady
-from engines.contract.mail.events import Event
-from engines.contract.mail.lifecycle import Found, MailEngine
-from engines.contract.mail.query import DocKind, Filters, RankingMode, SearchMode, SearchQuery
-from engines.contract.mail.results import SearchResponse
-from engines.stacks.agent_mail.plan import KillSwitch, Rung, chain
+from engines.contract.errors import EngineError, IndexUnavailable
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.query import (
+    DocKind,
+    Filters,
+    RankingMode,
+    SearchMode,
+    SearchQuery,
+)
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung, chain
 from harness.core.errors import UnknownName
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 
@@ -37,7 +43,7 @@ def test_a_lexical_question_is_served_by_tantivy_best_first_and_equal_ones_by_id
 
 
 @pytest.mark.parametrize(
-    "error", [IndexNotReady("gone"), EngineError("bad"), RuntimeError("panic")]
+    "error", [IndexUnavailable("gone"), EngineError("bad"), RuntimeError("panic")]
 )
 def test_a_failing_engine_falls_to_the_next_and_explain_says_why(error: Exception) -> None:
     lexical: dict[Rung, MailEngine] = {

@@ -9,21 +9,21 @@ from pathlib import Path
 
 import numpy as np
 
-from engines.contract.mail.lifecycle import MailEngine, Message
-from engines.contract.mail.query import SearchQuery
-from engines.contract.mail.results import SearchResponse
 from engines.rerank.window import Reranked
-from engines.stacks.agent_mail.fts5 import Fts5Engine, Weights
-from engines.stacks.agent_mail.like import LikeEngine
-from engines.stacks.agent_mail.matching import matching_ids
-from engines.stacks.agent_mail.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.rungs import Rungs
-from engines.stacks.agent_mail.scope import Scope
-from engines.stacks.agent_mail.semantic import Semantic
+from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
+from engines.stacks.agent_mail.contract.query import SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.scope import Scope
+from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.store import MessageStore, opened
-from engines.stacks.agent_mail.tantivy_engine import TantivyMailEngine
-from engines.stacks.agent_mail.tantivy_schema import Weights as TantivyWeights
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.stacks.agent_mail.tantivy.schema import Weights as TantivyWeights
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
 from tests.engines.agent_mail.build import stored

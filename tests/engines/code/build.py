@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from engines.stacks.code import arm as code
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.text import code
 from harness.core.records import Document
 
 RRF = {"rrf": {"k": 60, "sparse": 1.0, "ann": 1.0, "minhash": 1.0}}

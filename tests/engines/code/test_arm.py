@@ -9,10 +9,12 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engines.contract import arms
-from engines.stacks.code import backend, config
+from engines import registry as arms
+from engines.stacks.code import arm as code
+from engines.stacks.code import config
+from engines.stacks.code.backends import contract as backend
 from engines.stacks.code.filters import InvalidFilter
-from engines.stacks.text import code, fts5
+from engines.stacks.text import fts5
 from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query

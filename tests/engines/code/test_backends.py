@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 from engines.lexical.typed import Occur, clauses
-from engines.stacks.code.backend import Backend, OpenBackend
-from engines.stacks.code.sqlite_backend import SqliteBackend, match_expression
-from engines.stacks.code.tantivy_backend import TantivyBackend
+from engines.stacks.code.backends.contract import Backend, OpenBackend
+from engines.stacks.code.backends.sqlite import SqliteBackend, match_expression
+from engines.stacks.code.backends.tantivy import TantivyBackend
+from engines.stacks.code.backends.wanted import Wanted, terms_of, wanted
 from engines.stacks.code.unit import Texts
-from engines.stacks.code.wanted import Wanted, terms_of, wanted
 
 TEXTS = [
     Texts(name="read csv readcsv", doc="tea and water"),

@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 
 from engines.stacks.code.chargrams import Chargrams, literals
 from engines.stacks.code.filters import NAMES, Filters, InvalidFilter, parse, passes
+from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.understand import understand
 from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, opened

@@ -17,9 +17,9 @@ from engines.stacks.code.context import MOST_LOOKED_AT, expanded
 from engines.stacks.code.filters import NAMES, Filters
 from engines.stacks.code.graph import MOST_NEIGHBOURS, Graph, Reason
 from engines.stacks.code.graph_ranking import VISITED, distances, reordered
-from engines.stacks.code.packages import documents
+from engines.stacks.code.reading.packages import documents
+from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.understand import understand
 from engines.stacks.code.unit import Facts, Mode, Texts, Unit
 from tests.engines.code.build import GRAPH, opened, write_shop
 

@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.stacks.code import boosts, fusion, near_duplicates
-from engines.stacks.code.backend import Scored
+from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.catalog import Entry
 from engines.stacks.code.config import Boosts, Fusion
 from engines.stacks.code.explain import KEYS
 from engines.stacks.code.filters import Filters, parse
-from engines.stacks.code.packages import documents
+from engines.stacks.code.reading.packages import documents
+from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
-from engines.stacks.code.understand import understand
 from engines.stacks.code.unit import Mode, Texts
 from harness.core.records import Document
 from tests.engines.code import anything

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms, brought
+from engines import registry as arms
+from engines.contract import brought
 from harness.core.errors import BadPolicy, HarnessError, InvalidArm
 from tests.docs.pages import ROOT
 

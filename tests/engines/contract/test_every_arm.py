@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.digest import of_documents
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady

@@ -11,7 +11,8 @@ from typing import Any, cast
 import pytest
 
 from benchmarks.rebuilds import ARMS, WHOLE, WORDS, build, seen, watched
-from engines.contract import arms, replaced
+from engines import registry as arms
+from engines.contract import replaced
 from engines.contract.replaced import opened_whole
 from harness.core.engine import Engine, Searcher
 from harness.core.errors import IndexNotReady

@@ -17,7 +17,7 @@ import bm25s  # type: ignore[import-untyped]  # ships no types
 import numpy as np
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from harness.core.records import Document
 from tests.engines.oracles import texts
 from tests.engines.oracles.questions import MOST_WORDS, words_of

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
-from engines.contract.mail.query import Filters, RankingMode
+from engines import registry as arms
 from engines.lexical.identifiers import identifiers
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from tests.engines.agent_mail.tantivy_case import WEIGHTS, built
 from tests.engines.oracles import lucene, texts
 from tests.engines.oracles.questions import Part, Question, any_of, drawn

@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract.mail.lifecycle import Message
-from engines.contract.mail.query import Importance
 from engines.lexical.identifiers import identifiers
+from engines.stacks.agent_mail.contract.lifecycle import Message
+from engines.stacks.agent_mail.contract.query import Importance
+from harness.collections.agent_mail.generate import generate
+from harness.collections.python_docs.harvest import harvest
 from harness.core.records import Document
-from harness.corpus.agent_mail import generate
 from harness.corpus.card import Traffic
-from harness.corpus.python_docs.harvest import harvest
 from tests.engines.oracles.questions import words_of
 
 SHARED = Path(__file__).resolve().parents[3].parent / "shared" / "datasets"

@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.stacks.remote import mcp
 from engines.stacks.remote.client.asking import NotExpressible
 from engines.stacks.remote.client.connection import Connection, ToolFailed

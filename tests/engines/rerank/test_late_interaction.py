@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import EngineError
+from engines.contract.errors import EngineError
 from engines.rerank.late_interaction import LateInteraction, maxsim, spread
 from engines.rerank.token_cache import write_tokens
 from engines.rerank.token_store import TokenStore

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.contract.errors import EngineError, IndexUnavailable
 from engines.rerank import token_store
 from engines.rerank.token_store import Contents, Ids, TokenStore
 from engines.vector.scan import Half
@@ -41,7 +41,7 @@ def path(tmp_path: Path) -> Path:
 
 
 def refused(path: Path, why: str, by: str = BY, dimension: int = DIMENSION) -> None:
-    with pytest.raises(IndexNotReady, match=why):
+    with pytest.raises(IndexUnavailable, match=why):
         TokenStore.open(path, by, dimension)
 
 

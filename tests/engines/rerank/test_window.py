@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.contract.mail.errors import EngineError, FeatureUnavailable
+from engines.contract.errors import EngineError, FeatureUnavailable
 from engines.rerank.window import LEAST, Absent, Reranked, joined
 
 SHARES = st.floats(0, 1)

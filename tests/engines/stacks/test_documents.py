@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
+from engines.stacks.documents import arm as documents
 from engines.stacks.documents import models
-from engines.stacks.text import documents
 from harness.core.engine import Engine
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document

@@ -11,7 +11,8 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engines.contract import arms, manifest
+from engines import registry as arms
+from engines.contract import manifest
 from engines.ranking.rrf import fuse
 from engines.stacks.text import hybrid
 from engines.stacks.text.hybrid import Hybrid, Settings

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
-from engines.stacks.text import mail
+from engines import registry as arms
+from engines.stacks.agent_mail import arm as mail
 from harness.core.engine import TakesParams
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query

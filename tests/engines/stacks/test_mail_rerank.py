@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from engines.contract import arms
-from engines.stacks.agent_mail import reranking
-from engines.stacks.text import mail
+from engines import registry as arms
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail.pipeline import reranking
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document

@@ -12,7 +12,8 @@ from unittest.mock import patch
 import pytest
 from pydantic import ValidationError
 
-from engines.contract import arms, manifest
+from engines import registry as arms
+from engines.contract import manifest
 from engines.stacks.text.rerank import FUSED, IDS, TOKENS, Rerank, Settings
 from engines.vector.onnx import OnnxEmbedder
 from harness.core.engine import Searcher

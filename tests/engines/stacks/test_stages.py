@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import arms
+from engines import registry as arms
 from engines.ranking.rrf import fuse
-from engines.stacks.agent_mail.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.text.rerank import RerankSearcher
 from harness.core.engine import Engine, Searcher, Stage, Staged

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.contract.mail.errors import EngineError, IndexNotReady
+from engines.contract.errors import EngineError, IndexUnavailable
 from engines.vector.amvi import CHUNK_ROWS, AmviIndex, updated, write
 from engines.vector.embedder import unit
 
@@ -123,7 +123,7 @@ def test_more_than_a_chunk_is_read_as_written(path: Path) -> None:
 
 def opened_as_not_ready(path: Path, content: bytes) -> str:
     path.write_bytes(content)
-    with pytest.raises(IndexNotReady) as caught:
+    with pytest.raises(IndexUnavailable) as caught:
         AmviIndex.open(path, EMBEDDER, 2)
     return str(caught.value)
 
@@ -172,7 +172,7 @@ def test_another_embedder_or_dimension_is_not_ready(
     path: Path, embedder: str, dimension: int
 ) -> None:
     write(path, EMBEDDER, IDS, VECTORS)
-    with pytest.raises(IndexNotReady, match=r"embedder|dimension"):
+    with pytest.raises(IndexUnavailable, match=r"embedder|dimension"):
         AmviIndex.open(path, embedder, dimension)
 
 
@@ -180,7 +180,7 @@ def test_another_embedder_or_dimension_is_not_ready(
 def test_no_file_is_not_ready(path: Path, kind: str) -> None:
     if kind == "folder":
         path.mkdir()
-    with pytest.raises(IndexNotReady, match=r"messages\.amvi"):
+    with pytest.raises(IndexUnavailable, match=r"messages\.amvi"):
         AmviIndex.open(path, EMBEDDER, 2)
 
 

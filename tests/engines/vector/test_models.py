@@ -83,7 +83,7 @@ def test_an_arm_without_its_model_is_not_ready(
     spoilt = Model("spoilt", "none", pinned(sha256="0" * 64), pinned(sha256="0" * 64), 4)
     engine = Dense(Settings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
-    monkeypatch.setattr("engines.stacks.text.dense.model", lambda _: spoilt)
+    monkeypatch.setattr("engines.vector.chosen.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):
         pass
     with pytest.raises(ModelNotReady):

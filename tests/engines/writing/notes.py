@@ -11,8 +11,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.text.writing import Writing
-from engines.stacks.text.writing import engine as make
+from engines.stacks.writing.arm import Writing
+from engines.stacks.writing.arm import engine as make
 from engines.vector.embedder import unit
 from harness.core.records import Document
 

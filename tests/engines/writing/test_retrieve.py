@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from engines.stacks.text.writing import WritingSearcher
+from engines.stacks.writing.arm import WritingSearcher
 from engines.stacks.writing.planner import Context, Kind
 from engines.stacks.writing.retrieve import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
 from engines.vector import carried

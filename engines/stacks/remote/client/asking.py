@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from engines.stacks.agent_mail.surface.dates import written
+from engines.stacks.agent_mail.mcp_tools.dates import written
 from harness.core.records import Scalar
 
 SAME = {

@@ -1,0 +1,187 @@
+"""Arms: named variants of a stack, one TOML file each; the folder is the registry."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from engines import stacks
+from engines.contract import brought
+from engines.contract.replaced import opened_whole
+from engines.stacks import remote, text
+from harness.core.engine import Engine, Manifest, Searcher
+from harness.core.errors import BadPolicy, UnknownName
+from harness.core.formats import toml_file
+from harness.core.names import checked
+from harness.core.reading import Malformed, text_of
+from harness.core.records import Document
+
+FOLDER = Path(__file__).parent / "arms"
+KEYS = {"summary", "stack", "settings"}
+PACKAGES = {
+    "code": "code.arm",
+    "documents": "documents.arm",
+    "mail": "agent_mail.arm",
+    "writing": "writing.arm",
+}
+"""Stacks of several modules, and which of them makes the engine."""
+
+
+@dataclass(frozen=True, slots=True)
+class Arm:
+    """A stack with its settings, ready to build and open indexes."""
+
+    name: str
+    summary: str
+    """One sentence for the report."""
+    engine: Engine
+    path: Path
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        """Write an index into the empty folder ``index``.
+
+        Raises:
+            InvalidArm: the engine cannot.
+        """
+        with brought.named(self.name, "its index cannot be built"):
+            return self.engine.build(documents, index)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Open what ``build`` wrote.
+
+        Raises:
+            InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind.
+        """
+        with ExitStack() as until_closed:
+            with brought.named(self.name, "its index cannot be opened"):
+                searcher = until_closed.enter_context(opened_whole(self.engine, index))
+            yield searcher
+
+
+def names() -> tuple[str, ...]:
+    """Every arm of ``engines/arms``, in alphabetical order."""
+    return tuple(sorted(path.stem for path in FOLDER.glob("*.toml")))
+
+
+def path_of(name: str) -> Path:
+    """Find the file of an arm: a name in ``engines/arms`` or a path to a TOML file.
+
+    Raises:
+        BadName: no arm can be called so, or as the file is.
+        UnknownName: neither exists.
+    """
+    path = Path(name) if name.endswith(".toml") else FOLDER / f"{checked('an arm', name)}.toml"
+    checked("an arm", path.stem)
+    if not path.is_file():
+        raise UnknownName("arm", name, (*names(), "or a path to a .toml file"))
+    return path
+
+
+def load(name: str, cache: Path) -> Arm:
+    """Make the arm called ``name``; what it may keep between runs goes below ``cache``.
+
+    Raises:
+        UnknownName: no such arm or stack.
+        BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type.
+        InvalidArm: its code cannot be imported or fails, or code is not allowed.
+    """
+    path = path_of(name)
+    try:
+        about = toml_file(path)
+    except Malformed as exc:
+        raise BadPolicy(path, f"not TOML: {exc}", "Correct the syntax", exc.line) from exc
+    _check_keys(path, about)
+    settings = about.get("settings", {})
+    brought.check_allowed(path, about["stack"], settings)
+    stack = _stack(path, about["stack"])
+    try:
+        with brought.named(path.stem, "its engine cannot be made", but=ValidationError):
+            engine = stack.engine(settings, cache)
+    except ValidationError as exc:
+        first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
+        key = ["settings", *_written(settings, first["loc"])]
+        raise BadPolicy(
+            path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)
+        ) from exc
+    return Arm(path.stem, about["summary"], engine, path)
+
+
+def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
+    cure = "An arm has a summary and a stack, both text, and may have a [settings] table"
+    for key in sorted(set(about) - KEYS):
+        raise BadPolicy(path, f"{key}: no such key", cure, _line(path, [key]))
+    for key in sorted({"summary", "stack"} - set(about)):
+        raise BadPolicy(path, f"{key}: is missing", cure)
+    for key, value in about.items():
+        if not isinstance(value, dict if key == "settings" else str):
+            raise BadPolicy(path, f"{key}: is {value!r}", cure, _line(path, [key]))
+
+
+def _stack(path: Path, stack: str) -> ModuleType:
+    """Import a built-in stack, or a Python file beside the arm's own."""
+    if stack.endswith(brought.SUFFIX):
+        return brought.module_of(path, stack)
+    known = known_stacks()
+    if stack not in known:
+        raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
+    return import_module(f"{stacks.__name__}.{known[stack]}")
+
+
+def known_stacks() -> Mapping[str, str]:
+    """Every built-in stack, and its module below ``engines.stacks``."""
+    here = {module.name: f"text.{module.name}" for module in iter_modules(text.__path__)}
+    elsewhere = {
+        f"remote/{module.name}": f"remote.{module.name}"
+        for module in iter_modules(remote.__path__)
+        if not module.ispkg
+    }
+    return {**dict(sorted({**here, **PACKAGES}.items())), **dict(sorted(elsewhere.items()))}
+
+
+def _cure(stack: ModuleType, name: str) -> str:
+    settings: type[BaseModel] | None = getattr(stack, "Settings", None)
+    keys = sorted(settings.model_fields) if settings else []
+    return f"The stack {name} has the settings {', '.join(keys)}"
+
+
+def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]:
+    """Reduce a place in the settings to keys as they are written, and a last that may be missing.
+
+    Where a table may be of several kinds, pydantic puts the kind's name between the keys.
+    """
+    found: list[str] = []
+    within: Any = settings
+    for at, part in enumerate(loc, start=1):
+        if isinstance(within, dict) and part in within:
+            within = within[part]
+            found.append(str(part))
+        elif at == len(loc):
+            found.append(str(part))
+    return found
+
+
+def _line(path: Path, key: Sequence[str]) -> int | None:
+    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
+    table: list[str] = []
+    around: dict[int, int] = {}
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("["):
+            table = bare.strip("[] ").split(".")
+            here = table
+        else:
+            here = [*table, line.split("=")[0].strip()]
+        if here == list(key):
+            return number
+        if bare.startswith("[") and here == list(key[: len(here)]):
+            around[len(here)] = number
+    return around[max(around)] if around else None

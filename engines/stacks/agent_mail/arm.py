@@ -1,0 +1,224 @@
+"""Message search as a stack under test: a typed text in, what the service shows out."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, Self
+
+import numpy as np
+from pydantic import Field, model_validator
+
+from engines.contract import errors as search_errors
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.stacks.agent_mail import documents as taken
+from engines.stacks.agent_mail.contract import events
+from engines.stacks.agent_mail.contract import lifecycle as mail
+from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.pipeline.absent import or_absent
+from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
+from engines.stacks.agent_mail.pipeline.kinds import entities
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking, text_of
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.semantic import Semantic
+from engines.stacks.agent_mail.searcher import MailSearcher
+from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.sqlite import drivers, fts5, store
+from engines.stacks.agent_mail.sqlite.drivers import Driver
+from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.vector import amvi
+from engines.vector.bulk import embed_all
+from engines.vector.chosen import HASH, embedder_of
+from engines.vector.embedder import Embedder
+from harness.core.engine import Engine, Manifest, Searcher
+from harness.core.errors import IndexNotReady, InvalidArm, ModelNotReady
+from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+from harness.core.records import Document
+
+STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
+
+
+class Settings(StackSettings):
+    """How the service is asked, and what it has to answer with."""
+
+    mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
+    search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]
+    """The kill switch SEARCH_ENGINE; empty is unset."""
+    subject_weight: int = Field(ge=1)
+    identifiers_weight: int = Field(ge=1)
+    embedder: str
+    """A model of ``engines.vector.models``, ``hash``, or empty for none."""
+    max_tokens: int = Field(ge=8, le=512)
+    budget_ms: float = Field(default=0.0, ge=0.0)
+    """What a question may take before the end of its chain answers; 0 is no budget."""
+    reranker: str = ""
+    """``late-interaction``, a folder with a cross-encoder, or empty for none."""
+    reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
+    """Of the cross-encoder's weights; empty takes any."""
+    sqlite: Literal["stdlib", "apsw"] = "stdlib"
+    """Which SQLite reads the store; ``apsw`` is newer and quicker, and an extra of the project."""
+
+    @model_validator(mode="after")
+    def _late_interaction_needs_tokens(self) -> Self:
+        if self.reranker == LATE_INTERACTION and self.embedder in {"", HASH}:
+            raise ValueError(f"reranker: {LATE_INTERACTION} needs a model for embedder")
+        return self
+
+    @property
+    def driver(self) -> Driver:
+        """What ``sqlite`` names."""
+        return Driver(self.sqlite)
+
+    @property
+    def reranking(self) -> Reranking:
+        """The reranker; only the mode that asks for it has one."""
+        named = self.reranker if self.mode == "hybrid_rerank" else ""
+        return Reranking(named, self.reranker_sha256, self.embedder, self.max_tokens)
+
+
+@dataclass(frozen=True, slots=True)
+class Mail:
+    settings: Settings
+    cache: Path
+
+    def embedder(self) -> Embedder | None:
+        """Open the embedder that the settings name; None where they name none."""
+        named = self.settings.embedder
+        return embedder_of(named, self.settings.max_tokens) if named else None
+
+    @property
+    def version(self) -> str:
+        """What answers depend on beside settings and messages.
+
+        Raises:
+            InvalidArm: the SQLite that is asked for is not installed.
+            ModelNotReady: the embedder or the reranker is not there.
+        """
+        try:
+            sqlite = drivers.version(self.settings.driver)
+        except search_errors.FeatureUnavailable as exc:
+            raise InvalidArm(f'sqlite = "{self.settings.sqlite}": {exc}') from exc
+        embedder = self.embedder()
+        vectors = embedder.identity if embedder else "no vectors"
+        parts = [f"sqlite {sqlite}", f"tantivy {version('tantivy')}", vectors]
+        return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            in_order = sorted(passing, key=lambda document: document.doc_id)
+            numbered = dict(enumerate(in_order, start=1))
+            messages = [taken.message(number, d) for number, d in numbered.items()]
+            with store.create(index / STORE) as made:
+                for project in sorted({m.project_id for m in messages}):
+                    made.add_project(project, f"project-{project}")
+                for product, projects in sorted(taken.products(numbered).items()):
+                    made.add_product(product, f"product-{product}", sorted(projects))
+                made.insert_all((message, {}) for message in messages)
+                self._tantivy(index, made).rebuild()
+            self.settings.reranking.build(index, messages, self.cache)
+            self._vectors(messages, index)
+            write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine="agent-mail",
+            version=self.version,
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        manifest.check_made_by(
+            index,
+            made,
+            engine="agent-mail",
+            version=self._opens(made),
+            settings=self.settings.model_dump(),
+        )
+        with ExitStack() as until_closed:
+            try:
+                doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
+                opened = until_closed.enter_context(
+                    drivers.opened(index / STORE, self.settings.driver)
+                )
+                manifest.check_count(index, made, opened.total_count())
+                manifest.check_count(index, made, len(doc_ids))
+                service = self._service(index, opened)
+            except (search_errors.SearchError, OSError, ValueError) as exc:
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+            mode, driver = SearchMode(self.settings.mode), self.settings.driver
+            yield MailSearcher(service, doc_ids, made, mode, driver)
+
+    def _opens(self, made: Manifest) -> str:
+        """Give the version that this stack reads.
+
+        Without its model it cannot say how it embeds, and compares no vector; so it takes the
+        index's word.
+        """
+        try:
+            return self.version
+        except ModelNotReady:
+            return made.version
+
+    def _service(self, index: Path, opened: store.MessageStore) -> MailSearch:
+        """Put the service together over one index; a part that is broken is one that is absent."""
+        hurried = HurriedStore.of(opened)
+        lexical: dict[Rung, mail.MailEngine] = {
+            Rung.FTS5: fts5.Fts5Engine(hurried, self._weights()),
+            Rung.TANTIVY: self._tantivy(index, opened),
+            Rung.LIKE: LikeEngine(opened),
+        }
+
+        def semantic() -> Semantic | None:
+            embedder = self.embedder()
+            if embedder is None:
+                return None
+            vectors = amvi.AmviIndex.open(index / VECTORS, embedder.identity, embedder.dimension)
+            return Semantic(embedder, vectors, lambda wanted: matching_ids(hurried, wanted))
+
+        reranker = self.settings.reranking.open(index, opened.hydrate)
+        return MailSearch(
+            Rungs(lexical, or_absent(semantic), reranker, opened.sent),
+            opened.hydrate,
+            opened.projects_of_product,
+            KillSwitch.read(self.settings.search_engine),
+            events.to_log,
+            self.settings.budget_ms,
+            entities(hurried, self._weights()),
+        )
+
+    def _weights(self) -> fts5.Weights:
+        given = self.settings
+        return fts5.Weights(given.subject_weight, 1, given.identifiers_weight)
+
+    def _tantivy(self, index: Path, source: mail.DocumentSource) -> TantivyMailEngine:
+        given = self.settings
+        weights = tantivy_schema.Weights(given.subject_weight, given.identifiers_weight)
+        return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
+
+    def _vectors(self, messages: Sequence[mail.Message], index: Path) -> None:
+        embedder = self.embedder()
+        if embedder is None:
+            return
+        texts = [text_of(message) for message in messages]
+        ids = np.array([message.message_id for message in messages], dtype=np.int64)
+        vectors = embed_all(texts, embedder, self.cache)
+        amvi.write(index / VECTORS, embedder.identity, ids, vectors)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Mail(Settings.model_validate(settings), cache)

@@ -1,0 +1,109 @@
+"""What the tools give back (section 6.1), as the output schema that clients are shown."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from engines.stacks.agent_mail.contract.explain import QueryExplain
+
+
+class Shown(BaseModel):
+    """Base of all parts of a result."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
+
+
+class MessageShown(Shown):
+    """A message found."""
+
+    id: int
+    subject: str
+    importance: str
+    ack_required: bool
+    created_ts: int = Field(description="Microseconds since 1970 UTC.")
+    thread_id: str
+    sender: str = Field(validation_alias="from", serialization_alias="from")
+    project_id: int
+    score: float = Field(description="In [0, 1], higher is better; ordered by it, then by id.")
+    raw_score: float = Field(description="The engine's own score.")
+    redacted: bool = Field(description="Whether the subject is hidden from the caller.")
+
+
+class HintApplied(Shown):
+    """A hint that was taken out of the text."""
+
+    field: str
+    value: str
+    typed: str
+    applied: bool = Field(description="False where a parameter or an earlier hint went before it.")
+
+
+class DidYouMean(Shown):
+    """A field that there is not; it was searched for as words."""
+
+    typed: str
+    suggestion: str
+
+
+class QueryAssistance(Shown):
+    """How the text was understood; absent where there is nothing to say."""
+
+    text: str = Field(description="What was searched for, without hints.")
+    hints: list[HintApplied]
+    did_you_mean: list[DidYouMean]
+
+
+class Suggestion(Shown):
+    """One way to find more."""
+
+    kind: str
+    detail: str
+
+
+class ZeroResultGuidance(Shown):
+    """What to try where nothing was found, told from the question alone."""
+
+    suggestions: list[Suggestion]
+
+
+class SearchDiagnostics(Shown):
+    """Present only where the answer is not what was asked for, or nothing was asked."""
+
+    degraded: bool = Field(description="False for a question that says nothing.")
+    signals: list[str] = Field(description="What happened, for programs to branch on.")
+    fallback_mode: str | None = Field(description="Engine that served in place of another.")
+    requested_mode: str | None
+    actual_mode: str | None
+    cursor_invalidated: bool
+    reason: str = Field(description="The same in words.")
+    remediation_hints: list[str]
+
+
+class ServedBy(Shown):
+    """Who answered. ``fingerprint`` is the arm's own only where nothing was degraded."""
+
+    arm: str
+    fingerprint: str
+    documents: int
+    corpus_sha256: str
+    engine: str
+    mode: str
+
+
+class SearchResult(Shown):
+    """One page of messages and what there is to say of it."""
+
+    result: list[MessageShown]
+    assistance: QueryAssistance | None = None
+    guidance: ZeroResultGuidance | None = None
+    explain: QueryExplain | None = None
+    next_cursor: str | None = None
+    diagnostics: SearchDiagnostics | None = None
+    served_by: ServedBy
+
+    def written(self) -> dict[str, Any]:
+        """Write what is there; a part that is absent has no key."""
+        whole: dict[str, Any] = self.model_dump(mode="json", by_alias=True)
+        return {key: value for key, value in whole.items() if value is not None}

@@ -1,0 +1,139 @@
+"""Message search behind its tools: arguments in, one page with all that is to be said of it out."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass, replace
+
+from engines.contract.errors import SearchError
+from engines.stacks.agent_mail.contract.query import LIMIT_MOST, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
+from engines.stacks.agent_mail.mcp_tools.arguments import Arguments
+from engines.stacks.agent_mail.mcp_tools.diagnostics import Signal, diagnose, failed
+from engines.stacks.agent_mail.mcp_tools.guidance import guide
+from engines.stacks.agent_mail.mcp_tools.question import Directory, Question, question
+from engines.stacks.agent_mail.mcp_tools.refused import Refused
+from engines.stacks.agent_mail.mcp_tools.results import (
+    MessageShown,
+    SearchDiagnostics,
+    SearchResult,
+    ServedBy,
+)
+from engines.stacks.agent_mail.pipeline.scope import Scope
+from engines.stacks.agent_mail.service import MailSearch
+from harness.core.digest import of_json
+from harness.core.engine import Manifest
+
+LOG = logging.getLogger("engines.mail.surface")
+NOBODY = "none"
+NO_SEARCH = {Signal.INVALID_QUERY.value, Signal.SEARCH_FAILED.value}
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    """Which arm is served, and from which index."""
+
+    arm: str
+    manifest: Manifest
+
+
+@dataclass(frozen=True, slots=True)
+class Surface:
+    """The service as one caller sees it; ``scope`` None is an operator, who sees all."""
+
+    service: MailSearch
+    directory: Directory
+    identity: Identity
+    mode: SearchMode
+    """Asked for where a caller names none; another one is not the arm."""
+    scope: Scope | None = None
+
+    def search(self, args: Arguments) -> SearchResult:
+        """Answer a call. Whatever fails inside is a valid page that says so (section 9.2).
+
+        Raises:
+            Refused: the arguments cannot be meant.
+        """
+        try:
+            asked = question(args, self.directory, self.mode)
+            found = self._from(asked.query, args.offset)
+        except Refused:
+            raise
+        except SearchError as exc:
+            return self._failed(str(exc))
+        except Exception as exc:
+            LOG.exception("search failed")
+            return self._failed(f"{type(exc).__name__} in the service; see its log")
+        return self._result(args, asked, found)
+
+    def _from(self, query: SearchQuery, offset: int) -> SearchResponse:
+        """Pass ``offset`` messages over by pages, and give the page after them."""
+        cursor, left = query.cursor, offset
+        while left:
+            step = replace(query, limit=min(left, LIMIT_MOST), cursor=cursor)
+            passed = self.service.search(step, self.scope)
+            left -= len(passed.hits)
+            cursor = passed.next_cursor
+            if cursor is None:
+                return replace(passed, hits=())
+        return self.service.search(replace(query, cursor=cursor), self.scope)
+
+    def _result(self, args: Arguments, asked: Question, found: SearchResponse) -> SearchResult:
+        diagnostics = diagnose(found)
+        starts = not args.offset and not args.cursor
+        searched = diagnostics is None or not NO_SEARCH & set(diagnostics.signals)
+        empty = not found.hits and starts and searched
+        return SearchResult(
+            result=[_shown(hit) for hit in found.hits],
+            assistance=asked.assistance,
+            guidance=guide(asked.query, asked.slips) if empty else None,
+            explain=found.explain if args.explain else None,
+            next_cursor=found.next_cursor,
+            diagnostics=diagnostics,
+            served_by=self._served_by(asked.query.mode, found, diagnostics),
+        )
+
+    def _served_by(
+        self, mode: SearchMode, found: SearchResponse, diagnostics: SearchDiagnostics | None
+    ) -> ServedBy:
+        """Sign with the arm's fingerprint only what the arm itself answered.
+
+        A question that says nothing is answered by the arm, if with nothing.
+        """
+        own = self.identity.manifest.fingerprint
+        if mode is not self.mode or (diagnostics is not None and diagnostics.degraded):
+            own = of_json([own, mode, found.served_by, found.explain.method])
+        return self._signed(own, found.served_by, str(found.explain.actual_mode))
+
+    def _failed(self, reason: str) -> SearchResult:
+        own = of_json([self.identity.manifest.fingerprint, NOBODY])
+        return SearchResult(
+            result=[], diagnostics=failed(reason), served_by=self._signed(own, NOBODY, NOBODY)
+        )
+
+    def _signed(self, fingerprint: str, engine: str, mode: str) -> ServedBy:
+        made = self.identity.manifest
+        return ServedBy(
+            arm=self.identity.arm,
+            fingerprint=fingerprint,
+            documents=made.documents,
+            corpus_sha256=made.corpus_sha256,
+            engine=engine,
+            mode=mode,
+        )
+
+
+def _shown(hit: SearchHit) -> MessageShown:
+    return MessageShown(
+        id=hit.message_id,
+        subject=hit.subject,
+        importance=hit.importance.value,
+        ack_required=hit.ack_required,
+        created_ts=hit.created_ts,
+        thread_id=hit.thread_id,
+        sender=hit.sender_name,
+        project_id=hit.project_id,
+        score=hit.score,
+        raw_score=hit.raw_score,
+        redacted=hit.redacted,
+    )

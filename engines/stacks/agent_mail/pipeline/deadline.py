@@ -1,0 +1,52 @@
+"""A message store that keeps a question's deadline: what was left does not hold up the others."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from engines.stacks.agent_mail.budget import CURRENT
+from engines.stacks.agent_mail.sqlite.store import MessageStore, Param
+
+STEPS = 4_096
+"""Steps of SQLite's machine between two looks at the clock, well below a millisecond."""
+
+
+@dataclass(frozen=True, slots=True)
+class HurriedStore(MessageStore):
+    """The same connection and lock as the store it is made of, for the engines that search.
+
+    SQLite runs one statement at a time on a connection. One that nobody waits for is interrupted at
+    its deadline, and one that has not begun by then never does, so the engine at the end of the
+    chain waits for neither.
+    """
+
+    @classmethod
+    def of(cls, store: MessageStore) -> HurriedStore:
+        """Share the connection of ``store``."""
+        return cls(store.db, store._lock)  # noqa: SLF001  both are the store
+
+    def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
+        """Read rows, until the deadline of the work that asks.
+
+        Raises:
+            sqlite3.Error: SQLite refuses.
+            EngineError: the deadline came first, while it read or while another statement did.
+        """
+        until = CURRENT.get()
+        if until is None:
+            return MessageStore.ask(self, sql, params)
+        if not self._lock.acquire(timeout=max(0.0, until.left_s)):
+            raise until.passed
+        try:
+            self.db.set_progress_handler(until.is_past, STEPS)
+            return self.db.execute(sql, params).fetchall()
+        except sqlite3.OperationalError as exc:
+            if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                raise until.passed from exc
+            raise
+        finally:
+            self.db.set_progress_handler(None, 0)
+            self._lock.release()

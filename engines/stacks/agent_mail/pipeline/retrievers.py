@@ -1,0 +1,178 @@
+"""The ways to answer: each rung of a chain, from text and filters to normalised scores."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from time import perf_counter_ns
+from typing import TypeVar
+
+from engines.contract.errors import FeatureUnavailable
+from engines.ranking.rrf import fuse
+from engines.rerank.window import Reranked, Reranker, joined
+from engines.stacks.agent_mail.budget import Deadline, Parts
+from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.ranked import (
+    Clock,
+    Ranked,
+    Scored,
+    checked,
+    in_order,
+    of_lexical,
+)
+from engines.stacks.agent_mail.pipeline.semantic import Nearest
+
+FUSED_DEPTH = 1_000
+"""Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+NEAREST = FUSED_DEPTH
+"""Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
+
+LONG_AGO = -(2**53)
+"""When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One question on its way through a chain."""
+
+    text: str
+    filters: Filters
+    ranking: RankingMode
+    rrf_k: int
+    rerank_top_k: int
+    until: Deadline | None = None
+    """When the rung that is tried will be left; None waits for it."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rungs:
+    """What there is to answer with; what is absent is a feature that is not available."""
+
+    lexical: Mapping[Rung, MailEngine]
+    semantic: Nearest | None
+    reranker: Reranker | None
+    sent: Callable[[Sequence[int]], Mapping[int, int]]
+    """When messages were sent, microseconds; for the order by recency."""
+    parts: Parts = field(default_factory=Parts)
+
+    def rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
+        """Answer by one rung.
+
+        Raises:
+            FeatureUnavailable: the rung needs what is not there.
+            IndexUnavailable: its index is missing or broken.
+            EngineError: whatever else went wrong in it, or it is past its deadline.
+        """
+        with faults.known():
+            found = self._rank(rung, asked, depth)
+            if asked.ranking is not RankingMode.RECENCY:
+                return found
+            lost: dict[int, str] = {}
+            when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
+            when = {**dict.fromkeys(lost, LONG_AGO), **when}
+            hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
+            return replace(found, hits=in_order(hits))
+
+    def _rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
+        match rung:
+            case Rung.TANTIVY | Rung.FTS5 | Rung.LIKE:
+                found, took = _timed(lambda: self._words(rung, asked, depth))
+                return of_lexical(found, Clock(lexical_us=took))
+            case Rung.SEMANTIC:
+                newest = asked.ranking is RankingMode.RECENCY
+                found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
+                whole = replace(found, exhausted=found.exhausted or newest)
+                return _of_vectors(whole, Clock(vector_us=took))
+            case Rung.HYBRID:
+                return self._fused(asked)
+            case Rung.RERANK:
+                return self._reranked(asked)
+
+    def _words(self, rung: Rung, asked: Asked, depth: int) -> Found:
+        engine = self.lexical.get(rung)
+        if engine is None:
+            raise FeatureUnavailable(f"{rung} is not installed")
+
+        def search() -> Found:
+            return engine.search(asked.text, asked.filters, asked.ranking, depth)
+
+        return self.parts.call(rung, search, asked.until)
+
+    def _nearest(self, asked: Asked, depth: int) -> Found:
+        if self.semantic is None:
+            raise FeatureUnavailable("no model for semantic search")
+        if not asked.text:
+            raise FeatureUnavailable("semantic search needs a text")
+        semantic = self.semantic
+
+        def search() -> Found:
+            return semantic.search(asked.text, asked.filters, depth)
+
+        found = self.parts.call(Rung.SEMANTIC, search, asked.until)
+        checked(found.candidates)
+        return found
+
+    def _fused(self, asked: Asked) -> Ranked:
+        with faults.of_leg(Rung.SEMANTIC):
+            nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
+        by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
+        with faults.of_leg(Rung.TANTIVY):
+            words, lexical_us = _timed(lambda: self._words(Rung.TANTIVY, by_relevance, FUSED_DEPTH))
+        legs = {
+            "lexical": [str(c.message_id) for c in words.candidates],
+            "semantic": [str(c.message_id) for c in nearest.candidates],
+        }
+        weights = dict.fromkeys(legs, 1.0)
+        most = sum(len(leg) for leg in legs.values())
+        hits, fusion_us = _timed(lambda: fuse(legs, weights, rrf_k=asked.rrf_k, k=most))
+        return Ranked(
+            in_order(Scored(int(hit.doc_id), hit.score, hit.raw_score) for hit in hits),
+            exhausted=True,
+            method="hybrid_rrf",
+            normalized_query=words.normalized_query,
+            note=words.note,
+            clock=Clock(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
+        )
+
+    def _reranked(self, asked: Asked) -> Ranked:
+        """Rerank the window; candidates below it keep their order below it (decision 17)."""
+        if self.reranker is None:
+            raise FeatureUnavailable("no model for reranking")
+        fused = self._fused(asked)
+        window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
+        ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
+        reranker = self.reranker
+
+        def rerank() -> Sequence[Reranked]:
+            return reranker.rerank(asked.text, ids, scores)
+
+        judged, rerank_us = _timed(lambda: self.parts.call(Rung.RERANK, rerank, asked.until))
+        anew = joined(judged, [hit.score for hit in rest])
+        top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
+        below = (replace(hit, score=score) for hit, score in zip(rest, anew.below, strict=True))
+        return replace(
+            fused,
+            hits=(*in_order(top), *in_order(below)),
+            method="hybrid_rerank",
+            clock=replace(fused.clock, rerank_us=rerank_us),
+        )
+
+
+def _of_vectors(found: Found, clock: Clock) -> Ranked:
+    hits = (
+        Scored(c.message_id, min(1.0, max(0.0, c.raw_score)), c.raw_score) for c in found.candidates
+    )
+    return Ranked(
+        in_order(hits), found.exhausted, found.method, found.normalized_query, clock=clock
+    )
+
+
+def _timed(work: Callable[[], Result]) -> tuple[Result, int]:
+    start = perf_counter_ns()
+    done = work()
+    return done, (perf_counter_ns() - start) // 1_000

@@ -1,0 +1,1 @@
+"""Messages in SQLite: the store, FTS5, LIKE, and the filters as SQL."""

@@ -1,0 +1,75 @@
+"""The agents and projects of a store: written for search, and read back for what is shown."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from engines.stacks.agent_mail.contract.directory import Agent, Project
+from engines.stacks.agent_mail.sqlite.letters import identified
+from engines.stacks.agent_mail.sqlite.store import MessageStore
+
+_REGISTER = (
+    "INSERT INTO agents (project_id, name, program, model, task_description, identifiers)"
+    " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name) DO UPDATE SET"
+    " program = excluded.program, model = excluded.model,"
+    " task_description = excluded.task_description, identifiers = excluded.identifiers"
+)
+_DESCRIBE = (
+    "UPDATE projects SET name = ?, description = ?, identifiers = ? WHERE id = ? AND slug = ?"
+)
+_AGENTS = (
+    "SELECT id, project_id, name, program, model, task_description FROM agents"
+    " WHERE id IN (SELECT value FROM json_each(?))"
+)
+_PROJECTS = (
+    "SELECT id, slug, name, description FROM projects WHERE id IN (SELECT value FROM json_each(?))"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """Agents and projects by id; ids that are gone are left out.
+
+    Reading raises ``EngineError`` or ``IndexUnavailable``, writing ``sqlite3.Error``.
+    """
+
+    store: MessageStore
+
+    def register(
+        self,
+        project_id: int,
+        name: str,
+        *,
+        program: str = "",
+        model: str = "",
+        task_description: str = "",
+    ) -> int:
+        """Write what an agent is and give its id; what was written of it before is gone."""
+        told = (name, program, model, task_description)
+        with self.store.writing() as db:
+            db.execute(_REGISTER, (project_id, *told, identified(*told)))
+            found = "SELECT id FROM agents WHERE project_id = ? AND name = ?"
+            return int(db.execute(found, (project_id, name)).fetchone()[0])
+
+    def describe(self, project: Project) -> None:
+        """Write a project's name and description anew; its slug stays.
+
+        Raises:
+            KeyError: there is no project of this id and slug.
+        """
+        told = (project.slug, project.name, project.description)
+        with self.store.writing() as db:
+            values = (*told[1:], identified(*told), project.project_id, project.slug)
+            done = db.execute(_DESCRIBE, values)
+            if not done.rowcount:
+                raise KeyError(f"no project {project.project_id} {project.slug!r}")
+
+    def agents(self, agent_ids: Iterable[int]) -> Mapping[int, Agent]:
+        rows = self.store.read(_AGENTS, (json.dumps(tuple(agent_ids)),))
+        return {row[0]: Agent(*row) for row in rows}
+
+    def projects(self, project_ids: Iterable[int]) -> Mapping[int, Project]:
+        rows = self.store.read(_PROJECTS, (json.dumps(tuple(project_ids)),))
+        return {row[0]: Project(*row) for row in rows}

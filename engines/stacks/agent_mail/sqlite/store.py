@@ -1,0 +1,248 @@
+"""The messages, in SQLite: what search engines are filled from and what hits are read from."""
+
+from __future__ import annotations
+
+import json
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+from engines.contract.errors import EngineError, IndexUnavailable, SearchError
+from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
+from engines.stacks.agent_mail.sqlite import letters, schema
+from engines.stacks.agent_mail.sqlite.letters import Kind
+
+Param = str | int | float | bytes | None
+_BROKEN = {
+    sqlite3.SQLITE_ERROR,
+    sqlite3.SQLITE_CORRUPT,
+    sqlite3.SQLITE_NOTADB,
+    sqlite3.SQLITE_CANTOPEN,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class MessageStore:
+    """An open store; threads may share it. It is a ``DocumentSource``.
+
+    Reading raises ``EngineError`` or ``IndexUnavailable``, writing ``sqlite3.Error``.
+    """
+
+    db: sqlite3.Connection
+    _lock: Lock = field(default_factory=Lock)
+
+    def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
+        """Read rows.
+
+        Raises:
+            sqlite3.Error: SQLite refuses; ``search_error`` says what that means.
+        """
+        with self._lock:
+            return self.db.execute(sql, params).fetchall()
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Hold the store for several writes that happen together or not at all."""
+        with self._lock:
+            self.db.execute("BEGIN IMMEDIATE")
+            try:
+                yield self.db
+            except BaseException:
+                self.db.execute("ROLLBACK")
+                raise
+            self.db.execute("COMMIT")
+
+    def add_project(
+        self, project_id: int, slug: str, name: str = "", description: str = ""
+    ) -> None:
+        """Add a project; agents and messages belong to one."""
+        told = (slug, name, description)
+        with self.writing() as db:
+            db.execute(
+                "INSERT INTO projects (id, slug, name, description, identifiers)"
+                " VALUES (?, ?, ?, ?, ?)",
+                (project_id, *told, letters.identified(*told)),
+            )
+
+    def add_product(self, product_id: int, name: str, projects: Iterable[int] = ()) -> None:
+        """Add a product and link projects to it."""
+        with self.writing() as db:
+            db.execute("INSERT INTO products (id, name) VALUES (?, ?)", (product_id, name))
+            db.executemany(
+                "INSERT INTO product_projects (product_id, project_id) VALUES (?, ?)",
+                ((product_id, project_id) for project_id in projects),
+            )
+
+    def insert(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
+        """Add a message of a new id.
+
+        Its agents become known to its project. ``kinds`` says of a recipient how the message is
+        addressed to it; to whom it does not say, it is ``to``. A recipient named twice counts once.
+        """
+        return self.insert_all(((message, kinds or {}),))[0]
+
+    def insert_all(
+        self, addressed: Iterable[tuple[Message, Mapping[str, Kind]]]
+    ) -> tuple[DocChange, ...]:
+        """Add many messages, all or none."""
+        given = tuple(addressed)
+        with self.writing() as db:
+            letters.insert_all(db, given)
+        return tuple(DocChange(Change.UPSERT, m.message_id, m) for m, _ in given)
+
+    def update(self, message: Message, kinds: Mapping[str, Kind] | None = None) -> DocChange:
+        """Write all of a message anew, its recipients too.
+
+        Raises:
+            KeyError: there is no message of this id.
+        """
+        with self.writing() as db:
+            if not letters.update(db, message, kinds or {}):
+                raise KeyError(f"no message {message.message_id}")
+        return DocChange(Change.UPSERT, message.message_id, message)
+
+    def delete(self, message_id: int) -> DocChange:
+        """Remove a message.
+
+        Raises:
+            KeyError: there is no message of this id.
+        """
+        with self.writing() as db:
+            if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
+                raise KeyError(f"no message {message_id}")
+        return DocChange(Change.DELETE, message_id)
+
+    def fetch_batch(self, since_id: int, limit: int) -> Sequence[Message]:
+        rows = self.read(
+            f"{letters.READ} WHERE m.id > ? ORDER BY m.id LIMIT ?", (since_id, max(limit, 0))
+        )
+        return letters.read(rows)
+
+    def total_count(self) -> int:
+        return int(self.read("SELECT count(*) FROM messages")[0][0])
+
+    def hydrate(self, message_ids: Iterable[int]) -> Mapping[int, Message]:
+        """Read messages, in the order asked for; ids that are gone are left out."""
+        asked = tuple(dict.fromkeys(message_ids))
+        rows = self.read(
+            f"{letters.READ} WHERE m.id IN (SELECT value FROM json_each(?))",  # noqa: S608  our own text
+            (json.dumps(asked),),
+        )
+        found = {message.message_id: message for message in letters.read(rows)}
+        return {message_id: found[message_id] for message_id in asked if message_id in found}
+
+    def sent(self, message_ids: Iterable[int]) -> Mapping[int, int]:
+        """When messages were sent, microseconds since 1970 UTC; ids that are gone are left out."""
+        sql = "SELECT id, created_ts FROM messages WHERE id IN (SELECT value FROM json_each(?))"
+        return dict(self.read(sql, (json.dumps(tuple(message_ids)),)))
+
+    def kinds_of(self, message_id: int) -> Mapping[str, Kind]:
+        """Say how a message is addressed to each of its recipients."""
+        rows = self.read(
+            "SELECT a.name, r.kind FROM recipients AS r JOIN agents AS a ON a.id = r.agent_id"
+            " WHERE r.message_id = ? ORDER BY r.position",
+            (message_id,),
+        )
+        return {name: Kind(kind) for name, kind in rows}
+
+    def projects_of_product(self, product_id: int) -> frozenset[int]:
+        """Projects linked to a product; none where there is no such product."""
+        sql = "SELECT project_id FROM product_projects WHERE product_id = ?"
+        return frozenset(row[0] for row in self.read(sql, (product_id,)))
+
+    def project_called(self, slug: str) -> int | None:
+        """Id of a project, None where there is none of this name."""
+        rows = self.read("SELECT id FROM projects WHERE slug = ?", (slug,))
+        return rows[0][0] if rows else None
+
+    def product_called(self, name: str) -> int | None:
+        """Id of a product, None where there is none of this name."""
+        rows = self.read("SELECT id FROM products WHERE name = ?", (name,))
+        return rows[0][0] if rows else None
+
+    def read(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
+        """Read rows.
+
+        Raises:
+            IndexUnavailable: a table is missing or the file broken.
+            EngineError: whatever else goes wrong.
+        """
+        try:
+            return self.ask(sql, params)
+        except sqlite3.Error as exc:
+            raise search_error(exc, "message store") from exc
+
+
+@contextmanager
+def create(path: Path) -> Iterator[MessageStore]:
+    """Make an empty store with its index, open for writing.
+
+    Raises:
+        FileExistsError: there is a file already.
+    """
+    if path.exists():
+        raise FileExistsError(f"{path}: is there already; remove it, or open it to write to it")
+    with closing(_connect(path, "rwc")) as db:
+        db.execute("PRAGMA journal_mode = DELETE")
+        made = MessageStore(db)
+        with made.writing():
+            for statement in schema.TABLES:
+                db.execute(statement)
+            for table in (schema.MESSAGES, schema.AGENTS, schema.PROJECTS):
+                schema.create_index(db, table)
+            db.execute(f"PRAGMA user_version = {schema.VERSION}")
+        yield made
+
+
+@contextmanager
+def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
+    """Open a store; read-only it leaves no file beside the database.
+
+    Raises:
+        IndexUnavailable: it is missing, broken, or of another version.
+    """
+    try:
+        db = _connect(path, "rw" if write else "ro")
+    except sqlite3.Error as exc:
+        raise search_error(exc, str(path)) from exc
+    with closing(db):
+        yield checked(MessageStore(db), path)
+
+
+def checked(opens: MessageStore, path: Path) -> MessageStore:
+    """Give a store that was opened just now, when it can be read and is of this version.
+
+    Raises:
+        IndexUnavailable: it is broken, or of another version.
+    """
+    try:
+        version = opens.ask("PRAGMA user_version")[0][0]
+    except sqlite3.Error as exc:
+        raise search_error(exc, str(path)) from exc
+    if version != schema.VERSION:
+        raise IndexUnavailable(
+            f"{path}: a message store of version {version}; this program reads version"
+            f" {schema.VERSION}. Fill a new one"
+        )
+    return opens
+
+
+def search_error(exc: sqlite3.Error, what: str) -> SearchError:
+    """Say in the words of section 9.1 what an error of SQLite means for ``what``.
+
+    A missing table or a broken file is IndexUnavailable, whatever else EngineError.
+    """
+    code = getattr(exc, "sqlite_errorcode", None)
+    kind = IndexUnavailable if code is not None and code & 0xFF in _BROKEN else EngineError
+    return kind(f"{what}: {exc}")
+
+
+def _connect(path: Path, mode: str) -> sqlite3.Connection:
+    where = f"{path.resolve().as_uri()}?mode={mode}"
+    db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
+    db.execute("PRAGMA foreign_keys = ON")
+    return db

@@ -1,0 +1,1 @@
+"""Messages in Tantivy: the engine, its index and schema, queries, filters and orders."""

@@ -1,0 +1,240 @@
+"""Tantivy over messages: search, and the care of its index (ADR-003, D2, D4 and D5)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Lock
+from time import perf_counter_ns
+
+import tantivy
+
+from engines.contract.errors import EngineError, IndexUnavailable
+from engines.lexical.analysis import analyzer
+from engines.lexical.typed import normalise
+from engines.stacks.agent_mail.contract.events import Emit, Event
+from engines.stacks.agent_mail.contract.lifecycle import (
+    Candidates,
+    Change,
+    DocChange,
+    DocumentSource,
+    Found,
+    IndexHealth,
+    IndexStats,
+    Message,
+)
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.tantivy import index as tantivy_index
+from engines.stacks.agent_mail.tantivy import typeahead
+from engines.stacks.agent_mail.tantivy.batches import batches
+from engines.stacks.agent_mail.tantivy.files import Seen
+from engines.stacks.agent_mail.tantivy.filters import LEAST, among, everything, restricted
+from engines.stacks.agent_mail.tantivy.index import Opened, Written, guarded
+from engines.stacks.agent_mail.tantivy.order import counted, cut, highest, listed, matching, ranked
+from engines.stacks.agent_mail.tantivy.query import Compiler
+from engines.stacks.agent_mail.tantivy.schema import Weights, document, schema, schema_hash
+
+NAME = "tantivy"
+LISTING = "tantivy_filters"
+NO_WORD = "no word to search for"
+
+
+@dataclass(slots=True)
+class TantivyMailEngine:
+    """A lexical engine and its index in the folder ``root``.
+
+    The index is opened again whenever a commit, of this process or another, lies in the folder.
+    An index of another schema is rebuilt when it is first asked, and until that is done every
+    other question raises IndexUnavailable, so callers fall back.
+
+    Scores after a deletion or an edit count the old text until Tantivy merges it away or
+    ``rebuild`` is called: which messages are found never depends on it, their order may.
+    """
+
+    root: Path
+    source: DocumentSource
+    emit: Emit
+    weights: Weights
+    written: Written = field(default_factory=Written)
+    _opened: Opened | None = field(default=None, init=False)
+    _compiler: Compiler = field(init=False)
+    _writes: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._compiler = Compiler(schema(), analyzer("none"), self.weights)
+
+    @property
+    def name(self) -> str:
+        return NAME
+
+    @property
+    def _hash(self) -> str:
+        return schema_hash(self.weights)
+
+    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+        """Give at most ``depth`` candidates; see ``MailEngine``.
+
+        The order is by score and then id, or by time, newest first, and then id; by time, scores
+        are still those of the text.
+        """
+        now = self._ready()
+        with guarded("searching"):
+            typed, fields, most = normalise(text), self._compiler.schema, max(depth, 0)
+            if not typed:
+                passing = listed(now, everything(filters, fields), ranking, most)
+                return cut(passing, most, LISTING, None)
+            words = self._compiler.query(typed)
+            if words is None:
+                return Found((), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD)
+            query = restricted(words, filters, fields)
+            found = cut(matching(now, query, ranking, most), most, NAME, typed)
+            by_time = ranking is RankingMode.RECENCY
+            return replace(found, best=highest(now, query)) if by_time else found
+
+    def typeahead(self, prefix: str, filters: Filters, k: int) -> Candidates:
+        """Give at most ``k`` messages in whose subject a word begins with what is being typed.
+
+        Shorter subjects come first, equal ones by id. The last word of ``prefix`` is the one that
+        is being typed; words before it must stand in the subject as they are.
+
+        Raises:
+            IndexUnavailable: the index is missing or broken.
+            EngineError: anything else that went wrong.
+        """
+        now = self._ready()
+        with guarded("searching"):
+            words = analyzer("none").analyze(normalise(prefix))
+            begun = typeahead.compiled(now.folder.schema, words)
+            if begun is None:
+                return Candidates((), ())
+            query = restricted(begun, filters, now.folder.schema)
+            return Candidates(*ranked(now, query, k))
+
+    def rebuild(self) -> IndexStats:
+        """Build anew from the document source; the old index answers until the new one is whole.
+
+        Raises:
+            IndexUnavailable: another process writes the index.
+            EngineError: anything else that went wrong; the old index is left as it was.
+        """
+        with self._writes:
+            return self._rebuild()
+
+    def update_incremental(self, changes: Sequence[DocChange]) -> int:
+        """Apply changes in one commit and count them; of several to one message the last holds.
+
+        Raises:
+            IndexUnavailable: the index is missing or broken, or another process writes it.
+            EngineError: anything else that went wrong.
+        """
+        if not changes:
+            return 0
+        with self._writes:
+            self._current()
+            now = self._open()
+            with guarded("updating"):
+                last = {change.message_id: _written(change) for change in changes}
+                of, kept = now.folder.schema, [m for m in last.values() if m is not None]
+                replaced = counted(now.searcher, among(of, "message_id", last))
+                with tantivy_index.writing(now.folder, self.written) as writer:
+                    for message_id in last:
+                        writer.delete_documents_by_term("message_id", message_id)
+                    for message in kept:
+                        writer.add_document(document(message, of, self.weights))
+            self._opened = tantivy_index.noted(self.root, self._open())
+            after = self._opened.searcher.num_docs
+            if after != now.searcher.num_docs - replaced + len(kept):
+                raise EngineError(f"{self.root}: {after} messages after an update. Rebuild it")
+        self.emit(Event.INCREMENTAL_BATCH, {"batch_size": len(changes), "engine": NAME})
+        return len(changes)
+
+    def catch_up(self) -> int:
+        """Index the messages of the source whose id is higher than any indexed, and count them.
+
+        Raises:
+            IndexUnavailable: the index is missing or broken, or another process writes it.
+            EngineError: anything else that went wrong.
+        """
+        since = _high_water(self._ready())
+        return sum(
+            self.update_incremental([DocChange(Change.UPSERT, m.message_id, m) for m in batch])
+            for batch in batches(self.source, since)
+        )
+
+    def health(self) -> IndexHealth:
+        """Compare the index with the source, by count and by the highest id; nothing is rebuilt."""
+        try:
+            if tantivy_index.recorded_hash(self.root) != self._hash:
+                tantivy_index.stamp(self.root)
+                return IndexHealth(ready=False, documents=0, reason="built with another schema")
+            now = self._open()
+        except IndexUnavailable as exc:
+            return IndexHealth(ready=False, documents=0, reason=str(exc))
+        documents, total, mark = now.searcher.num_docs, self.source.total_count(), _high_water(now)
+        if documents != total:
+            reason = f"{documents} messages are indexed, the source has {total}"
+        elif self.source.fetch_batch(mark, 1):
+            reason = f"the source has messages of a higher id than {mark}, the highest indexed"
+        else:
+            reason = ""
+        return IndexHealth(ready=not reason, documents=documents, reason=reason)
+
+    def _ready(self) -> Opened:
+        """Open the index, first rebuilt where its schema is another one.
+
+        Raises:
+            IndexUnavailable: it is missing, broken, or being rebuilt.
+        """
+        found = self._opened
+        if found is not None and found.stamp == tantivy_index.stamp(self.root):
+            return found
+        if tantivy_index.recorded_hash(self.root) != self._hash:
+            if not self._writes.acquire(blocking=False):
+                raise IndexUnavailable(f"{self.root}: is being rebuilt")
+            try:
+                self._current()
+            finally:
+                self._writes.release()
+        return self._open()
+
+    def _current(self) -> None:
+        """Rebuild an index of another schema; the caller holds the lock."""
+        tantivy_index.stamp(self.root)
+        expected, actual = self._hash, tantivy_index.recorded_hash(self.root)
+        if actual != expected:
+            self.emit(Event.SCHEMA_MISMATCH, {"expected": expected, "actual": actual})
+            self._rebuild()
+
+    def _rebuild(self) -> IndexStats:
+        start = perf_counter_ns()
+        total = self.source.total_count()
+        self.emit(Event.REBUILD_START, {"doc_count": total, "engine": NAME})
+        messages = (m for batch in batches(self.source, LEAST) for m in batch)
+        count = tantivy_index.built(self.root, messages, self.written, self.weights)
+        stats = IndexStats(count, (perf_counter_ns() - start) / 1e6)
+        self.emit(
+            Event.REBUILD_COMPLETE,
+            {"doc_count": count, "duration_ms": stats.duration_ms, "engine": NAME},
+        )
+        return stats
+
+    def _open(self) -> Opened:
+        known = frozenset[Seen]() if self._opened is None else self._opened.files
+        self._opened = tantivy_index.opened(self.root, known)
+        return self._opened
+
+
+def _written(change: DocChange) -> Message | None:
+    """Say what is kept of a changed message; None where it was deleted."""
+    if change.kind is Change.DELETE:
+        return None
+    if change.message is None or change.message.message_id != change.message_id:
+        raise EngineError(f"change of message {change.message_id} carries {change.message}")
+    return change.message
+
+
+def _high_water(now: Opened) -> int:
+    """Find the highest id that is indexed; what is deleted above it need not be read again."""
+    last = ranked(now, tantivy.Query.all_query(), 1, by="message_id").documents
+    return last[0] if last else LEAST

@@ -1,0 +1,176 @@
+"""Code search as a stack under test: documents in, what it shows for a text and its filters out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.contract import manifest
+from engines.stacks.code import catalog, filters, near_duplicates
+from engines.stacks.code.backends.contract import Backend
+from engines.stacks.code.backends.sqlite import SqliteBackend
+from engines.stacks.code.backends.tantivy import TantivyBackend
+from engines.stacks.code.catalog import Catalog, Entry
+from engines.stacks.code.config import Settings as CodeSettings
+from engines.stacks.code.graph import Graph
+from engines.stacks.code.ranked import Dense, Ranker
+from engines.stacks.code.reading.understand import embedded, understand
+from engines.stacks.code.search import CodeSearch
+from engines.stacks.code.terms import indexed, words
+from engines.stacks.code.unit import Texts
+from engines.vector import store
+from engines.vector.bulk import embed_all
+from engines.vector.chosen import embedder_of
+from engines.vector.embedder import Embedder
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
+from harness.core.errors import BadFile, IndexNotReady
+from harness.core.records import Document, Scalar
+
+ENGINE = "code"
+REVISION = 1
+"""Raised with every change of code that moves a ranking."""
+BACKENDS: Mapping[str, Backend] = {one.name: one for one in (SqliteBackend(), TantivyBackend())}
+
+
+class Settings(CodeSettings):
+    """Everything that changes an answer; each is a table or a key of the arm."""
+
+
+@dataclass(frozen=True, slots=True)
+class Code:
+    settings: Settings
+    cache: Path
+
+    @property
+    def backend(self) -> Backend:
+        """What finds words."""
+        return BACKENDS[self.settings.backend]
+
+    def embedder(self) -> Embedder | None:
+        """Open the embedder that the settings name; None where they name none."""
+        named = self.settings.embedder
+        return embedder_of(named, self.settings.max_tokens) if named else None
+
+    def version(self, embedder: Embedder | None) -> str:
+        """Say what answers depend on beside settings and documents."""
+        vectors = embedder.identity if embedder else "no vectors"
+        parts = (f"code {REVISION}", self.backend.version, vectors, near_duplicates.identity())
+        return ", ".join(parts)
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        embedder = self.embedder()
+
+        def fill(passing: Iterable[Document]) -> None:
+            in_order = sorted(passing, key=lambda document: document.doc_id.encode())
+            entries = [self._entry(document) for document in in_order]
+            catalog.write(index / catalog.FILE, entries)
+            weights = self.settings.fields.model_dump()
+            self.backend.build(index, [entry.terms for entry in entries], weights)
+            texts = [embedded(document) for document in in_order]
+            language = self.settings.language
+            near_duplicates.write(index, [words(text, language)[0] for text in texts])
+            if embedder is not None:
+                ids = [document.doc_id for document in in_order]
+                store.write(index, ids, embed_all(texts, embedder, self.cache))
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine=ENGINE,
+            version=self.version(embedder),
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[CodeSearcher]:
+        made = manifest.read(index)
+        embedder = self.embedder()
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=self.version(embedder),
+            settings=self.settings.model_dump(),
+        )
+        with ExitStack() as until_closed:
+            try:
+                known = catalog.read(index / catalog.FILE)
+                signatures = near_duplicates.read(index)
+                opening = self.backend.open(index, self.settings.fields.model_dump())
+                opened = until_closed.enter_context(opening)
+            except (OSError, ValueError, TypeError, KeyError, BadFile) as exc:
+                raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+            for count in (len(known), len(signatures), opened.units):
+                manifest.check_count(index, made, count)
+            dense = self._dense(index, made, embedder)
+            ranker = Ranker(known, opened, dense, signatures, self.settings, self.backend.name)
+            yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
+
+    def _entry(self, document: Document) -> Entry:
+        unit = understand(document)
+        terms = Texts(*(indexed(text, self.settings.language) for text in unit.texts))
+        return Entry(unit, terms)
+
+    def _dense(self, index: Path, made: Manifest, embedder: Embedder | None) -> Dense | None:
+        if embedder is None:
+            return None
+        opened = store.open_store(index, embedder.dimension)
+        manifest.check_count(index, made, len(opened.doc_ids))
+        return Dense(embedder, opened.vectors)
+
+    def _graph(self, known: Catalog) -> Graph | None:
+        if self.settings.graph is None and self.settings.context is None:
+            return None
+        return Graph([entry.unit for entry in known.entries])
+
+
+@dataclass(frozen=True, slots=True)
+class CodeSearcher:
+    code: CodeSearch
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        return self.search_with(text, k, {})
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Show hits for a text and its filters; context is left out, since nobody asked for it.
+
+        Raises:
+            InvalidFilter: a param is no filter, or its value is none that there is.
+        """
+        found = self.code.search(text, k, filters.parse(params))
+        hits = tuple(
+            Hit(hit.unit.doc_id, hit.score, hit.score) for hit in found.hits if hit.beside is None
+        )
+        return Answer(hits, self.manifest.fingerprint)
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give ``scoreBreakdown`` of each hit.
+
+        Raises:
+            InvalidFilter: as ``search_with``.
+        """
+        found = self.code.search(text, k, filters.parse(params))
+        shown = [hit for hit in found.hits if hit.beside is None]
+        why = {hit.unit.doc_id: hit.why.as_dict() for hit in shown if hit.why}
+        return Explained({"mode": self.code.settings.mode}, why)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Code(Settings.model_validate(settings), cache)
+
+
+def searcher(opened: Searcher) -> CodeSearch:
+    """Give what is behind an open arm of this stack, for explain, modes and context.
+
+    Raises:
+        TypeError: it is an arm of another stack.
+    """
+    if not isinstance(opened, CodeSearcher):
+        raise TypeError(f"{type(opened).__name__} is no open index of code search")
+    return opened.code

@@ -1,0 +1,1 @@
+"""Words of code search: what is wanted of an engine, in SQLite and in Tantivy."""

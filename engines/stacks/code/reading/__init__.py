@@ -1,0 +1,1 @@
+"""Documents into units: Python source, prose, records, and code that does not parse."""

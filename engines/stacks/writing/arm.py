@@ -1,0 +1,184 @@
+"""Search in notes: planned FTS queries, and a local model over the best of what they find."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Literal
+
+from pydantic import Field, field_validator
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.stacks.writing import store
+from engines.stacks.writing.cache import VectorCache
+from engines.stacks.writing.planner import Choice, Kind
+from engines.stacks.writing.rerank import LocalRerank, Reason
+from engines.stacks.writing.retrieve import Recall, Retriever, scores
+from engines.stacks.writing.store import Store
+from engines.vector.chosen import embedder_of
+from engines.vector.embedder import Embedder
+from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
+from harness.core.errors import IndexNotReady, ModelNotReady
+from harness.core.records import Document, Scalar
+
+ENGINE = "writing"
+
+
+class Settings(StackSettings):
+    """What is planned, found, shown and reranked."""
+
+    tokenize: Literal["unicode61", "porter unicode61"]
+    title_weight: float = Field(gt=0)
+    chunk_characters: int = Field(ge=0)
+    """Most characters of a chunk of a note; 0 keeps a note in one."""
+    queries: tuple[Kind, ...] = Field(min_length=1)
+    """Kinds of planned queries; one of them alone is no planner."""
+    tokens: Choice
+    """Which eight words of a longer text are looked for: the first, or the rarest."""
+    combine: Literal["union", "best"]
+    """Fuse what all queries find, or take the query that finds most."""
+    rrf_k: int = Field(ge=0)
+    candidates: int = Field(ge=1, le=1000)
+    """Chunks asked of each query."""
+    enough: int = Field(ge=1)
+    """Hits of a query with which ``best`` looks no further."""
+    snippet_tokens: int = Field(ge=1, le=64)
+    """Words of the passage that is shown and ranked."""
+    snippet_characters: int = Field(ge=20)
+    """Most characters of a snippet, its title included."""
+    rerank: bool
+    """Whether a model orders the best candidates."""
+    top: int = Field(ge=1, le=1000)
+    """How many candidates it orders."""
+    embedder: str
+    """A model of ``engines.vector.models``, or ``hash``."""
+    max_tokens: int = Field(ge=8, le=512)
+    cache_entries: int = Field(ge=0)
+    cache_bytes: int = Field(ge=0)
+
+    @field_validator("tokens", mode="before")
+    @classmethod
+    def _chosen(cls, value: object) -> object:
+        """Take the name that a TOML file has."""
+        return Choice(value) if isinstance(value, str) else value
+
+    @field_validator("queries", mode="before")
+    @classmethod
+    def _listed(cls, value: object) -> object:
+        """Take the names that a TOML file lists."""
+        return tuple(Kind(one) for one in value) if isinstance(value, list) else value
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    settings: Settings
+
+    def embedder(self) -> Embedder | None:
+        """Open the model; None where it is not ready, which must not stop a search.
+
+        Raises:
+            UnknownName: there is no such model.
+        """
+        if not self.settings.rerank:
+            return None
+        try:
+            return embedder_of(self.settings.embedder, self.settings.max_tokens)
+        except ModelNotReady:
+            return None
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            settings = self.settings
+            store.write(index / store.FILE, passing, settings.tokenize, settings.chunk_characters)
+
+        return manifest.record(
+            index,
+            documents,
+            fill,
+            engine=ENGINE,
+            version=self._version(self.embedder()),
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Open the notes; answers without the model asked for are not signed by the arm."""
+        made = manifest.read(index)
+        settings, embedder = self.settings, self.embedder()
+        manifest.check_made_by(
+            index,
+            made,
+            engine=ENGINE,
+            version=made.version
+            if settings.rerank and embedder is None
+            else self._version(embedder),
+            settings=settings.model_dump(),
+        )
+        try:
+            notes = Store.open(index / store.FILE, settings.title_weight, settings.snippet_tokens)
+            stored = notes.documents()
+        except sqlite3.DatabaseError as exc:
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+        with closing(notes.db):
+            manifest.check_count(index, made, stored)
+            cache = VectorCache(settings.cache_entries, settings.cache_bytes)
+            local = LocalRerank(embedder, settings.rerank, cache)
+            yield WritingSearcher(Retriever(notes, self._recall(), local, settings.top), made)
+
+    def _recall(self) -> Recall:
+        settings = self.settings
+        return Recall(
+            settings.queries,
+            settings.tokens,
+            settings.combine,
+            settings.rrf_k,
+            settings.candidates,
+            settings.enough,
+            settings.snippet_characters,
+        )
+
+    def _version(self, embedder: Embedder | None) -> str:
+        return f"sqlite {sqlite3.sqlite_version}" + (f", {embedder.identity}" if embedder else "")
+
+
+@dataclass(frozen=True, slots=True)
+class WritingSearcher:
+    retriever: Retriever
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        """Show notes by their best chunk; deeper than the contract's fifty where ``k`` is."""
+        found = self.retriever.find(text)
+        best: dict[str, Hit] = {}
+        for candidate, score in zip(found.ranked, scores(found), strict=True):
+            best.setdefault(candidate.chunk.doc_id, Hit(candidate.chunk.doc_id, score, score))
+        reason = found.outcome.reason
+        if reason is Reason.MODEL_NOT_READY:
+            degraded = replace(self.manifest, version=f"{self.manifest.version}, {reason}")
+            return Answer(tuple(best.values())[:k], degraded.fingerprint, reason)
+        return Answer(tuple(best.values())[:k], self.manifest.fingerprint, reason or "")
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
+        """Give the planned queries, what each found, and what of a note was ranked and shown."""
+        del params
+        found = self.retriever.find(text)
+        best: dict[str, Mapping[str, Any]] = {}
+        for candidate in found.ranked:
+            through = {"chunk": candidate.chunk.ref, "fts": candidate.score}
+            best.setdefault(candidate.chunk.doc_id, {**through, "snippet": candidate.snippet})
+        told = {
+            "queries": [one.query for one in found.planned],
+            "perQueryHits": list(found.per_query),
+            "rerank": found.outcome.reason or f"the first {found.window}",
+        }
+        shown = [hit.doc_id for hit in self.search(text, k).hits]
+        return Explained(told, {doc_id: best[doc_id] for doc_id in shown})
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing
+    """Make the engine from an arm's settings."""
+    return Writing(Settings.model_validate(settings))

@@ -1,0 +1,1 @@
+"""What commands stand on: the application, exit codes, places, the project."""

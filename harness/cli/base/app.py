@@ -1,0 +1,89 @@
+"""The application that commands are registered on, and what they print with."""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager, nullcontext
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+from typer.core import TyperGroup
+from typer.exceptions import TyperException
+
+from harness.cli.base.boundary import DEBUG, failed
+from harness.core.printable import printable
+
+NO_CODE = "--no-code"
+
+
+class Bounded(TyperGroup):
+    """Commands whose exit codes are those that they give: an ``exit(1)`` of an engine is none."""
+
+    def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
+        """Take the options of every command before it or after it."""
+        end = args.index("--") if "--" in args else len(args)
+        own = [word for word in args[:end] if word in {DEBUG, NO_CODE}]
+        rest = [word for word in args[:end] if word not in own]
+        return super().parse_args(ctx, [*own, *rest, *args[end:]])
+
+    def invoke(self, ctx: typer.Context) -> Any:  # type: ignore[override]  # noqa: ANN401
+        try:
+            with _without_code() if ctx.params.get("no_code") else nullcontext():
+                return super().invoke(ctx)
+        except (typer.Exit, TyperException):
+            raise
+        except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
+            raise typer.Exit(failed(exc, debug=bool(ctx.params.get("debug")))) from None
+
+
+def _without_code() -> AbstractContextManager[None]:
+    from engines.contract.brought import forbidden
+
+    return forbidden()
+
+
+app = typer.Typer(
+    name="harness",
+    cls=Bounded,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    rich_markup_mode="rich",
+    help=(
+        "Decide, with statistics a referee would accept, whether a search engine may be replaced."
+        "\n\nThe pipeline, one command a stage:"
+        " [bold]prepare > index > replay > score > compare > race > gate > report[/bold]."
+        " [bold]demo[/bold] runs all of it, [bold]run[/bold] does it in one go for arms and data"
+        " of yours."
+        "\n\nExit codes: 0 done (gate: promote), 1 hold or roll back, 2 bad input or an arm that"
+        " did not run, 3 inconclusive, 130 interrupted."
+    ),
+)
+
+
+class Plain(Console):
+    """A console on which no text that is printed can command the terminal: it shows as a picture.
+
+    Ids, names and texts of strangers are in what commands print, and may hold escape codes.
+    """
+
+    def print(self, *objects: Any, **how: Any) -> None:  # noqa: ANN401  as rich has it
+        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **how)
+
+
+out = Plain(highlight=False, soft_wrap=True, emoji=False)
+err = Plain(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+@app.callback()
+def options(
+    *,
+    debug: Annotated[
+        bool, typer.Option(DEBUG, help="Show the traceback of what goes wrong.")
+    ] = False,
+    no_code: Annotated[
+        bool,
+        typer.Option(NO_CODE, help="Refuse arms that bring code: a Python file, or a program."),
+    ] = False,
+) -> None:
+    """Take the options of every command."""
+    del debug, no_code  # ``Bounded.invoke`` reads them

@@ -1,0 +1,118 @@
+"""The project that a command works in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import harness
+from harness.core.errors import UnknownName
+
+if TYPE_CHECKING:
+    from harness.policy.model import Policy
+    from harness.stages.layout import Layout
+    from harness.stages.params import Params
+    from harness.stages.report.assemble import Subject
+
+PARAMS = "params.yaml"
+SOURCES = ("datasets", "qrels", "policy", "engines")
+
+
+@dataclass(frozen=True, slots=True)
+class Project:
+    """A folder with ``params.yaml``; everything else lies below it."""
+
+    root: Path
+
+    @classmethod
+    def here(cls) -> Project:
+        """Find the project around the current folder, or else the one this code belongs to."""
+        around = Path.cwd()
+        for folder in (around, *around.parents):
+            if (folder / PARAMS).is_file():
+                return cls(folder)
+        return cls(Path(harness.__path__[0]).parent)
+
+    @property
+    def params(self) -> Params:
+        """Read what the pipeline does."""
+        from harness.stages.params import read
+
+        return read(self.root / PARAMS)
+
+    @property
+    def cache(self) -> Path:
+        """Folder that may be deleted at any time; what was in it is made again."""
+        return self.root / ".cache"
+
+    @property
+    def sources(self) -> tuple[Path, ...]:
+        """Folders that people write and every command may read."""
+        return tuple(self.root / name for name in SOURCES)
+
+    @property
+    def policy_file(self) -> Path:
+        """File of the policy that ``params.yaml`` names."""
+        return self.root / self.params.policy
+
+    def policy(self) -> Policy:
+        """Read that policy."""
+        from harness.policy.load import load_policy
+
+        return load_policy(self.policy_file)
+
+    def layout(self, dataset: str) -> Layout:
+        """Say where the files of a data set lie.
+
+        Raises:
+            BadName: no data set can be called so.
+        UnknownName: there is no such data set.
+        """
+        from harness.core.names import checked
+        from harness.stages.layout import Layout
+
+        checked("a data set", dataset)
+        known = sorted(path.parent.name for path in (self.root / "datasets").glob("*/card.toml"))
+        if dataset not in known:
+            raise UnknownName("dataset", dataset, known)
+        return Layout(
+            self.root / "build" / dataset,
+            self.root / "perf" / dataset,
+            self.cache / dataset,
+            kept_log=self.kept_log(dataset),
+        )
+
+    def kept_log(self, dataset: str) -> Path:
+        """Say where ``harness history add`` keeps the log of a data set's experiments."""
+        return self.root / "history" / "experiments" / f"{dataset}.jsonl"
+
+    def subject(self, dataset: str, threads: int = 1) -> Subject:
+        """Say what the report of a data set is about, and on how many threads to draw."""
+        from harness.corpus import card
+        from harness.stages.evidence import pairs_of
+        from harness.stages.report.assemble import Subject
+
+        policy = self.policy().on(threads)
+        about = card.read(self.root / "datasets" / dataset)
+        return Subject(
+            pairs=pairs_of(policy),
+            arms=self.params.arms,
+            rules=policy.rules,
+            licence=about.licence,
+            source=about.source,
+            commands=("python3 run.py demo",),
+            score=self.params.score,
+            compare=self.params.compare,
+            policy=policy,
+            policy_file=self.policy_file,
+            selftest=f"harness selftest --dataset {dataset}",
+            trials=self.params.selftest.trials,
+            pin=f"harness policy pin {self.params.policy} --dataset {dataset}",
+            place=f"--dataset {dataset}",
+        )
+
+    def raced(self) -> tuple[str, ...]:
+        """Arms that take part in a step: those whose time matters."""
+        pairs = [(step.control, step.candidate) for step in self.policy().steps]
+        return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))

@@ -1,0 +1,47 @@
+"""Decisions on a terminal: a line a step, and the gates that stand in the way."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.base.app import out
+from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.stages.score.means import Means
+
+COLOURS = {Outcome.PROMOTE: "green", Outcome.HOLD: "yellow", Outcome.ROLLBACK: "red"}
+
+
+def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
+    """Print what may be done, and why not where it may not."""
+    out.print(f"\n[bold]{escape(dataset)}[/bold]")
+    for found in decisions:
+        word = found.outcome.upper()
+        if found.verdict is Verdict.INCONCLUSIVE:
+            word += " (inconclusive)"
+        arms = f"{found.control} -> {found.candidate}"
+        out.print(f"  {found.step:<10} [{COLOURS[found.outcome]}]{word}[/]  {escape(arms)}")
+        if found.waits_for:
+            out.print(f"             waits for the step {found.waits_for}")
+        for finding in found.blocking:
+            line = f"{finding.verdict.upper()}: {finding.gate}: {finding.reason}"
+            out.print(f"             {escape(line)}")
+            if finding.settle:
+                out.print(f"             to settle it: {escape(finding.settle)}")
+
+
+def leaderboard(means: Means, measures: Sequence[str]) -> None:
+    """Print the mean of each measure for each arm, best first by the first measure."""
+    table = Table("arm", *measures, box=None, padding=(0, 1, 0, 0))
+    first = measures[0]
+    ordered = sorted(
+        means.items(),
+        key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
+    )
+    for arm, by_measure in ordered:
+        shown = [f"{by_measure[m].value:.4f}" if m in by_measure else "-" for m in measures]
+        table.add_row(escape(arm), *shown)
+    out.print(table)

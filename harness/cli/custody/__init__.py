@@ -1,0 +1,1 @@
+"""Commands that check, sign and reproduce evidence."""

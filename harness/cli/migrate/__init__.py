@@ -1,0 +1,1 @@
+"""``harness migrate``: a migration, step by step."""

@@ -1,0 +1,1 @@
+"""``harness shadow``: a live comparison, watched, replayed, reported."""

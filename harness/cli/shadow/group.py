@@ -1,0 +1,28 @@
+"""``harness shadow``: a live comparison, and what it wrote down, watched, asked again, reported.
+
+A command of the group is a module with a function ``add(group)``, named in ``application``.
+"""
+
+from __future__ import annotations
+
+import typer
+
+HELP = "Compare a candidate beside what serves; watch the log, ask again what diverged, report it."
+
+
+def register(app: typer.Typer) -> None:
+    """Put the group ``shadow`` on the command line."""
+    from harness.cli.shadow import accept, http, mcp, replay, report, run, watch
+
+    group = typer.Typer(no_args_is_help=True, help=HELP)
+    for command in (
+        run,
+        http,
+        mcp,
+        watch,
+        replay,
+        report,
+        accept,
+    ):
+        command.add(group)
+    app.add_typer(group, name="shadow")

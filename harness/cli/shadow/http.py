@@ -1,0 +1,73 @@
+"""``harness shadow http``: a proxy before a search server, with another server in its shadow."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from harness.cli.base.app import err
+from harness.cli.shadow.options import (
+    ReadingFile,
+    SettingsFile,
+    ShadowFolder,
+    own_log,
+    settings_file,
+)
+
+
+def add(group: typer.Typer) -> None:
+    """Put ``http`` into the group."""
+    group.command("http")(http)
+
+
+def http(
+    *,
+    control: Annotated[str, typer.Option(help="Address of the server that serves.")],
+    candidate: Annotated[str, typer.Option(help="Address of the server in its shadow.")],
+    reading: ReadingFile,
+    to: ShadowFolder,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
+    host: Annotated[
+        str, typer.Option(help="Other machines reach the proxy only by another address than this.")
+    ] = "127.0.0.1",
+    connections: Annotated[
+        int,
+        typer.Option(min=0, help="Clients at once; 0 takes as many as open files allow."),
+    ] = 0,
+    head_s: Annotated[
+        float, typer.Option("--head-seconds", min=0.1, help="For the head of a request to come.")
+    ] = 20.0,
+    shadow_settings: SettingsFile = None,
+) -> None:
+    """Pass requests on to a server, its answers back, and compare them with another server's.
+
+    Clients get the server's own bytes, over a connection of their own. When they have them, a
+    request that the reading names is sent to the candidate too; its answer is shown to no one. The
+    address is told on the error stream. SIGTERM and SIGINT end it in order: what is on its way
+    arrives, and every observation is written.
+
+    Example: harness shadow http --control http://127.0.0.1:9200 --candidate http://127.0.0.1:9201
+    --reading examples/shadow/http.toml --out out/shadow --port 8080
+    """
+    from functools import partial
+
+    from harness.shadow.live.settings import ShadowLog
+    from harness.shadow.proxy.http_candidate import http_candidate
+    from harness.shadow.proxy.http_proxy import Room, Running, all_room, checked, serve
+    from harness.stages.shadow.files import read_reading, read_settings
+
+    for server in (control, candidate):
+        checked(server)
+    how, settings_of = read_reading(reading), settings_file(shadow_settings)
+    own_log(to, reading, settings_of)
+    log = ShadowLog(to, read_settings(settings_of))
+
+    def say(running: Running) -> None:
+        err.print(f"serving {running.url}", markup=False)
+
+    most = all_room()
+    room = Room(min(connections, most.connections) if connections else most.connections, head_s)
+    with log.compared(partial(http_candidate, candidate, how), process=True) as comparison:
+        serve(control, how, comparison, (host, port), say, room=room)
+        comparison.drain(how.bounds.timeout_s)

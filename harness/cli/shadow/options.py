@@ -1,0 +1,66 @@
+"""Options that the commands of ``harness shadow`` share."""
+
+from __future__ import annotations
+
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.base.places import own
+from harness.cli.base.project import Project
+
+Folders = Annotated[
+    list[Path], typer.Argument(help="Folders of logs; one for each process that wrote.")
+]
+BoundsFile = Annotated[
+    Path | None, typer.Option("--bounds", help="What is watched. [policy/watch.toml]")
+]
+RegisterFile = Annotated[
+    Path | None, typer.Option("--register", help="What is accepted. [policy/accepted.toml]")
+]
+SettingsFile = Annotated[
+    Path | None,
+    typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
+]
+ReadingFile = Annotated[
+    Path, typer.Option(help="Where the questions and answers are in the servers' JSON.")
+]
+ShadowFolder = Annotated[
+    Path, typer.Option("--out", help="Folder for the log; one that is there grows.")
+]
+BOUNDS, REGISTER = Path("policy", "watch.toml"), Path("policy", "accepted.toml")
+SETTINGS = Path("policy", "shadow.toml")
+
+
+def own_log(folder: Path, *reads: Path | None) -> None:
+    """Make ``folder`` one of a log, which may be there and grow, and refuse any other.
+
+    Raises:
+        NotOurs, HarnessError: as ``harness.core.owned.claim``.
+    """
+    from harness.core.owned import SHADOW_LOG
+    from harness.shadow.log.log import is_log
+
+    own(folder, SHADOW_LOG, *reads, known=is_log)
+
+
+def bounds_file(given: Path | None) -> Path:
+    """Find the file of bounds: the one that was named, or the project's."""
+    return given or Project.here().root / BOUNDS
+
+
+def settings_file(given: Path | None) -> Path:
+    """Find the file of settings: the one that was named, or the project's."""
+    return given or Project.here().root / SETTINGS
+
+
+def register_file(given: Path | None) -> Path:
+    """Find the register: the one that was named, or the project's."""
+    return given or Project.here().root / REGISTER
+
+
+def today() -> date:
+    """Day in UTC."""
+    return datetime.now(UTC).date()

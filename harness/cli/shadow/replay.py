@@ -1,0 +1,96 @@
+"""``harness shadow replay``: what diverged, asked again with the arms as they are now."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.markup import escape
+from rich.table import Table
+
+from harness.cli.base.app import out
+from harness.cli.base.places import evidence_at, of_run
+from harness.cli.base.project import Project
+from harness.cli.shadow.options import Folders, RegisterFile, register_file, today
+
+if TYPE_CHECKING:
+    from harness.stages.shadow.replay import Replayed
+
+HOLD = 1
+QUERY = 60
+
+
+def add(group: typer.Typer) -> None:
+    """Put ``replay`` into the group."""
+    group.command("replay")(replay)
+
+
+def replay(
+    folders: Folders,
+    *,
+    dataset: Annotated[
+        str, typer.Option(help="The data set whose indexes are asked; of --run, that of the run.")
+    ] = "",
+    control: Annotated[str, typer.Option(help="The arm that serves.")],
+    candidate: Annotated[str, typer.Option(help="The arm that wants to.")],
+    ran: Annotated[
+        Path | None, typer.Option("--run", help="Folder that harness run wrote, with --out.")
+    ] = None,
+    limit: Annotated[
+        int | None, typer.Option(min=1, help="At most so many queries, the most frequent first.")
+    ] = None,
+    top: Annotated[int, typer.Option(min=0, help="Queries that are shown.")] = 20,
+    register: RegisterFile = None,
+) -> None:
+    """Ask both arms again what diverged: still diverges, mended, or changed.
+
+    The arms are those of engines/arms as they are now, over the data set's indexes. Exit code 1
+    where something still diverges, in the same class or in another, that nobody has accepted.
+
+    Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
+    """  # noqa: E501  the example on one line can be copied
+    from harness.stages.shadow.files import read_register
+    from harness.stages.shadow.replay import shadow_replay
+
+    project = Project.here()
+    layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
+    found = shadow_replay(
+        folders,
+        layout,
+        control,
+        candidate,
+        project.cache,
+        register=read_register(register_file(register)),
+        today=today(),
+        time_limit_s=project.params.replay.time_limit_s,
+        limit=limit,
+    )
+    _show(found, top)
+    raise typer.Exit(HOLD if found.blocking else 0)
+
+
+def _show(found: Replayed, top: int) -> None:
+    from harness.core.printable import one_line
+    from harness.shadow.watch.again import Now, counted
+
+    counts = counted(one for one, _ in found.found)
+    said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
+    out.print(f"{len(found.found):,} queries diverged: {said}.", markup=False)
+    moved = sum(one.control_moved for one, _ in found.found)
+    if moved:
+        out.print(
+            f"On {moved:,} of them the control itself shows something else than it did: its index"
+            " or its settings are not those of the live comparison.",
+            markup=False,
+        )
+    rest = [(one, standing) for one, standing in found.found if one.now is not Now.MENDED]
+    rest.sort(key=lambda pair: pair[0] not in found.blocking)
+    table = Table("query", "times", "was", "is", "register", box=None, padding=(0, 2, 0, 0))
+    for one, standing in rest[:top]:
+        latest = one.question.latest
+        cells = (one_line(latest.text, QUERY), f"{one.question.times:,}", latest.outcome)
+        table.add_row(*map(escape, cells), one.outcome, standing or "")
+    if rest[:top]:
+        out.print(table)
+    out.print(f"{len(found.blocking):,} stand in the way.", markup=False)

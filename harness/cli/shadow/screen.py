@@ -1,0 +1,88 @@
+"""A shadow log on a terminal: what to know first, then tables, as many as fit."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from rich.console import Console, Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table as Drawn
+from rich.text import Text
+
+from harness.core.printable import printable
+
+if TYPE_CHECKING:
+    from harness.report.rows import Cell, Table
+    from harness.report.shadow.words import Shadowed
+
+QUERY = 50
+"""Characters of a query."""
+STYLES = {
+    "RAISED": "bold red",
+    "open": "yellow",
+    "expired": "yellow",
+    "accepted": "green",
+    "quiet": "green",
+    "early": "dim",
+    "failed": "red",
+}
+PLAIN_WIDTH = 120
+"""Columns where nobody looks at a terminal."""
+
+
+def console() -> Console:
+    """Give a console of the terminal's width, or of a fixed one where the output is no terminal."""
+    found = Console(highlight=False)
+    return found if found.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
+
+
+def screen(found: Shadowed, *, top: int) -> RenderableType:
+    """Draw how things stand; ``top`` is the number of diverging queries shown."""
+    from harness.report.shadow import words
+
+    summary = found.summary
+    bad = found.raised or found.judged.blocking
+    first = Text(words.headline(found), style="bold yellow" if bad else "bold green")
+    if found.raised:
+        first.stylize("bold red")
+    tables = [
+        (words.tally(summary), True),
+        (words.estimates(summary), True),
+        (words.alarms(found), False),
+        (words.classes(summary, by_slice=False), True),
+        (words.divergences(found, top, text=QUERY), True),
+    ]
+    if summary.degradations or summary.reasons:
+        tables.append((words.troubles(summary), True))
+    parts: list[RenderableType] = [first, Text(words.span(summary), style="dim")]
+    parts += [Padding(_drawn(table, notes=notes), (1, 0, 0, 0)) for table, notes in tables]
+    return Group(*parts)
+
+
+def _drawn(table: Table, *, notes: bool) -> Drawn:
+    """Draw a table; where ``notes`` is set, what stands beside a row's name gets its own line."""
+    drawn = Drawn(
+        *(escape(name) for name in table.header),
+        title=escape(table.caption),
+        title_style="bold",
+        title_justify="left",
+        header_style="dim",
+        box=None,
+        padding=(0, 2, 0, 0),
+    )
+    for row in table.rows:
+        drawn.add_row(_name(row[0], notes=notes), *map(_cell, row[1:]))
+    if not table.rows:
+        drawn.add_row(Text("none", style="dim"))
+    return drawn
+
+
+def _name(cell: Cell, *, notes: bool) -> Text:
+    text = Text(printable(cell.text))
+    return text.append(f"\n{printable(cell.note)}", style="dim") if cell.note and notes else text
+
+
+def _cell(cell: Cell) -> Text:
+    text = Text(printable(cell.text), style=STYLES.get(cell.text, ""))
+    return text.append(f"  {printable(cell.note)}", style="dim") if cell.note else text

@@ -1,0 +1,1 @@
+"""Collections that the harness makes itself, from a seed or from installed packages."""

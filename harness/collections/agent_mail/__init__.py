@@ -1,0 +1,1 @@
+"""Message traffic that is made up, with queries and judgements."""

@@ -1,0 +1,158 @@
+"""Judgements as columns, coded once, whatever the number of runs and measures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import chain, repeat
+from weakref import ref
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import DatasetError
+from harness.core.qrels import Qrels
+from harness.measures.columnar.lookup import UNKNOWN, Lookup
+from harness.measures.columnar.repeats import repeats
+
+KEY_BITS = 63
+_last: dict[str, tuple[ref[Qrels], CodedQrels]] = {}
+
+
+@dataclass(frozen=True, eq=False)
+class CodedQrels:
+    """Pairs of query and document with their grades: by query, the best grade first."""
+
+    query_ids: tuple[str, ...]
+    vocabulary: Sequence[str]
+    """Every judged document once; ``docs`` are codes into it."""
+    rows: NDArray[np.int64]
+    """Shape (pairs,): rising positions in ``query_ids``."""
+    docs: NDArray[np.int32]
+    """Shape (pairs,)."""
+    grades: NDArray[np.int32]
+    """Shape (pairs,): falling within a query."""
+    place: NDArray[np.int64]
+    """Shape (pairs,): of each within its query, from 0; its rank in the ideal ranking."""
+
+    def __len__(self) -> int:
+        """Count the judged queries."""
+        return len(self.query_ids)
+
+    @classmethod
+    def of(cls, qrels: Qrels) -> CodedQrels:
+        """Code judgements; those coded last are kept, for one arm after the other needs them."""
+        if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
+            return kept[1]
+        coded = cls._of(qrels)
+        _last["qrels"] = ref(qrels), coded
+        return coded
+
+    @classmethod
+    def _of(cls, qrels: Qrels) -> CodedQrels:
+        judged = qrels.grades
+        each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
+        pairs = int(each.sum())
+        flat = list(chain.from_iterable(judged.values()))
+        vocabulary = tuple(dict.fromkeys(flat))
+        code = dict(zip(vocabulary, range(len(vocabulary)), strict=True))
+        grades = chain.from_iterable(docs.values() for docs in judged.values())
+        return cls.of_columns(
+            tuple(judged),
+            vocabulary,
+            np.repeat(np.arange(len(judged), dtype=np.int64), each),
+            np.fromiter(map(code.__getitem__, flat), dtype=np.int32, count=pairs),
+            np.fromiter(grades, dtype=np.int32, count=pairs),
+        )
+
+    @classmethod
+    def of_columns(
+        cls,
+        query_ids: tuple[str, ...],
+        vocabulary: Sequence[str],
+        rows: NDArray[np.int64],
+        docs: NDArray[np.int32],
+        grades: NDArray[np.int32],
+    ) -> CodedQrels:
+        """Put pairs, in any order, in order; the columns are of shape (pairs,).
+
+        Raises:
+            DatasetError: a pair comes twice.
+        """
+        order = _best_first(rows, grades)
+        rows, docs, grades = rows[order], docs[order], grades[order]
+        first = np.searchsorted(rows, np.arange(len(query_ids) + 1))
+        if repeats(docs, first):
+            pairs = np.sort(rows << 32 | docs)
+            row, doc = divmod(int(pairs[:-1][pairs[1:] == pairs[:-1]][0]), 1 << 32)
+            raise DatasetError(
+                f"{vocabulary[doc]} is judged twice for query {query_ids[row]};"
+                " keep one of the two rows"
+            )
+        place = np.arange(len(rows), dtype=np.int64) - first[rows]
+        return cls(query_ids, vocabulary, rows, docs, grades, place)
+
+    @cached_property
+    def lookup(self) -> Lookup:
+        """Finds pairs; made when it is first needed."""
+        return Lookup.of(self.rows, self.docs, len(self))
+
+    @cached_property
+    def code(self) -> Mapping[str, int]:
+        """Code of each judged document."""
+        return dict(zip(self.vocabulary, range(len(self.vocabulary)), strict=True))
+
+    @cached_property
+    def position(self) -> Mapping[str, int]:
+        """Position of each judged query."""
+        return {query_id: at for at, query_id in enumerate(self.query_ids)}
+
+    def part(self, queries: NDArray[np.int64]) -> CodedQrels:
+        """Keep some queries, by their rising positions; the vocabulary stays."""
+        low = np.searchsorted(self.rows, queries)
+        each = np.searchsorted(self.rows, queries, side="right") - low
+        rows = np.repeat(np.arange(len(queries), dtype=np.int64), each)
+        at = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each) + np.repeat(low, each)
+        return CodedQrels(
+            tuple(self.query_ids[query] for query in queries.tolist()),
+            self.vocabulary,
+            rows,
+            self.docs[at],
+            self.grades[at],
+            self.place[at],
+        )
+
+    def translation(self, vocabulary: Sequence[str]) -> NDArray[np.int32]:
+        """Our code of each document of another vocabulary, shape (that vocabulary,)."""
+        ours = map(self.code.get, vocabulary, repeat(UNKNOWN))
+        return np.fromiter(ours, dtype=np.int32, count=len(vocabulary))
+
+    def relevant(self, rel: int) -> NDArray[np.int64]:
+        """Documents of grade ``rel`` or above, shape (queries,); counted once."""
+        found = self._relevant.get(rel)
+        if found is None:
+            counted = np.bincount(self.rows[self.grades >= rel], minlength=len(self))
+            found = self._relevant[rel] = counted.astype(np.int64, copy=False)
+            found.flags.writeable = False
+        return found
+
+    @cached_property
+    def _relevant(self) -> dict[int, NDArray[np.int64]]:
+        return {}
+
+
+def _best_first(rows: NDArray[np.int64], grades: NDArray[np.int32]) -> NDArray[np.int64]:
+    """Order by row, the best grade first, equal ones as they came; shape (pairs,).
+
+    Where row, grade and place fit into one number, numbers are sorted, which is many times quicker.
+    """
+    worse = grades.max(initial=0) - grades.astype(np.int64)
+    place = len(rows).bit_length()
+    grade = int(worse.max(initial=0)).bit_length()
+    if int(rows.max(initial=0)).bit_length() + grade + place > KEY_BITS:
+        return np.lexsort((worse, rows))
+    keys: NDArray[np.int64] = (rows << grade | worse) << place | np.arange(len(rows))
+    keys.sort()
+    keys &= (1 << place) - 1
+    return keys

@@ -1,0 +1,126 @@
+"""Scores of a run that does not fit in memory: a row group of its file at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from harness.core.errors import BadFile, UnknownName
+from harness.core.run import Status
+from harness.core.scores import Scores
+from harness.corpus.parquet import row_groups
+from harness.measures.columnar import kernels
+from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.graded import OTHER, Graded
+from harness.measures.columnar.lookup import UNKNOWN
+from harness.measures.columnar.spec import Asked
+from harness.measures.gain import as_gains
+from harness.measures.name import parse
+
+COLUMNS = ("query_id", "status", "docs")
+
+
+def score_partitions(
+    path: Path, qrels: CodedQrels, measures: Sequence[str]
+) -> Mapping[str, Scores]:
+    """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
+
+    Values and queries without one are those of ``harness.measures.quality.score``. In memory are
+    the judgements, the values and one row group. A query lies in one row, so in one row group.
+
+    Raises:
+        BadFile: the file is missing, damaged or no run.
+        UnknownName: there is no kernel for a measure.
+    """
+    asked = {name: _asked(name, qrels) for name in measures}
+    values = {name: np.zeros(len(qrels)) for name in measures}
+    shown: pa.Array | None = None
+    vocabulary = pa.array(qrels.vocabulary, pa.string())
+    ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
+    for table in _row_groups(path):
+        found = _positions(qrels, table.column("query_id").to_pylist())
+        known = found != OTHER
+        status = _statuses(path, table.column("status"))
+        ended[found[known]] = status[known]
+        rising = np.sort(found[known & (status == Status.ANSWERED)])
+        part = qrels.part(rising)
+        lists = table.column("docs").combine_chunks()
+        if shown is None or not shown.equals(lists.values.dictionary):
+            shown = lists.values.dictionary
+            seen = pc.index_in(shown, value_set=vocabulary)
+            ours = seen.fill_null(UNKNOWN).to_numpy().astype(np.int32, copy=False)
+        graded = _graded(lists, part, _among(rising, found), ours)
+        for name, one in asked.items():
+            values[name][rising] = kernels.evaluate(graded, one)
+    return {name: _scores(name, one, qrels, values[name], ended) for name, one in asked.items()}
+
+
+def _asked(name: str, qrels: CodedQrels) -> Asked:
+    asked = Asked.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
+    if asked is None:
+        raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
+    return asked
+
+
+def _row_groups(path: Path) -> Iterator[pa.Table]:
+    try:
+        yield from row_groups(path, COLUMNS)
+    except (OSError, ValueError) as exc:
+        raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
+
+
+def _positions(qrels: CodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
+    at = (qrels.position.get(query_id, OTHER) for query_id in query_ids)
+    return np.fromiter(at, dtype=np.int64, count=len(query_ids))
+
+
+def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
+    code = {status.name.lower(): status.value for status in Status}
+    try:
+        return np.array([code[name] for name in column.to_pylist()], dtype=np.uint8)
+    except KeyError as exc:
+        raise BadFile(path, f"knows the unknown status {exc}", "Make it again.") from exc
+
+
+def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Where each of ``found`` stands in ``rising``, ``OTHER`` where it does not."""
+    at = np.searchsorted(rising, found)
+    known = np.append(rising, OTHER)[at] == found
+    return np.where(known & (found != OTHER), at, OTHER)
+
+
+def _graded(
+    lists: pa.ListArray, part: CodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
+) -> Graded:
+    offsets = lists.offsets.to_numpy().astype(np.int64)
+    return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
+
+
+def _scores(
+    name: str,
+    asked: Asked,
+    qrels: CodedQrels,
+    values: NDArray[np.float64],
+    ended: NDArray[np.uint8],
+) -> Scores:
+    """Leave out the queries without a value, each under the first reason that fits."""
+    reason = np.full(len(qrels), "", dtype=object)
+    reason[ended == Status.NOT_ASKED] = "not_asked"
+    reason[ended == Status.TIMED_OUT] = "timed_out"
+    reason[ended == Status.FAILED] = "failed"
+    reason[~kernels.has_value(qrels, asked)] = "negative_query"
+    undefined: dict[str, list[str]] = {}
+    for at in np.flatnonzero(reason != "").tolist():
+        undefined.setdefault(reason[at], []).append(qrels.query_ids[at])
+    kept = np.flatnonzero(reason == "")
+    return Scores(
+        name,
+        tuple(qrels.query_ids[at] for at in kept.tolist()),
+        values[kept],
+        {why: tuple(ids) for why, ids in undefined.items()},
+    )

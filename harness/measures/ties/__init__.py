@@ -1,0 +1,1 @@
+"""Equal scores: what another order of them could have done to a measure."""

@@ -1,0 +1,1 @@
+"""Documents without a judgement: between which values they leave a measure."""

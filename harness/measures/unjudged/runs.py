@@ -1,0 +1,144 @@
+"""Bounds of two runs by query: what missing judgements leave open (method, section 2)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.core.errors import EvidenceError
+from harness.core.qrels import Qrels
+from harness.core.run import Run
+from harness.measures.unjudged.bounds import Bounding, Case
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Bounded:
+    """Worst and best values of one measure; the arrays are of shape (queries, 2)."""
+
+    measure: str
+    query_ids: tuple[str, ...]
+    control: Floats
+    candidate: Floats
+    difference: Floats
+    """Of candidate - control, both under the same completion."""
+    unjudged: NDArray[np.int64]
+    """Shape (queries,): documents that an arm shows within the cutoff and nobody judged."""
+    exact: bool
+    """Whether the bounds of the difference are reached; else they are outer bounds."""
+
+    @property
+    def mean(self) -> tuple[float, float]:
+        """Bounds of the mean difference: queries are judged one by one, so means of bounds."""
+        worst, best = self.difference.mean(axis=0).tolist()
+        return worst, best
+
+
+def bounding(measure: str, qrels: Qrels) -> Bounding:
+    """Read a measure, on the scale of all the judgements.
+
+    Raises:
+        UnknownName: it is no measure, or one that has no bounds here.
+    """
+    return Bounding.of(measure, {g for docs in qrels.grades.values() for g in docs.values()})
+
+
+def cases(
+    control: Run, candidate: Run, qrels: Qrels, query_ids: Sequence[str], depth: int | None
+) -> Iterator[tuple[str, Case]]:
+    """Yield what both arms show for each query, at most ``depth`` documents of each.
+
+    Raises:
+        EvidenceError: a query was not asked, or has no judgement.
+    """
+    rows = control.positions, candidate.positions
+    for query_id in query_ids:
+        if query_id not in qrels.grades or any(query_id not in found for found in rows):
+            raise EvidenceError(
+                f"query {query_id} was not judged, or not asked of both {control.arm} and"
+                f" {candidate.arm}; score and compare the arms once more"
+            )
+        yield (
+            query_id,
+            Case(
+                _shown(control, rows[0][query_id], depth),
+                _shown(candidate, rows[1][query_id], depth),
+                qrels.grades[query_id],
+            ),
+        )
+
+
+def bounds(
+    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
+) -> Bounded:
+    """Bound both arms and their difference for queries that have a value as they are judged now.
+
+    Raises:
+        UnknownName: there are no bounds of ``measure``.
+        EvidenceError: a query was not asked, or has no value.
+    """
+    wanted = bounding(measure, qrels)
+    found, unjudged = [], []
+    for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
+        if not wanted.defined(case):
+            raise EvidenceError(f"query {query_id} has no {measure}: no document answers it")
+        found.append((wanted.control(case), wanted.candidate(case), wanted.difference(case)))
+        unjudged.append(len(wanted.unjudged(case)))
+    values = np.array(found, dtype=np.float64).reshape(-1, 3, 2)
+    return Bounded(
+        measure,
+        tuple(query_ids),
+        control=values[:, 0],
+        candidate=values[:, 1],
+        difference=values[:, 2],
+        unjudged=np.array(unjudged, dtype=np.int64),
+        exact=wanted.exact,
+    )
+
+
+def differences(
+    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
+) -> Floats:
+    """Bound the difference alone, which is all that a gate asks; shape (queries, 2)."""
+    wanted = bounding(measure, qrels)
+    each = cases(control, candidate, qrels, query_ids, wanted.asked.cutoff)
+    spans = [wanted.difference(case) for _, case in each]
+    return np.array(spans, dtype=np.float64).reshape(-1, 2)
+
+
+def narrowing(
+    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
+) -> Mapping[tuple[str, str], float]:
+    """How much narrower the bounds of the mean difference get by judging one pair more.
+
+    By query and document, the mean over the lowest and the highest grade, for pairs that
+    narrow them at all. That a document is worth judging for what it moves, and not for where it
+    ranks, is of Carterette, Allan and Sitaraman (SIGIR 2006).
+    """
+    wanted = bounding(measure, qrels)
+    ends = wanted.scale[0], wanted.scale[-1]
+    found: dict[tuple[str, str], float] = {}
+    for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
+        width = wanted.difference(case).width
+        if width <= ROUNDING:
+            continue
+        for doc_id in wanted.unjudged(case):
+            left = [wanted.difference(case.with_judged(doc_id, grade)).width for grade in ends]
+            narrower = width - sum(left) / len(left)
+            if narrower > ROUNDING:
+                found[query_id, doc_id] = narrower / len(query_ids)
+    return found
+
+
+ROUNDING = 1e-12
+"""What is not above it is no narrowing."""
+
+
+def _shown(run: Run, row: int, depth: int | None) -> tuple[str, ...]:
+    low, high = int(run.offsets[row]), int(run.offsets[row + 1])
+    high = high if depth is None else min(high, low + depth)
+    return tuple(run.vocabulary[doc] for doc in run.docs[low:high].tolist())

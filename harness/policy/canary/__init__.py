@@ -1,0 +1,1 @@
+"""The canary: a pair with known answers, judged by the same code in every decision."""

@@ -1,0 +1,220 @@
+"""What each gate needs before it can pass, from its rule, its margin and how sure it must be."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+from harness.core.errors import EvidenceError
+from harness.core.evidence import Evidence
+from harness.gates import (
+    agreement_floor,
+    coverage,
+    identity,
+    judged_guard,
+    judgement_bounds,
+    negatives,
+    no_slice_harmed,
+    queueing,
+)
+from harness.gates.base.live import LiveSettings
+from harness.gates.base.paired import compare
+from harness.gates.base.queries import SampleSettings
+from harness.gates.base.rules import GateSettings, Rules
+from harness.gates.base.sampled import known_span
+from harness.gates.base.shares import ShareSettings
+from harness.gates.base.timing import TimedSettings
+from harness.measures.meaning import floor_in_words, gain_in_words, loss_in_words, share_in_words
+from harness.policy.asked import AskedMean, asked_means
+from harness.policy.model import Gate
+from harness.policy.plan.at_hand import AtHand, Counted
+from harness.policy.plan.forecast import MeanForecast, ShareForecast
+from harness.policy.plan.need import Assumed, Need
+from harness.replay.load.rounds import fewest_rounds
+from harness.stats.enough import fewest, fewest_at_every_look
+from harness.stats.planning import Wanted
+from harness.stats.processes import fewest_for
+from harness.stats.proportion import size_for
+
+PROCESSES = 3
+"""Of a race: of two, the error of the processes rests on one degree of freedom."""
+TIMES_MARGIN = 2
+"""A gain is assumed to be so many times the margin where none is named."""
+
+
+def needs(
+    gate: Gate, rules: Rules, at_hand: AtHand | None, pilot: Evidence | None, assume: Assumed
+) -> tuple[Need, ...]:
+    """Give what a gate needs, one for each mean or share that it judges.
+
+    ``pilot`` is evidence of the same two arms, where there is any. A rule that is not planned
+    gives a need with a note that says so.
+    """
+    return tuple(_Planner(gate, rules, at_hand, pilot, assume).needs())
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Planner:
+    gate: Gate
+    rules: Rules
+    at_hand: AtHand | None
+    pilot: Evidence | None
+    assume: Assumed
+
+    @property
+    def level(self) -> float:
+        return (1 - self.rules.confidence) / 2
+
+    def needs(self) -> Iterator[Need]:
+        settings = self.gate.settings
+        slices = self.at_hand.slices if self.at_hand else {}
+        if means := tuple(asked_means(settings, slices)):
+            yield from map(self.mean, means)
+            return
+        for kind, planned in PLANNED:
+            if isinstance(settings, kind):
+                yield planned(self, settings)
+                return
+        yield Need("not known", note=f"rule {self.gate.rule.name} cannot be planned")
+
+    def mean(self, asked: AskedMean) -> Need:
+        settings, bound = asked.settings, asked.limit
+        truth = self._gain(bound) if bound >= 0 else 0.0
+        have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
+        need = Need(
+            _queries(settings.slice), _words(settings.measure, bound), settings.fewest, have
+        )
+        if truth <= bound:
+            note = f"no true gain above {bound:g} is assumed: name one with --gain"
+            return replace(need, note=note)
+        wanted = Wanted(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
+        least = max(need.least, self._fewest(settings, truth, bound))
+        need = replace(need, least=least)
+        if settings.every_look:
+            return replace(need, note="judged at every look: queries are added until it answers")
+        return self.forecast(need, asked, wanted)
+
+    def forecast(self, need: Need, asked: AskedMean, wanted: Wanted) -> Need:
+        settings = asked.settings
+        if self.pilot is not None:
+            try:
+                compared = compare(self.pilot, settings, asked.versus)
+                return replace(need, forecast=MeanForecast.of_pilot(compared, wanted))
+            except EvidenceError as exc:
+                return replace(need, note=f"the pilot says nothing of it: {exc}")
+        if self.assume.spread is None:
+            note = "no pilot, so its power is not planned: --dataset, or --spread"
+            return replace(need, note=note)
+        span = known_span(settings.measure).differences
+        return replace(need, forecast=MeanForecast.of_spread(self.assume.spread, wanted, span))
+
+    def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
+        span = known_span(settings.measure).differences
+        count = fewest_at_every_look if settings.every_look else fewest
+        return count(truth, bound, span=span, level=self.level)
+
+    def _gain(self, margin: float) -> float:
+        return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
+
+    def completions(self, settings: judgement_bounds.Settings) -> Need:
+        have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
+        words = _words(settings.measure, settings.limit)
+        least = settings.fewest
+        if settings.asks != "superior":
+            least = max(least, self._fewest(settings, 0.0, -settings.margin))
+        note = "its power depends on the judgements that are missing: harness pool names them"
+        return Need(_queries(settings.slice), words, least, have, note=note)
+
+    def negative(self, settings: negatives.Settings) -> Need:
+        bound = -settings.max_more
+        have = self.at_hand.without_answer() if self.at_hand else None
+        least = max(settings.fewest, self._fewest(_named(settings), 0.0, bound))
+        words = loss_in_words(settings.unit, settings.max_more)
+        need = Need("negative queries", words, least, have)
+        if self.pilot is None:
+            return replace(need, note="no pilot, so its power is not planned: --dataset")
+        empty, silent = negatives.emptiness(settings, self.pilot)
+        silently = replace(self, pilot=silent)
+        return silently.forecast(need, AskedMean(empty, bound), Wanted(0.0, bound))
+
+    def agreement(self, settings: agreement_floor.Settings) -> Need:
+        span = known_span(settings.measure)
+        least = fewest(span.most, settings.floor, span=span, level=self.level)
+        have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
+        words = floor_in_words(settings.measure, settings.floor)
+        need = Need(_queries(settings.slice), words, max(least, settings.fewest), have)
+        if self.pilot is None:
+            return replace(need, note="no pilot, so its power is not planned: --dataset")
+        try:
+            return replace(need, forecast=MeanForecast.of_agreement(settings, self.pilot))
+        except EvidenceError as exc:
+            return replace(need, note=f"the pilot says nothing of it: {exc}")
+
+    def share(self, settings: ShareSettings) -> Need:
+        least = size_for(0, ceiling=settings.max_share, confidence=self.rules.confidence)
+        have = self.at_hand.every() if self.at_hand else None
+        need = Need("queries", share_in_words(settings.max_share), least, have, independent=True)
+        if self.pilot is None:
+            return replace(need, forecast=ShareForecast(0.0, settings.max_share))
+        arms = (self.pilot, replace(self.pilot, candidate=self.pilot.control))
+        every = [ShareForecast.of_pilot(self.gate, settings, one, self.rules) for one in arms]
+        return replace(need, forecast=max(every, key=lambda one: one.rate))
+
+    def timed(self, settings: TimedSettings) -> Need:
+        percent = settings.percent
+        tail = 0 if percent == "mean" else fewest_for(float(percent[1:]), self.rules.confidence)
+        race = self.at_hand.race if self.at_hand else None
+        have = Counted(race.queries, race.queries) if race else None
+        note = "how far processes differ is known after a race, so its power is not planned"
+        least = max(settings.fewest, tail)
+        raced = race.processes if race else 0
+        return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
+
+    def each_slice(self, _: no_slice_harmed.Settings) -> Need:
+        return Need("queries of each slice", note="it asks for slices, and none is at hand")
+
+    def guard(self, settings: judged_guard.Settings) -> Need:
+        return self.mean(AskedMean(settings, -settings.max_gap, both_sides=True))
+
+    def live(self, settings: LiveSettings) -> Need:
+        note = "read at every look, so it is judged as pairs come and not planned"
+        return Need("live pairs", least=settings.fewest, note=note)
+
+    def load(self, settings: queueing.Settings) -> Need:
+        of = f"rounds of load with {settings.min_arrivals:,} arrivals at {settings.rate:g} a second"
+        note = "how far rounds differ is known after a load test, so its power is not planned"
+        return Need(of, least=fewest_rounds(self.rules.confidence), note=note)
+
+    def whole(self, _: GateSettings) -> Need:
+        return Need("the whole query set", note="it counts all queries and samples none")
+
+
+PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] = (
+    (no_slice_harmed.Settings, _Planner.each_slice),
+    (judged_guard.Settings, _Planner.guard),
+    (judgement_bounds.Settings, _Planner.completions),
+    (negatives.Settings, _Planner.negative),
+    (agreement_floor.Settings, _Planner.agreement),
+    (ShareSettings, _Planner.share),
+    (LiveSettings, _Planner.live),
+    (TimedSettings, _Planner.timed),
+    (queueing.Settings, _Planner.load),
+    (coverage.Settings, _Planner.whole),
+    (identity.Settings, _Planner.whole),
+)
+"""How the gates of each kind are planned, beside those on means of differences."""
+
+
+def _named(settings: negatives.Settings) -> negatives.Settings:
+    return settings.model_copy(update={"measure": settings.unit})
+
+
+def _words(measure: str, bound: float) -> str:
+    if not bound:
+        return "any sure gain"
+    return gain_in_words(measure, bound) if bound > 0 else loss_in_words(measure, -bound)
+
+
+def _queries(name: str | None) -> str:
+    return "queries" if name is None else f"queries of slice {name}"

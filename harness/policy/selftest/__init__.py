@@ -1,0 +1,1 @@
+"""How often gates are wrong where the truth is known."""

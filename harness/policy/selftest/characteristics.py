@@ -1,0 +1,172 @@
+"""The operating characteristic of one gate: how often it is wrong, and the smallest loss it sees.
+
+A rate that is surely above the level is a suspicion. Many rates are looked at, so it is measured
+once more, with four times the trials and other draws, and that rate counts.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from harness.core.evidence import Evidence
+from harness.core.scores import Estimate
+from harness.gates.base.rules import Rules
+from harness.policy.model import Gate, Step
+from harness.policy.selftest.operating import OperatingCharacteristic, Planted
+from harness.policy.selftest.planted import ASSUMED, Pattern, draw
+from harness.policy.selftest.requirements import Requirement, requirements
+from harness.stats.bounded import chance_above
+from harness.stats.proportion import share
+
+AGAIN = 4
+"""Times the trials of a suspicion."""
+FINE = 1.05
+"""Losses nearer than this factor are one loss."""
+FEW = 2
+"""The smallest loss is looked for with half of the trials."""
+TINY = 1e-6
+LOUDER, TRIES = 1.08, 6
+"""How much a loss grows, and how often, until it is seen often enough."""
+
+
+def characteristic(
+    step: Step,
+    gate: Gate,
+    evidence: Evidence,
+    rules: Rules,
+    *,
+    trials: int,
+    alone: Estimate | None,
+) -> OperatingCharacteristic | None:
+    """Try a gate on means; None where its rule looks elsewhere, or no mean has enough queries.
+
+    Each mean that it requires is tried by itself, for a gate that asks for several is wrong no
+    more often than the worst of them. ``alone`` is how often it passed where nothing differs.
+
+    Raises:
+        EvidenceError: no trial.
+    """
+    usable = [one for one in requirements(gate, evidence) if one.enough]
+    if not usable:
+        return None
+    tried = [_planted(one, rules, trials, of=len(usable)) for one in usable]
+    patterns = [pattern for pattern in Pattern if any(pattern in found for found in tried)]
+    planted = tuple(
+        max((found[pattern] for found in tried if pattern in found), key=_value)
+        for pattern in patterns
+    )
+    first = min(usable, key=lambda one: len(one.compared.paired.query_ids))
+    held = _twice(first, rules, trials) if first.limit > 0 else alone
+    loss, seen = _smallest(first, rules, trials)
+    return OperatingCharacteristic(
+        step=step.name,
+        gate=gate.name,
+        what=first.what if len(usable) == 1 else f"{gate.settings.unit} on {len(usable)} slices",
+        queries=len(first.compared.paired.query_ids),
+        limit=first.limit,
+        planted=planted,
+        false_hold=held and _complement(held),
+        smallest_loss=loss,
+        seen=seen,
+    )
+
+
+def _value(planted: Planted) -> float:
+    return planted.promoted.value
+
+
+def _planted(one: Requirement, rules: Rules, trials: int, *, of: int) -> dict[Pattern, Planted]:
+    """Measure how often one requirement passes at its limit, by pattern."""
+    level = (1 - rules.confidence) / 2
+    where = f" ({one.what})" if of > 1 else ""
+    found = {}
+    for pattern in Pattern:
+        rate = _passed(one, pattern, one.limit, rules, trials)
+        if rate is None:
+            continue
+        if rate.low > level and pattern not in ASSUMED:
+            other = replace(rules, seed=rules.seed + 1)
+            rate = _passed(one, pattern, one.limit, other, AGAIN * trials) or rate
+        found[pattern] = Planted(f"{pattern}{where}", rate, pattern in ASSUMED)
+    return found
+
+
+def _passed(
+    one: Requirement, pattern: Pattern, truth: float, rules: Rules, trials: int
+) -> Estimate | None:
+    drawn = draw(pattern, one.values, truth, trials=trials, seed=rules.seed)
+    if drawn is None:
+        return None
+    said = one.passed(drawn.differences, rules, seed=rules.seed, clusters=drawn.clusters)
+    return share(int(said.sum()), trials, confidence=rules.confidence)
+
+
+def _twice(one: Requirement, rules: Rules, trials: int) -> Estimate | None:
+    """Measure how often a gain of twice the limit passes."""
+    return _passed(one, Pattern.SCATTERED, 2 * one.limit, rules, trials)
+
+
+def _complement(found: Estimate) -> Estimate:
+    return Estimate(1 - found.value, 1 - found.high, 1 - found.low, found.n)
+
+
+def _smallest(one: Requirement, rules: Rules, trials: int) -> tuple[float | None, Estimate | None]:
+    """Find the smallest scattered loss whose interval lies below 0 in the share ``power``.
+
+    It is looked for by the bound for bounded means alone, and then seen by the whole interval.
+    """
+    below = replace(one, limit=0.0, both_sides=False)
+    few = max(1, trials // FEW)
+    high = one.values.level / 2
+    low = high / 2
+    while low > TINY and _shows(below, low, rules, few):
+        low, high = low / 2, low
+    while high > FINE * low:
+        middle = math.sqrt(low * high)
+        low, high = (low, middle) if _shows(below, middle, rules, few) else (middle, high)
+    for loss in high * LOUDER ** np.arange(TRIES):
+        drawn = draw(Pattern.SCATTERED, one.values, -loss, trials=trials, seed=rules.seed)
+        if drawn is None:
+            break
+        said = below.passed(-drawn.differences, rules, seed=rules.seed)
+        seen = share(int(said.sum()), trials, confidence=rules.confidence)
+        if seen.value >= rules.power:
+            return float(loss), seen
+    return None, None
+
+
+def _shows(below: Requirement, loss: float, rules: Rules, trials: int) -> bool:
+    """Tell whether the bound for bounded means alone shows a loss in the share ``power``."""
+    drawn = draw(Pattern.SCATTERED, below.values, -loss, trials=trials, seed=rules.seed)
+    if drawn is None:
+        return True
+    level = (1 - rules.confidence) / 2
+    p_values = chance_above(
+        -drawn.differences,
+        0.0,
+        span=below.compared.span,
+        level=level,
+        clusters=below.compared.known,
+    )
+    return float(np.mean(p_values < level)) >= rules.power
+
+
+def all_of(
+    step: Step,
+    evidence: Evidence,
+    rules: Rules,
+    *,
+    trials: int,
+    alone: dict[str, Estimate],
+) -> Iterator[OperatingCharacteristic]:
+    """Try every gate of a step that is on means."""
+    for gate in step.gates:
+        found = characteristic(
+            step, gate, evidence, rules, trials=trials, alone=alone.get(gate.name)
+        )
+        if found:
+            yield found

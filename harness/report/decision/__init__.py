@@ -1,0 +1,1 @@
+"""The decision as files: JSON, JUnit, Markdown, and notes for a build server."""

@@ -1,0 +1,184 @@
+"""A decision in the size of a comment under a change, and its notes on the queries' lines."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.core.gate import StepDecision, Verdict
+from harness.report.decision.annotations import Annotation, Level
+from harness.report.plain import markdown
+from harness.report.rounding import number, signed
+from harness.report.trends.history import Entry, comparable
+
+TEXT = 80
+WHY = 300
+"""Longest texts shown, in characters."""
+FAR = "∅"
+"""Instead of a number where there is none."""
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """One query that an arm answers worse than what it is held against."""
+
+    query_id: str
+    text: str
+    before: float
+    now: float | None
+    """None where the arm gave no answer that could be measured."""
+    instead: str
+    """Why there is no value, as the scores name it; empty where there is one."""
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """An arm beside what it is held against, and the queries that lost.
+
+    Those without an answer come first, then the largest loss.
+    """
+
+    arm: str
+    against: str
+    """In words: another arm, or itself in the baseline."""
+    losses: tuple[Loss, ...]
+    verdict: Verdict | None
+    """Of the step; None where no gate judges this comparison."""
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a change did."""
+
+    place: str
+    """Of the run, as seen from the root of the repository."""
+    entry: Entry
+    decisions: tuple[StepDecision, ...]
+    held: tuple[Held, ...]
+    baseline: Entry | None = None
+    changed: tuple[str, ...] = ()
+    """What is other than in the baseline, beside numbers."""
+    file: str = ""
+    """Of the queries, as seen from the root of the repository."""
+    lines: Mapping[str, int] = field(default_factory=dict)
+    """Of each query in that file, from 1."""
+
+
+def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
+    """Give the ``most`` largest losses of every comparison as notes on their queries' lines.
+
+    A note is an error where a gate of its step fails, for then the loss stands in the way.
+    """
+    found = []
+    for held in checked.held:
+        level = Level.ERROR if held.verdict is Verdict.FAIL else Level.WARNING
+        for loss in held.losses[:most]:
+            line = checked.lines.get(loss.query_id)
+            found.append(
+                Annotation(
+                    level=level,
+                    title=f"{held.arm} loses {checked.entry.measure} against {held.against}",
+                    message=f"{loss.query_id} ({loss.text[:TEXT]}): {_fell(loss)}",
+                    key=f"{checked.entry.dataset}\n{held.arm}\n{held.against}\n{loss.query_id}",
+                    file=checked.file if line else "",
+                    line=line,
+                )
+            )
+    return tuple(found)
+
+
+def to_markdown(checked: Checked, most: int) -> str:
+    """Write the comment; its first line is a mark, by which a program finds it again."""
+    mark = f"<!-- search-harness {markdown(checked.place)} -->"
+    lines = [mark, f"## Search: {markdown(checked.entry.dataset)}", ""]
+    lines += _steps(checked)
+    for decision in checked.decisions:
+        lines += _in_the_way(decision)
+    lines += _means(checked)
+    for held in checked.held:
+        lines += _losses(checked, held, most)
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def _fell(loss: Loss) -> str:
+    return f"{number(loss.before)} → {number(loss.now) if loss.now is not None else loss.instead}"
+
+
+def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    yield f"| {' | '.join(markdown(name) for name in header)} |"
+    yield f"|{' --- |' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(markdown(cell) or ' ' for cell in row)} |"
+    yield ""
+
+
+def _word(outcome: str, verdict: Verdict) -> str:
+    more = " (inconclusive)" if verdict is Verdict.INCONCLUSIVE else ""
+    return f"{outcome.upper()}{more}"
+
+
+def _steps(checked: Checked) -> Iterator[str]:
+    then = {step.step: step for step in checked.baseline.steps} if checked.baseline else {}
+    rows = []
+    for one in checked.decisions:
+        old = then.get(one.step)
+        passed = sum(finding.verdict is Verdict.PASS for finding in one.findings)
+        row = [one.step, f"{one.control} → {one.candidate}", _word(one.outcome, one.verdict)]
+        if checked.baseline:
+            row.append(_word(old.outcome, old.verdict) if old else "not there")
+        rows.append([*row, f"{passed} of {len(one.findings)} gates pass"])
+    header = ["step", "arms", "now", *(["before"] if checked.baseline else []), "in short"]
+    yield from _rows(header, rows)
+
+
+def _in_the_way(decision: StepDecision) -> Iterator[str]:
+    for finding in decision.blocking:
+        settle = f" To settle it: {finding.settle}" if finding.settle else ""
+        yield (
+            f"- **{finding.verdict.upper()}** {markdown(decision.step)}, {markdown(finding.gate)}:"
+            f" {markdown(finding.reason + settle, WHY)}"
+        )
+    if decision.waits_for:
+        yield f"- {markdown(decision.step)} waits for {markdown(decision.waits_for)}"
+    if decision.blocking or decision.waits_for:
+        yield ""
+
+
+def _means(checked: Checked) -> Iterator[str]:
+    entry, before = checked.entry, checked.baseline
+    same = before is not None and comparable(before, entry)
+    rows = []
+    for arm, means in entry.means.items():
+        now = means.get(entry.measure)
+        row = [arm, number(now.value) if now else FAR]
+        if before and same:
+            old = before.means.get(arm, {}).get(entry.measure)
+            row += [
+                number(old.value) if old else FAR,
+                signed(now.value - old.value) if now and old else FAR,
+            ]
+        rows.append(row)
+    yield from _rows(["arm", entry.measure, *(["before", "difference"] if same else [])], rows)
+    if before:
+        other = ", ".join(checked.changed) or "nothing"
+        yield f"Other than in the baseline: {markdown(other)}."
+        if not same:
+            yield "Its means are of other data, and are not compared."
+        yield ""
+
+
+def _losses(checked: Checked, held: Held, most: int) -> Iterator[str]:
+    if not held.losses:
+        return
+    shown = held.losses[:most]
+    yield f"### Queries that lost: {markdown(held.arm)} against {markdown(held.against)}"
+    yield ""
+    yield f"{len(held.losses)} in {markdown(checked.entry.measure)}; shown: {len(shown)}."
+    yield ""
+    rows = []
+    for loss in shown:
+        line = checked.lines.get(loss.query_id)
+        now = number(loss.now) if loss.now is not None else loss.instead
+        cells = loss.query_id, str(line) if line else "", loss.text[:TEXT]
+        rows.append((*cells, number(loss.before), now))
+    yield from _rows(("query", "line", "text", held.against, held.arm), rows)

@@ -1,0 +1,1 @@
+"""``explore.html``: any two arms, query by query."""

@@ -1,0 +1,1 @@
+"""``load.html``: a load test in tables and figures."""

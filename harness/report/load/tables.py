@@ -1,0 +1,201 @@
+"""A load as rows of words; what does not count is said, and shows no number."""
+
+from __future__ import annotations
+
+from statistics import median
+
+from harness.core.gate import Verdict
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.replay.load.histogram import Histogram
+from harness.report.load.inputs import LoadReport, Point
+from harness.report.load.left_out import summed
+from harness.report.rounding import (
+    interval,
+    interval_ms,
+    milliseconds,
+    number,
+    share,
+)
+from harness.report.rows import Cell, Table
+
+MIB = 1 << 20
+FEW = "too few rounds for an interval"
+CLOSED = "closed loop"
+
+
+def tables(report: LoadReport) -> tuple[Table, ...]:
+    """Give all tables of a load; the page and the terminal show the same."""
+    made = (response(report), left_out(report), classes(report), cost(report), searched(report))
+    return tuple(table for table in made if table.rows)
+
+
+def name_of(point: Point) -> str:
+    """Name an arm, and say whether this is its second opening."""
+    return f"{point.arm} (A/A)" if point.twin else point.arm
+
+
+def at(rate: float | None) -> str:
+    """Name a rate."""
+    return CLOSED if rate is None else f"{rate:g} /s"
+
+
+def response(report: LoadReport) -> Table:
+    """Show response times of each arm at each rate, and beside them what a closed loop sees."""
+    header = ("rate", "arm", "p50 ms", "p95 ms", "p99 ms", "max ms", "service p99 ms",
+              "p99 by the first arm's", "answers /s", "lost")  # fmt: skip
+    rows: list[tuple[Cell, ...]] = []
+    for rate in (None, *report.rates):
+        rows.extend(_response(report, point) for point in report.points if point.rate == rate)
+    return Table("Response time from the intended start", header, tuple(rows))
+
+
+def _response(report: LoadReport, point: Point) -> tuple[Cell, ...]:
+    overall = point.overall
+    name = Cell(name_of(point), _counting(point))
+    if not overall.count:
+        return (Cell(at(point.rate)), name, *(Cell("not shown") for _ in range(8)))
+    answered = sum(r.trial.ends[Status.ANSWERED] for r in point.records)
+    seconds = sum(r.trial.seconds for r in point.records)
+    arrivals = sum(r.trial.arrivals for r in point.records)
+    return (
+        Cell(at(point.rate)),
+        name,
+        _time(overall, 50.0, point.p50),
+        _time(overall, 95.0),
+        _time(overall, 99.0, point.p99),
+        _time(overall, 100.0),
+        _time(point.service, 99.0),
+        _ratio(report, point),
+        Cell(number(answered / seconds)),
+        Cell(share(arrivals - answered, arrivals)),
+    )
+
+
+def _counting(point: Point) -> str:
+    """Say how many rounds do not count; why stands in a table of its own."""
+    out, rounds = len(point.objections), len(point.objections) + len(point.records)
+    return f"{out} of {rounds} rounds do not count" if out else ""
+
+
+def left_out(report: LoadReport) -> Table:
+    """Show why rounds do not count, a row a kind of reason."""
+    rows = tuple(
+        (
+            Cell(at(point.rate)),
+            Cell(name_of(point)),
+            Cell(f"{found.rounds} of {len(point.objections) + len(point.records)}"),
+            Cell(found.why),
+        )
+        for rate in (None, *report.rates)
+        for point in report.points
+        if point.rate == rate
+        for found in summed(point.objections)
+    )
+    return Table("Rounds that do not count", ("rate", "arm", "rounds", "why"), rows)
+
+
+def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Cell:
+    return Cell(milliseconds(of.percentile(percent)), interval_ms(rounds) if rounds else "")
+
+
+def _ratio(report: LoadReport, point: Point) -> Cell:
+    if point.arm == report.arms[0] and not point.twin:
+        return Cell("1")
+    noise = report.noise.get(point.rate) if point.rate is not None else None
+    loud = noise is not None and noise.verdict is not Verdict.PASS
+    if point.ratio is None:
+        return Cell(FEW)
+    note = interval(point.ratio) + (", too noisy to conclude" if loud else "")
+    return Cell(number(point.ratio.value), note)
+
+
+def classes(report: LoadReport) -> Table:
+    """Show each query class by itself, and the first questions after opening."""
+    names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
+    shown = names if len(names) > 1 else ()
+    header = ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms")
+    rows = [
+        (
+            Cell(at(point.rate)),
+            Cell(name_of(point)),
+            *(_pair(point.response.get(name)) for name in shown),
+            _pair(point.cold),
+        )
+        for rate in (None, *report.rates)
+        for point in report.points
+        if point.rate == rate and point.overall.count
+    ]
+    return Table("By query class, and right after opening", header, tuple(rows))
+
+
+def _pair(of: Histogram | None) -> Cell:
+    if of is None or not of.count:
+        return Cell("none asked")
+    both = (milliseconds(of.percentile(percent)) for percent in (50.0, 99.0))
+    return Cell(", ".join(both), f"{of.count:,} answers")
+
+
+def cost(report: LoadReport) -> Table:
+    """Show processor time, memory and disk of each arm at its highest rate that was tried."""
+    header = ("arm", "at", "processor ms an answer", "memory it adds, MiB", "resident, MiB",
+              "peak, MiB", "index, MiB", "generator late, p99 ms")  # fmt: skip
+    rows = []
+    for arm in report.arms:
+        points = [p for p in report.points if p.arm == arm and not p.twin and p.records]
+        for point in points[:1] + points[-1:] if len(points) > 1 else points:
+            trials = [record.trial for record in point.records]
+            answered = sum(trial.ends[Status.ANSWERED] for trial in trials)
+            memory = ("opened_bytes", "resident_bytes", "peak_bytes")
+            lag = max(trial.lag_ns for trial in trials)
+            rows.append((
+                Cell(arm),
+                Cell(at(point.rate)),
+                Cell(milliseconds(sum(t.cpu_ns for t in trials) / max(answered, 1))),
+                *(Cell(_mib(max(getattr(t, name) for t in trials))) for name in memory),
+                Cell(_mib(report.index_bytes[arm])),
+                Cell(milliseconds(lag) if lag and point.rate is not None else "no schedule"
+                     if point.rate is None else "0"),
+            ))  # fmt: skip
+    return Table(f"What it costs ({report.workers})", header, tuple(rows))
+
+
+def _mib(size: int) -> str:
+    return number(size / MIB)
+
+
+def searched(report: LoadReport) -> Table:
+    """Show the highest rate of each arm that keeps the budget, by verdict."""
+    header = ("arm", "questions a second", "trials", "verdict", "why")
+    rows = tuple(
+        (
+            Cell(arm),
+            Cell(number(found.estimate.value), interval(found.estimate))
+            if found.estimate
+            else Cell("none"),
+            Cell(f"{len(found.tried):,}"),
+            Cell(found.verdict.value),
+            Cell(found.reason),
+        )
+        for arm, found in report.highest.items()
+    )
+    budget = milliseconds(report.budget_ns) if report.budget_ns else ""
+    return Table(f"Highest rate with 99 of 100 answered within {budget} ms", header, rows)
+
+
+def notes(report: LoadReport) -> tuple[str, ...]:
+    """Say what the tables stand on, a sentence each."""
+    loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
+    said = [f"{at(rate)}: {found.reason}." for rate, found in report.noise.items()]
+    if loud or not report.noise:
+        said.append("Where the first arm is not like itself, nothing is concluded.")
+    closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
+    for point in closed:
+        p99 = milliseconds(point.overall.percentile(99.0))
+        said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms: nobody waits there.")
+    busy = share(round(1000 * report.busy), 1000)
+    said.append(f"{report.machine}; {busy} of its time went to others before the trials.")
+    records = (record for point in report.points for record in point.records)
+    if reference := [ns for record in records for ns in record.about.get("reference_ns", ())]:
+        said.append(f"The reference work took {milliseconds(median(reference))} ms.")
+    return tuple(said)

@@ -1,0 +1,1 @@
+"""``index.html``: the page from which a release manager decides."""

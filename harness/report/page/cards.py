@@ -1,0 +1,238 @@
+"""The first answer: for each step, whether it may be taken and what stands in the way."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+
+from harness.core.clusters import BY_TEXT, Dependence
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.scores import Paired
+from harness.report.inputs import ReportInput
+from harness.report.page.gate_bars import Bar, bar
+from harness.report.rounding import in_unit, interval, interval_ms, number, p_value, signed
+
+REASONS = 2
+PREFIX = 12
+
+
+class Tone(StrEnum):
+    """How a step looks; a step that is not proven never looks like one that is."""
+
+    PROMOTE = "promote"
+    WAITS = "waits"
+    UNSURE = "unsure"
+    HOLD = "hold"
+    ROLLBACK = "rollback"
+
+
+@dataclass(frozen=True, slots=True)
+class GateRow:
+    """One finding in words."""
+
+    gate: str
+    rule: str
+    verdict: Verdict
+    bound: str
+    value: str
+    interval: str
+    n: str
+    p_value: str
+    reason: str
+    settle: str
+    timed: bool
+    bar: Bar | None
+    """Its interval against its bound; None where there is nothing to draw."""
+    trust: str
+    """How often a gate like it was wrong on these data; empty where that was not tried."""
+
+
+@dataclass(frozen=True, slots=True)
+class Card:
+    """One step on the first screen."""
+
+    step: str
+    control: str
+    candidate: str
+    taken: bool
+    outcome: Outcome
+    tone: Tone
+    answer: str
+    gates: tuple[GateRow, ...]
+    """All of them, in the order of the policy."""
+    because: tuple[GateRow, ...]
+    """The first gates that stand in the way, failures first; none where all pass."""
+    more: tuple[GateRow, ...]
+    """The rest of those that stand in the way."""
+    counts: str
+    effect: str
+    """What taking the step does to the quality that people look at first."""
+    errs: str
+    """How often it may be promoted wrongly, and what accepted its control, where that is known."""
+
+
+def tone(decision: StepDecision) -> Tone:
+    """Look of a decision."""
+    if decision.outcome is Outcome.ROLLBACK:
+        return Tone.ROLLBACK
+    if decision.outcome is Outcome.PROMOTE:
+        return Tone.PROMOTE
+    if decision.verdict is Verdict.PASS:
+        return Tone.WAITS
+    return Tone.HOLD if decision.verdict is Verdict.FAIL else Tone.UNSURE
+
+
+def answer(decision: StepDecision) -> str:
+    """Say in one sentence what may be done."""
+    match tone(decision):
+        case Tone.ROLLBACK:
+            said = "Take it back: the step was taken and a gate fails."
+        case Tone.PROMOTE if decision.taken:
+            said = "Taken, and every gate still passes."
+        case Tone.PROMOTE:
+            said = "May be taken: every gate passes."
+        case Tone.WAITS:
+            return f"Not yet: every gate passes, but it waits for {decision.waits_for}."
+        case Tone.HOLD:
+            said = "May not be taken: a gate fails."
+        case _ if not decision.findings:
+            said = "Cannot be decided: no gate judged it."
+        case _ if decision.taken:
+            said = "Taken, but the evidence no longer proves it safe."
+        case _:
+            said = "Cannot be decided yet: the evidence is not enough."
+    return f"{said} It also waits for {decision.waits_for}." if decision.waits_for else said
+
+
+def counts(decision: StepDecision) -> str:
+    """Count the findings by verdict, leaving out what there is none of."""
+    said = [finding.verdict for finding in decision.findings]
+    parts = [f"{said.count(verdict)} {verdict}" for verdict in Verdict if verdict in said]
+    gates = f"{len(said)} gate{'' if len(said) == 1 else 's'}"
+    return f"{gates}: {', '.join(parts)}" if parts else "No gate"
+
+
+def gate_row(finding: Finding, trust: str = "") -> GateRow:
+    """Put a finding into words, and beside it how far it can be trusted."""
+    estimate = finding.estimate
+    if estimate is None:
+        value, ends, n = "nothing to measure", "", ""
+    else:
+        value = in_unit(estimate.value, finding.unit)
+        ends = interval_ms(estimate) if finding.unit == "ns" else interval(estimate)
+        n = f"{estimate.n:,}"
+    return GateRow(
+        gate=finding.gate,
+        rule=finding.rule,
+        verdict=finding.verdict,
+        bound=finding.bound,
+        value=value,
+        interval=ends,
+        n=n,
+        p_value=p_value(finding.p_value),
+        reason=finding.reason,
+        settle=finding.settle,
+        timed=finding.timed,
+        bar=bar(finding),
+        trust=trust,
+    )
+
+
+def gate_rows(report: ReportInput, decision: StepDecision) -> tuple[GateRow, ...]:
+    """Put the findings of a step into words."""
+    trust = report.trust
+    return tuple(
+        gate_row(found, trust.gate(decision.step, found.gate) if trust else "")
+        for found in decision.findings
+    )
+
+
+def paired(evidence: Evidence, measure: str) -> Paired | None:
+    """Pair the scores of both arms; None where one of them was not scored by ``measure``."""
+    control = evidence.control.scores.get(measure)
+    candidate = evidence.candidate.scores.get(measure)
+    return Paired.of(control, candidate) if control and candidate else None
+
+
+def movement(pairs: Paired) -> str:
+    """Count the queries that got better, worse and stayed."""
+    difference = pairs.difference
+    better, worse = int(np.sum(difference > 0)), int(np.sum(difference < 0))
+    same = len(difference) - better - worse
+    text = f"worse on {worse:,}, better on {better:,}, same on {same:,} queries"
+    lost = f"; {len(pairs.lost):,} without a value in one arm" if pairs.lost else ""
+    return text + lost
+
+
+def effect(report: ReportInput, name: str) -> str:
+    """Say what a comparison's candidate does to the first measure, in numbers."""
+    evidence = report.evidence.get(name)
+    if evidence is None:
+        return "There is no evidence for this step."
+    pairs = paired(evidence, report.measure)
+    if pairs is None or not len(pairs.difference):
+        return f"No query has a value of {report.measure} in both arms."
+    found = report.differences.get(name, {}).get(report.measure)
+    ends = (
+        f"{signed(found.value)} {interval(found)}"
+        if found
+        else f"{signed(float(pairs.difference.mean()))} (no interval)"
+    )
+    control, candidate = number(float(pairs.control.mean())), number(float(pairs.candidate.mean()))
+    return (
+        f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
+        f"{dependence(report.dependence.get(name, {}).get(report.measure))}"
+        f"{parted(report)}{alone(report)}"
+    )
+
+
+def dependence(found: Dependence | None) -> str:
+    """Say how many independent queries these are worth; empty where each stands alone."""
+    if found is None or found.clusters == found.queries:
+        return ""
+    return (
+        f" {found.queries:,} queries in {found.clusters:,} clusters (largest {found.largest}):"
+        f" design effect {found.design_effect:.2f}, worth {found.effective:,.0f} independent ones."
+    )
+
+
+def parted(report: ReportInput) -> str:
+    """Say how many near duplicates are independent by declared intents; empty where none."""
+    count = max((len(found.parted) for found in report.evidence.values()), default=0)
+    if not count:
+        return ""
+    return f" Declared intents part {count:,} queries that are near duplicates by their words."
+
+
+def alone(report: ReportInput) -> str:
+    """Say that the policy takes queries for independent, and why; empty where it does not."""
+    policy = report.trust.policy if report.trust else None
+    if policy is None or policy.clusters == BY_TEXT:
+        return ""
+    which = "All queries" if policy.clusters == "none" else "Queries without an intent"
+    return f" {which} were taken to be independent: {policy.clusters_reason}."
+
+
+def card(report: ReportInput, decision: StepDecision) -> Card:
+    """Put one step's decision onto the first screen."""
+    errs = report.trust.step(decision.step) if report.trust else ""
+    by = decision.accepted_by[:PREFIX]
+    accepted = f"Its control was accepted by the decision {by}." if by else ""
+    return Card(
+        step=decision.step,
+        control=decision.control,
+        candidate=decision.candidate,
+        taken=decision.taken,
+        outcome=decision.outcome,
+        tone=tone(decision),
+        answer=answer(decision),
+        gates=tuple(gate_row(finding) for finding in decision.findings),
+        because=tuple(gate_row(finding) for finding in decision.blocking[:REASONS]),
+        more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
+        counts=counts(decision),
+        effect=effect(report, decision.step),
+        errs=" ".join(filter(None, (errs, accepted))),
+    )

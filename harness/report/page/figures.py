@@ -1,0 +1,218 @@
+"""The five figures of a report, each a function from values to an SVG element.
+
+A figure that has nothing to show is None, and the page says so in words.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
+
+from harness.core.evidence import Evidence
+from harness.core.gate import Finding, Verdict
+from harness.core.printable import one_line
+from harness.core.scores import Estimate, Paired
+from harness.report.page.cards import movement
+from harness.report.page.gate_bars import bar
+from harness.report.page.tables import best_first
+from harness.report.rounding import in_unit, interval, signed
+from harness.report.svg import (
+    ARMS,
+    BETTER,
+    INK,
+    LINE,
+    MUTED,
+    PAPER,
+    SHAPES,
+    VERDICT,
+    WORSE,
+    draw,
+    label,
+    quiet,
+)
+
+WIDTH = 7.6
+"""Inches of a full-width figure."""
+GATE = 38
+"""Longest name of a gate, in characters."""
+PANELS = 4
+"""Panels beside each other."""
+BINS = np.linspace(0.0, 1.0, 11)
+
+
+def gates(name: str, findings: Sequence[Finding]) -> str | None:
+    """Draw each gate's interval against its bound; bounds line up, each row has its own scale."""
+    if not findings:
+        return None
+    height = 0.34 * len(findings) + 0.72
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.39, 0.36 / height, 0.37, 1 - 0.66 / height))
+        axes.axvline(0, color=INK, linewidth=1)
+        axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
+        for at, found in enumerate(findings):
+            colour = VERDICT[found.verdict.value]
+            axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
+            _gate(axes, at, found, colour)
+            said = found.verdict.value
+            axes.text(1.56, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
+        axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
+        axes.set_yticks(range(len(findings)), [one_line(found.gate, GATE) for found in findings])
+        axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+    said = "; ".join(f"{f.gate}: {f.verdict.value}, {f.bound}" for f in findings)
+    return draw(name, f"Gates against their bounds. {said}", (WIDTH, height), paint)
+
+
+def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
+    estimate, placed = found.estimate, bar(found)
+    if estimate is None or not math.isfinite(estimate.value):
+        axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
+        return
+    axes.text(
+        1.14,
+        at,
+        in_unit(estimate.value, found.unit if found.unit == "ns" else ""),
+        va="center",
+        color=INK,
+        fontsize=8.5,
+    )
+    if placed is None:
+        axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
+        return
+    ends, style = placed, "-" if found.verdict is not Verdict.INCONCLUSIVE else (0, (2, 1))
+    axes.plot([ends.low, ends.high], [at, at], color=colour, linewidth=2.4, linestyle=style)
+    face = PAPER if found.verdict is Verdict.INCONCLUSIVE else colour
+    axes.plot([ends.value], [at], SHAPES[found.verdict.value], color=colour, markersize=6,
+              markeredgewidth=1.8, markerfacecolor=face)  # fmt: skip
+
+
+def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str | None:
+    """Draw the difference of every query, sorted, with the mean and its interval."""
+    ordered = np.sort(pairs.difference)
+    if not ordered.any():
+        return None
+    edges = np.arange(len(ordered) + 1, dtype=np.float64)
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
+        quiet(axes, grid="y")
+        for side, colour in ((np.minimum(ordered, 0), WORSE), (np.maximum(ordered, 0), BETTER)):
+            axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
+        axes.axhline(0, color=INK, linewidth=0.8)
+        if found is not None:
+            low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+            axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
+            axes.axhline(found.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            axes.set_title(f"mean {signed(found.value)} {interval(found)}")
+        axes.set_xlim(0, len(ordered))
+        axes.set_xlabel(f"queries, from the largest loss to the largest gain: {movement(pairs)}")
+        axes.set_ylabel(pairs.measure)
+        axes.xaxis.set_major_locator(MaxNLocator(6, integer=True))
+
+    about = f"Differences of {pairs.measure} by query: {movement(pairs)}"
+    return draw(name, about, (WIDTH, 2.9), paint)
+
+
+def _ends(found: Estimate) -> tuple[float, float]:
+    return found.low, found.high
+
+
+def means(
+    name: str, found: Mapping[str, Mapping[str, Estimate]], measures: Sequence[str]
+) -> str | None:
+    """Draw the mean of each measure with its interval for every arm, a panel a measure."""
+    if not measures or not found:
+        return None
+    order = best_first(found, measures[0])
+    panels = {measure: {arm: found[arm].get(measure) for arm in order} for measure in measures}
+    return _dots(name, f"Means of {', '.join(measures)} by arm", panels, order)
+
+
+def slice_means(
+    name: str,
+    found: Mapping[str, Mapping[str, Mapping[str, Estimate]]],
+    measure: str,
+    order: Sequence[str],
+) -> str | None:
+    """Draw the mean of one measure with its interval for every arm, a panel a slice."""
+    if not found or not order:
+        return None
+    panels = {
+        part: {arm: arms.get(arm, {}).get(measure) for arm in order}
+        for part, arms in sorted(found.items())
+    }
+    return _dots(name, f"Mean {measure} by arm in each slice", panels, order)
+
+
+def _dots(
+    name: str,
+    about: str,
+    panels: Mapping[str, Mapping[str, Estimate | None]],
+    order: Sequence[str],
+) -> str:
+    columns = min(PANELS, len(panels))
+    lines = math.ceil(len(panels) / columns)
+    height = lines * (0.26 * len(order) + 0.62) + 0.1
+
+    def paint(figure: Figure) -> None:
+        grid = figure.subplots(lines, columns, squeeze=False)
+        figure.subplots_adjust(
+            left=0.19, right=0.975, top=1 - 0.32 / height, bottom=0.3 / height, wspace=0.16
+        )
+        figure.subplots_adjust(hspace=0.62 / (0.26 * len(order) + 0.2))
+        every = grid.ravel()
+        for axes, (title, row) in zip(every, panels.items(), strict=False):
+            quiet(axes, grid="x")
+            axes.set_title(label(title), fontsize=9.5)
+            for at, arm in enumerate(order):
+                _dot(axes, at, row[arm])
+            axes.set_ylim(len(order) - 0.4, -0.6)
+            axes.set_yticks(range(len(order)), [label(arm) for arm in order])
+            axes.xaxis.set_major_locator(MaxNLocator(3))
+            if axes not in grid[:, 0]:
+                axes.tick_params(labelleft=False)
+        for axes in every[len(panels) :]:
+            axes.set_visible(False)
+
+    return draw(name, about, (WIDTH, height), paint)
+
+
+def _dot(axes: Axes, at: int, found: Estimate | None) -> None:
+    if found is None or not math.isfinite(found.value):
+        axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
+                  va="center", color=MUTED, fontsize=8)  # fmt: skip
+        return
+    low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+    axes.plot([low, high], [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
+    axes.plot([found.value], [at], "o", color=ARMS[0], markersize=5.5)
+
+
+def agreement(name: str, evidence: Evidence, score: str) -> str | None:
+    """Draw how many queries have which ``score`` with the control, beside control twice."""
+    candidate, noise = evidence.agreement.scores.get(score), evidence.noise.scores.get(score)
+    if candidate is None or not len(candidate.values):
+        return None
+
+    def paint(figure: Figure) -> None:
+        axes = figure.add_axes((0.10, 0.18, 0.86, 0.68))
+        quiet(axes, grid="y")
+        counts, _ = np.histogram(candidate.values, BINS)
+        axes.stairs(counts, BINS, fill=True, color=ARMS[0], alpha=0.75, label="candidate")
+        if noise is not None and len(noise.values):
+            twin, _ = np.histogram(noise.values, BINS)
+            axes.stairs(twin, BINS, color=INK, linewidth=1.3, linestyle=(0, (4, 2)),
+                        label="A/A (control twice)")  # fmt: skip
+        axes.set(xlim=(0, 1), xlabel=f"{score} with the control", ylabel="queries")
+        axes.yaxis.set_major_locator(MaxNLocator(4, integer=True))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, 1.22), ncols=2)
+
+    about = f"Histogram of {score} between control and candidate, beside control against itself"
+    return draw(name, about, (WIDTH, 2.7), paint)

@@ -1,0 +1,189 @@
+"""How far verdicts can be trusted: their error budget, and how often they were wrong."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.core.scores import Estimate
+from harness.policy.model import Policy
+from harness.policy.selftest.operating import OperatingCharacteristic, Selftest
+from harness.report.rounding import number, percent, signed
+from harness.report.rows import Cell, Table
+
+TRUTHS = ("no difference", "half the bound", "the bound", "twice the bound")
+TOO_LARGE = "unknown: too large to be planted"
+
+
+@dataclass(frozen=True, slots=True)
+class Trust:
+    """What is known of the judge, beside what it says."""
+
+    policy: Policy
+    selftest: Selftest | None
+    """None where none of this evidence and this policy is there."""
+    command: str
+    """What to type for a selftest."""
+
+    def step(self, name: str) -> str:
+        """Say how often a step was promoted wrongly, as measured; empty where there is no step."""
+        own = {step.name: step for step in self.policy.steps}
+        if name not in own:
+            return ""
+        looks = own[name].attempts
+        over = "a single look" if looks == 1 else f"{looks} looks"
+        designed = f"designed for {percent(self.alphas[name])} over {over}"
+        if self.selftest is None:
+            return f"False-promotion rate: not measured on these queries ({designed})."
+        tried = [(one, one.worst) for one in self.selftest.gates if one.step == name]
+        known = [(one.gate, worst) for one, worst in tried if worst]
+        if not known:
+            return (
+                f"False-promotion rate: no gate here can be tried on planted losses ({designed})."
+            )
+        gate, worst = max(known, key=lambda pair: pair[1].promoted.value)
+        return (
+            f"False-promotion rate measured with a loss of a gate's whole bound:"
+            f" {_rate(worst.promoted)} ({gate}, {worst.pattern}; {designed})."
+            f"{self._power(name)}"
+        )
+
+    def _power(self, name: str) -> str:
+        """Say how often the whole step was promoted where nothing differs, or twice is gained."""
+        curve = self.selftest.curve(name) if self.selftest else None
+        if curve is None or not curve.points:
+            return ""
+        gains = curve.points[-1].truth > 0
+        point = curve.points[-1] if gains else curve.points[0]
+        truth = f"{number(point.truth)} of {curve.what} is gained" if gains else "nothing differs"
+        return f" Power of the step: promoted in {_rate(point.promoted)} where {truth}."
+
+    @property
+    def alphas(self) -> dict[str, float]:
+        """Chance that each step is promoted wrongly, by its name."""
+        names = (step.name for step in self.policy.steps)
+        return dict(zip(names, self.policy.account.by_stage, strict=True))
+
+    @property
+    def together(self) -> str:
+        """Say the error budget of all steps, what was measured, and whether null models lost."""
+        allowed = self.policy.alpha
+        limit = "the policy sets no limit" if allowed is None else f"allowed {percent(allowed)}"
+        how = "waiting for each other" if self.policy.chained else "each for itself"
+        said = (
+            f"Error budget of all steps together, {how}:"
+            f" {percent(self.policy.account.together)} by design ({limit})."
+        )
+        if self.selftest is None:
+            return f"{said} False promotion was not measured on these queries; run: {self.command}"
+        return " ".join((said, *self._found(self.selftest)))
+
+    def _found(self, selftest: Selftest) -> Iterator[str]:
+        """Say what the selftest measured of all gates, and whether the null models lost."""
+        known = [worst for gate in selftest.gates if (worst := gate.worst)]
+        if known:
+            worst = max(known, key=lambda one: one.promoted.value)
+            yield f"Measured false promotion of a gate: at most {_rate(worst.promoted)}."
+        if selftest.convicted:
+            names = ", ".join(f"{gate.step}: {gate.gate}" for gate in selftest.convicted)
+            yield f"CONVICTED, so that a pass of theirs does not count: {names}."
+        if not all(null.as_it_should for null in selftest.nulls):
+            yield "INVALID: a null model was not refused, so no pass of its gates counts."
+        elif selftest.nulls:
+            yield "Null-model check passed."
+        if steps := selftest.untried(step.name for step in self.policy.steps):
+            yield (
+                f"No null model was tried in {', '.join(steps)}: no gate there is on quality, so"
+                " an engine that knows nothing can pass."
+            )
+
+    def gate(self, step: str, gate: str) -> str:
+        """Say how often a gate was wrong; empty where it was not tried."""
+        found = self.selftest.of(step, gate) if self.selftest else None
+        if found is None:
+            return ""
+        worst = found.worst
+        pattern = f" ({worst.pattern})" if worst else ""
+        return (
+            f"Selftest: false-promotion rate {_rate(found.false_promote)}{pattern},"
+            f" false-hold rate {_rate(found.false_hold)}, detects {_loss(found)}"
+        )
+
+
+def rates(found: Selftest, command: str) -> Table:
+    """Show how often each gate was wrong where the truth was known."""
+    rows = tuple(
+        (
+            Cell(f"{one.step}: {one.gate}", f"{one.what}, {one.queries:,} queries"),
+            _worst(one),
+            _cell(one.false_hold),
+            Cell(_loss(one), f"in {percent(one.seen.value)} of the trials" if one.seen else ""),
+        )
+        for one in found.gates
+    )
+    allowed = f"{found.trials} trials a rate; false promotion: {percent(found.level)} allowed"
+    header = ("gate", "false-promotion rate", "false-hold rate", "smallest loss detected")
+    return Table(f"Operating characteristics of the gates ({allowed}; {command})", header, rows)
+
+
+def curves(found: Selftest) -> Table:
+    """Show how often each step was promoted, by what its queries lost or gained in truth."""
+    rows = tuple(
+        (
+            Cell(curve.step, f"{curve.gates} gates; bound of {curve.gate} ({curve.what})"),
+            *(
+                Cell(percent(it.promoted.value), f"{_ends(it.promoted)}, truth {signed(it.truth)}")
+                for it in curve.points
+            ),
+            *(Cell(TOO_LARGE) for _ in TRUTHS[len(curve.points) :]),
+        )
+        for curve in found.curves
+    )
+    caption = (
+        f"Operating curve of each step: how often all its gates on means passed together, in"
+        f" {found.trials} trials over the queries at hand; gates of other rules are taken to pass"
+    )
+    return Table(caption, ("step", *TRUTHS), rows)
+
+
+def nulls(found: Selftest) -> Table:
+    """Show the verdicts on null models, and on the control itself, as candidates."""
+    rows = tuple(
+        (
+            Cell(f"{null.step}: {null.model}"),
+            Cell(", ".join(f"{gate}: {said}" for gate, said in null.verdicts.items())),
+            Cell("yes" if null.as_it_should else "NO"),
+        )
+        for null in found.nulls
+    )
+    return Table("Null models", ("as the candidate", "gates", "as it should"), rows)
+
+
+def _rate(found: Estimate | None) -> str:
+    return f"{percent(found.value)} {_ends(found)}" if found else TOO_LARGE
+
+
+def _worst(found: OperatingCharacteristic) -> Cell:
+    """Show the rate of each pattern, and mark those above the level that is allowed."""
+    if found.worst is None:
+        return Cell(TOO_LARGE)
+    others = [
+        f"{percent(one.promoted.value)} {_ends(one.promoted)} {one.pattern}"
+        f"{' (beyond what the gate assumes)' if one.assumed else ''}"
+        for one in found.planted
+    ]
+    return Cell(percent(found.worst.promoted.value), "; ".join(others))
+
+
+def _cell(found: Estimate | None) -> Cell:
+    return Cell(percent(found.value), _ends(found)) if found else Cell(TOO_LARGE)
+
+
+def _ends(found: Estimate) -> str:
+    return f"[{percent(found.low)}, {percent(found.high)}]"
+
+
+def _loss(found: OperatingCharacteristic) -> str:
+    if found.smallest_loss is None:
+        return "no loss that can be planted"
+    return f"a loss of {number(found.smallest_loss)}"

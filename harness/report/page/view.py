@@ -1,0 +1,245 @@
+"""One data set of the page in words, tables and figures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from markupsafe import Markup
+
+from harness.core.evidence import Evidence
+from harness.core.gate import StepDecision
+from harness.core.printable import one_line, printable
+from harness.report.inputs import Links, ReportInput
+from harness.report.page import custody, figures, forest, latency_tables, tables, trust
+from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, paired
+from harness.report.page.headline import headline
+from harness.report.page.latency_curves import latency_curves
+from harness.report.page.load import LoadView, load_view
+from harness.report.page.merged import merged
+from harness.report.page.moved import QUERY, Moved, movers
+from harness.report.page.slice_tables import by_slice, slice_differences
+from harness.report.page.unjudged import unjudged
+from harness.report.rounding import for_json
+from harness.report.rows import Table
+
+SIDE_BY_SIDE = 10
+"""Queries shown with both rankings, in each direction of each comparison."""
+ALIKE = "Jaccard@10"
+FIGURE_MEASURES = 4
+
+
+@dataclass(frozen=True, slots=True)
+class GatesView:
+    """One step in detail."""
+
+    card: Card
+    rows: tuple[GateRow, ...]
+    figure: Markup
+
+
+@dataclass(frozen=True, slots=True)
+class ComparisonView:
+    """One comparison in detail; ``number`` makes its ids unique on the page."""
+
+    name: str
+    number: int
+    control: str
+    candidate: str
+    effect: str
+    forest: Markup
+    differences: Markup
+    agreement: Table
+    classes: Table
+    alike: Markup
+    moved: tuple[Moved, ...]
+    unmoved: str
+    slices: tuple[str, ...]
+    queries: tuple[Mapping[str, Any], ...]
+    """Every query with its values, for the script."""
+
+
+@dataclass(frozen=True, slots=True)
+class DatasetView:
+    """One dataset's part of the page, in words."""
+
+    number: int
+    dataset: str
+    policy: str
+    decided_at: str
+    expires_at: str
+    start: str
+    """Where the migration begins."""
+    kept: tuple[str, ...]
+    """How the evidence was kept, a line each."""
+    headline: str
+    """The answer in one sentence; empty where nothing is decided."""
+    cards: tuple[Card, ...]
+    gates: tuple[GatesView, ...]
+    leaderboard: Table
+    quality: Markup
+    differences: Table
+    unjudged: Table
+    by_slice: Table
+    slice_differences: Table
+    slices: Markup
+    comparisons: tuple[ComparisonView, ...]
+    percentiles: Table | None
+    conditions: Table | None
+    budgets: Table
+    ratios: Table | None
+    ratio_forest: Markup
+    curves: Markup
+    machine: str
+    load: LoadView | None
+    links: Links
+    provenance: tuple[tuple[str, str], ...]
+    manifests: Table
+    commands: tuple[str, ...]
+    together: str
+    """What all verdicts may err; empty where nothing was decided."""
+    rates: Table | None
+    operating: Table | None
+    nulls: Table | None
+
+
+def _markup(figure: str | None) -> Markup:
+    return Markup(figure or "")  # noqa: S704  our own figure, its texts are escaped
+
+
+def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesView:
+    return GatesView(
+        card(report, decision),
+        gate_rows(report, decision),
+        _markup(figures.gates(f"{prefix}-gates", decision.findings)),
+    )
+
+
+def _forest(report: ReportInput, name: str, figure: str) -> str | None:
+    """Draw a comparison by measure, and by slice in the first measure."""
+    groups = (
+        forest.Group("by measure", report.differences.get(name, {}), report.measure),
+        forest.Group(f"{report.measure} by slice", report.slice_differences.get(name, {})),
+    )
+    about = f"Differences of {name} by measure and by slice; numbers are in the tables"
+    return forest.differences(figure, about, groups)
+
+
+def _ratios(report: ReportInput, figure: str) -> str | None:
+    """Draw the ratios of times beside those of each arm against itself."""
+    latency = report.latency
+    if latency is None:
+        return None
+    compared = latency_tables.trusted_ratios(report, latency)
+    groups = (
+        *(forest.Group(name, row) for name, row in compared.items()),
+        *(forest.Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
+    )
+    about = "Ratios of times, beside each arm against itself; numbers are in the table"
+    return forest.ratios(figure, about, groups)
+
+
+def _queries(report: ReportInput, evidence: Evidence) -> tuple[Mapping[str, Any], ...]:
+    """List all queries that have a value in both arms, the largest loss first."""
+    pairs = paired(evidence, report.measure)
+    if pairs is None:
+        return ()
+    alike = evidence.agreement.scores.get(ALIKE)
+    overlap = alike.by_query if alike else {}
+    values = zip(pairs.query_ids, pairs.control.tolist(), pairs.candidate.tolist(), strict=True)
+    rows = []
+    for query_id, control, candidate in values:
+        query = report.queries[query_id]
+        row = {
+            "id": printable(query_id),
+            "text": one_line(query.text, QUERY),
+            "slices": [one_line(name, QUERY) for name in query.slices],
+            "control": for_json(control),
+            "candidate": for_json(candidate),
+            "difference": for_json(candidate - control),
+            "alike": for_json(overlap.get(query_id)),
+        }
+        rows.append((candidate - control, query_id, row))
+    return tuple(row for _, _, row in sorted(rows, key=lambda each: each[:2]))
+
+
+def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]:
+    found = movers(report, SIDE_BY_SIDE)
+    views = []
+    for at, (name, evidence) in enumerate(report.evidence.items()):
+        pairs = paired(evidence, report.measure)
+        mean = report.differences.get(name, {}).get(report.measure)
+        rows = _queries(report, evidence)
+        drawn = figures.paired_differences(f"{prefix}-{at}-pairs", pairs, mean) if pairs else None
+        views.append(
+            ComparisonView(
+                name=name,
+                number=at,
+                control=evidence.control.arm,
+                candidate=evidence.candidate.arm,
+                effect=effect(report, name),
+                forest=_markup(_forest(report, name, f"{prefix}-{at}-forest")),
+                differences=_markup(drawn),
+                agreement=tables.agreement(evidence),
+                classes=tables.classes(evidence),
+                alike=_markup(figures.agreement(f"{prefix}-{at}-alike", evidence, ALIKE)),
+                moved=(*found[name].worse, *found[name].better),
+                unmoved=found[name].instead,
+                slices=tuple(sorted({part for row in rows for part in row["slices"]})),
+                queries=rows,
+            )
+        )
+    return tuple(views)
+
+
+def view(report: ReportInput, number: int) -> DatasetView:
+    """Put one dataset into words and figures; ``number`` makes its ids unique on the page."""
+    prefix = f"d{number}"
+    policy, described = report.policy, merged(report)
+    tried = report.trust.selftest if report.trust else None
+    latency = described.latency
+    order = tables.best_first(report.means, report.measure)
+    measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
+    slices = figures.slice_means(f"{prefix}-slices", report.slice_means, report.measure, order)
+    drawn = latency_curves(f"{prefix}-curves", latency) if latency else None
+    cards = tuple(card(report, decision) for decision in report.decisions)
+    return DatasetView(
+        number=number,
+        dataset=report.provenance.dataset,
+        policy=f"{policy.name} {policy.version}" if policy else "",
+        decided_at=report.provenance.decided_at,
+        expires_at=report.provenance.expires_at or "",
+        start=report.decisions[0].control if report.decisions else "",
+        kept=custody.lines(report.custody) if report.custody else (),
+        headline=headline(cards),
+        cards=cards,
+        gates=tuple(
+            _gates(report, decision, f"{prefix}-{at}")
+            for at, decision in enumerate(report.decisions)
+        ),
+        leaderboard=tables.leaderboard(report),
+        quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
+        differences=tables.differences(described),
+        unjudged=unjudged(described),
+        by_slice=by_slice(report),
+        slice_differences=slice_differences(described),
+        slices=_markup(slices),
+        comparisons=_comparisons(described, prefix),
+        percentiles=latency_tables.percentiles(latency) if latency else None,
+        conditions=latency_tables.conditions(latency) if latency else None,
+        budgets=latency_tables.budgets(report),
+        ratios=latency_tables.ratios(described, latency) if latency else None,
+        ratio_forest=_markup(_ratios(described, f"{prefix}-ratios")),
+        curves=_markup(drawn),
+        machine=latency.race.machine if latency else "",
+        load=load_view(report.load, f"{prefix}-load") if report.load else None,
+        links=report.links,
+        provenance=tables.provenance(report),
+        manifests=tables.manifests(report),
+        commands=report.provenance.commands,
+        together=report.trust.together if report.trust else "",
+        rates=trust.rates(tried, report.trust.command) if report.trust and tried else None,
+        operating=trust.curves(tried) if tried else None,
+        nulls=trust.nulls(tried) if tried else None,
+    )

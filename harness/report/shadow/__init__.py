@@ -1,0 +1,1 @@
+"""A shadow log as a page, as words and as JSON."""

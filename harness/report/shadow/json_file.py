@@ -1,0 +1,96 @@
+"""``shadow.json``: the whole of a shadow log's summary for programs."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict
+from datetime import date
+from typing import Any
+
+from harness.core.scores import Estimate
+from harness.report.rounding import for_json
+from harness.report.shadow.words import Shadowed, headline
+from harness.shadow.watch.alarms import ARMS
+
+FORMAT = 1
+
+
+def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
+    """Give the summary; estimates are {value, low, high, n}, with null for what is unbounded."""
+    summary = found.summary
+    first, last = summary.first, summary.last
+    return {
+        "format": FORMAT,
+        "as_of": today.isoformat(),
+        "headline": headline(found),
+        "from_ns": first.at if first else None,
+        "to_ns": last.at if last else None,
+        "tally": {**asdict(summary.tally), "missing": summary.missing},
+        "classes": {str(kind): count for kind, count in summary.classes.items()},
+        "classes_by_slice": {
+            name: {str(kind): count for kind, count in counts.items()}
+            for name, counts in summary.by_slice.items()
+        },
+        "confidence": summary.bounds.watch.confidence,
+        "estimates": {name: _estimate(track.now) for name, track in summary.tracks.items()},
+        "sequences": {
+            name: [
+                {"at_ns": point.at, **(_estimate(point.estimate) or {})} for point in track.points
+            ]
+            for name, track in summary.tracks.items()
+        },
+        "latency_ns": percentiles,
+        "alarms": [
+            {
+                "name": one.name,
+                "arm": one.arm,
+                "state": str(one.state),
+                "bound": one.bound,
+                "estimate": _estimate(one.estimate),
+                "since": one.since,
+                "note": one.note,
+            }
+            for one in summary.alarms
+        ],
+        "divergences": [
+            {
+                "query": trace.query,
+                "text": trace.text,
+                "class": str(trace.outcome),
+                "slices": list(trace.slices),
+                "times": trace.times,
+                "jaccard": for_json(trace.jaccard),
+                "register": str(standing),
+            }
+            for trace, standing in found.judged.standing
+        ],
+        "blocking": len(found.judged.blocking),
+        "register": [
+            {
+                "class": str(entry.kind or ""),
+                "slice": entry.slice,
+                "query": entry.query,
+                "reason": entry.reason,
+                "by": entry.by,
+                "until": entry.until.isoformat(),
+            }
+            for entry in found.register.entries
+        ],
+        "failures": summary.failures,
+        "degradations": [
+            {"arm": arm, "kind": str(kind), "times": count}
+            for (arm, kind), count in sorted(summary.degradations.items())
+        ],
+        "not_compared": [
+            {"class": str(kind), "reason": reason, "times": count}
+            for (kind, reason), count in sorted(summary.reasons.items())
+        ],
+        "served_by": {arm: dict(summary.served_by[arm]) for arm in ARMS},
+    }
+
+
+def _estimate(found: Estimate | None) -> dict[str, Any] | None:
+    if found is None:
+        return None
+    ends = {"value": found.value, "low": found.low, "high": found.high}
+    return {**{name: for_json(value) for name, value in ends.items()}, "n": found.n}

@@ -1,0 +1,94 @@
+"""``index.html`` of a shadow log: one file that loads nothing and runs nothing.
+
+What people typed is hostile input: every text is escaped, and the page forbids every request.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import date
+
+from markupsafe import Markup
+
+from harness.core.scores import Estimate
+from harness.report.html import TEMPLATES, environment
+from harness.report.rounding import interval_ms, milliseconds
+from harness.report.rows import Cell, Table
+from harness.report.shadow import figures, words
+from harness.report.shadow.sides import side_by_side
+from harness.report.shadow.words import Shadowed
+from harness.shadow.log.record import Divergence
+from harness.shadow.watch.alarms import ARMS
+
+QUERY = 200
+"""Longest text of a query in the table."""
+LISTED = 100
+"""Queries in the table; all are in the JSON."""
+Percentiles = Mapping[str, Mapping[str, Estimate | None]]
+
+
+def to_page(
+    found: Shadowed,
+    divergences: Mapping[tuple[str, int], Divergence],
+    percentiles: Percentiles,
+    *,
+    today: date,
+    top: int,
+    commands: Sequence[str],
+) -> str:
+    """Give the page; the same bytes for the same log, register and day.
+
+    ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
+    ``percentiles`` by arm and name, nanoseconds.
+    """
+    summary = found.summary
+    tracks = {name: track.points for name, track in summary.tracks.items()}
+    times = {arm: summary.elapsed_ns(arm) for arm in ARMS}
+    text = (
+        environment()
+        .get_template("shadow.html.j2")
+        .render(
+            style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
+            headline=words.headline(found),
+            tone="hold" if found.raised or found.judged.blocking else _calm(found),
+            standing=words.standing_counts(found),
+            span=words.span(summary),
+            today=today.isoformat(),
+            tally=words.tally(summary),
+            estimates=words.estimates(summary),
+            sequences=_markup(figures.sequences("sequences", tracks)),
+            alarms=words.alarms(found),
+            classes=words.classes(summary, by_slice=True),
+            percentiles=_percentiles(percentiles),
+            curves=_markup(figures.curves("curves", times)),
+            divergences=words.divergences(found, LISTED, text=QUERY),
+            sides=side_by_side(found.judged.standing[:top], divergences),
+            accepted=words.accepted(found, today.isoformat()),
+            troubles=words.troubles(summary),
+            who=words.who(summary),
+            commands=tuple(commands),
+        )
+    )
+    return text.rstrip() + "\n"
+
+
+def _calm(found: Shadowed) -> str:
+    return "unsure" if found.early else "promote"
+
+
+def _percentiles(found: Percentiles) -> Table:
+    names = tuple(dict.fromkeys(name for row in found.values() for name in row))
+
+    def cell(value: Estimate | None) -> Cell:
+        if value is None:
+            return Cell("too few times")
+        return Cell(milliseconds(value.value), interval_ms(value))
+
+    rows = tuple(
+        (Cell(arm), *(cell(row.get(name)) for name in names)) for arm, row in found.items()
+    )
+    return Table("Milliseconds per query, each arm on its own clock", ("arm", *names), rows)
+
+
+def _markup(figure: str | None) -> Markup:
+    return Markup(figure or "")  # noqa: S704  our own figure, its texts are escaped

@@ -1,0 +1,234 @@
+"""A shadow log as rows of words, shared by the terminal and the page."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from harness.agreement.classes import Class
+from harness.core.printable import one_line
+from harness.core.scores import Estimate
+from harness.report.rounding import number, share, watched
+from harness.report.rows import Cell, Table
+from harness.shadow.watch.alarms import ARMS, Alarm, State
+from harness.shadow.watch.diverging import Judged, Trace
+from harness.shadow.watch.register import BLOCKING, Register, Standing
+from harness.shadow.watch.summary import Summary
+
+NS_PER_S = 10**9
+NOTHING_YET = "nothing yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Shadowed:
+    """A log as it stands, held against the register."""
+
+    summary: Summary
+    judged: Judged
+    register: Register
+
+    @property
+    def raised(self) -> tuple[Alarm, ...]:
+        """Alarms that are raised now."""
+        return tuple(one for one in self.summary.alarms if one.state is State.RAISED)
+
+    @property
+    def early(self) -> bool:
+        """Whether nothing was compared yet, or an alarm has too little to go by."""
+        states = {one.state for one in self.summary.alarms}
+        return State.EARLY in states or not self.summary.tally.compared
+
+
+def moment(at: int) -> str:
+    """Write nanoseconds since 1970 as a time in UTC, to the second."""
+    return f"{datetime.fromtimestamp(at // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
+
+
+def headline(found: Shadowed) -> str:
+    """Say in one line what somebody should know first."""
+    said = []
+    if found.raised:
+        names = ", ".join(dict.fromkeys(one.name for one in found.raised))
+        said.append(f"{_many(len(found.raised), 'alarm')} raised ({names})")
+    blocking = found.judged.blocking
+    if blocking:
+        queries = len({trace.query for trace in blocking})
+        times = sum(trace.times for trace in blocking)
+        said.append(
+            f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged without"
+            " being accepted"
+        )
+    if not said:
+        said.append("No alarm is raised, and nothing diverged that is not accepted")
+    return "; ".join(said) + "."
+
+
+def span(summary: Summary) -> str:
+    """Say from when to when the log is."""
+    if summary.first is None or summary.last is None:
+        return "No attempt was written down yet."
+    return f"{moment(summary.first.at)} to {moment(summary.last.at)}"
+
+
+def tally(summary: Summary) -> Table:
+    """Show what became of every attempt."""
+    of = summary.tally
+    parts = {
+        "compared": of.compared,
+        "errored": of.errored,
+        "skipped": of.skipped,
+        "shed": of.shed,
+    }
+    cells = (Cell(f"{count:,}", share(count, of.attempted)) for count in parts.values())
+    lost = Cell(f"{summary.missing:,}", "numbered, and not in the log" if summary.missing else "")
+    row = (Cell(f"{of.attempted:,}"), *cells, lost)
+    header = ("attempted", *(f"= {name}" if at == 0 else f"+ {name}" for at, name in
+                             enumerate(parts)), "lost beside")  # fmt: skip
+    return Table("What became of every attempt", header, (row,))
+
+
+def estimates(summary: Summary) -> Table:
+    """Show each estimate with its confidence sequence."""
+    bounds = summary.bounds.watch
+    names = {
+        "overlap": "overlap: mean Jaccard of the first k",
+        "failures": "failures: share of the candidate's answers that failed or were too late",
+        "slow": f"slow: share of pairs slower than {bounds.slow_ratio:g} times the control",
+        "ratio": "time: median of candidate / control",
+    }
+    tracks = summary.tracks
+    rows = tuple(_estimate(names[name], tracks[name].now) for name in names)
+    sure = f"{100 * bounds.confidence:g} %"
+    caption = f"How sure: {sure} confidence sequences, that hold however often they are read"
+    return Table(caption, ("what", "so far", "lies within", "pairs"), rows)
+
+
+def _estimate(name: str, now: Estimate | None) -> tuple[Cell, ...]:
+    if now is None:
+        return Cell(name), Cell(NOTHING_YET), Cell(""), Cell("0")
+    return Cell(name), Cell(number(now.value)), Cell(watched(now)), Cell(f"{now.n:,}")
+
+
+def classes(summary: Summary, *, by_slice: bool) -> Table:
+    """Count attempts by class, most first; with a column a slice where that is wanted."""
+    slices = sorted(summary.by_slice) if by_slice else []
+    slices = slices if len(slices) > 1 else []
+    found = summary.classes
+
+    def cell(of: Counter[Class], kind: Class) -> Cell:
+        return Cell(f"{of[kind]:,}", share(of[kind], of.total())) if of[kind] else Cell("0")
+
+    rows = tuple(
+        (Cell(kind), cell(found, kind), *(cell(summary.by_slice[name], kind) for name in slices))
+        for kind in sorted(found, key=lambda kind: (-found[kind], kind))
+    )
+    return Table("Attempts by class", ("class", "all", *slices), rows)
+
+
+def alarms(found: Shadowed) -> Table:
+    """Show every alarm, the raised ones first."""
+    order = (State.RAISED, State.EARLY, State.QUIET)
+    listed = sorted(found.summary.alarms, key=lambda one: order.index(one.state))
+    rows = tuple(
+        (
+            Cell(f"{one.name} {one.arm}".strip(), one.about),
+            Cell(one.state.upper() if one.state is State.RAISED else one.state),
+            _measured(one),
+            Cell(number(one.bound)),
+            Cell("" if one.since is None else f"{one.since:,}"),
+        )
+        for one in listed
+    )
+    header = ("alarm", "state", "measured", "bound", "since attempt")
+    return Table("Alarms", header, rows)
+
+
+def _measured(one: Alarm) -> Cell:
+    now = one.estimate
+    if now is None:
+        return Cell(NOTHING_YET, one.note)
+    if one.note:
+        return Cell(number(now.value), one.note)
+    return Cell(number(now.value), f"{watched(now)}, n {now.n:,}")
+
+
+def divergences(found: Shadowed, limit: int, *, text: int) -> Table:
+    """Show the worst queries, those that stand in the way first; ``text`` characters of each."""
+    shown = found.judged.standing[:limit]
+    rows = tuple(
+        (
+            Cell(what_was_typed(trace, text), trace.query),
+            Cell(trace.outcome),
+            Cell(", ".join(trace.slices)),
+            Cell(f"{trace.times:,}"),
+            Cell("" if trace.jaccard is None else number(trace.jaccard)),
+            Cell(standing),
+        )
+        for trace, standing in shown
+    )
+    whole = len(found.judged.standing)
+    caption = f"Queries that diverge, the worst {len(rows):,} of {whole:,}"
+    header = ("query", "class", "slices", "times", "lowest Jaccard", "register")
+    return Table(caption, header, rows)
+
+
+def what_was_typed(trace: Trace, limit: int) -> str:
+    """Give the text of a query on one line, or words where the log has none."""
+    if not trace.text:
+        return "(its divergence is not in the log)"
+    return one_line(trace.text, limit) or "(white space)"
+
+
+def troubles(summary: Summary) -> Table:
+    """Show degradations, and why attempts were not compared."""
+    rows = [
+        (Cell(f"{arm}: {kind}"), Cell(f"{count:,}"), Cell("degradation"))
+        for (arm, kind), count in sorted(
+            summary.degradations.items(), key=lambda item: (-item[1], item[0])
+        )
+    ]
+    rows += [
+        (Cell(kind, one_line(reason, 160)), Cell(f"{count:,}"), Cell("not compared"))
+        for (kind, reason), count in sorted(
+            summary.reasons.items(), key=lambda item: (-item[1], item[0])
+        )
+    ]
+    return Table("What went worse than it should have", ("what", "times", "kind"), tuple(rows))
+
+
+def accepted(found: Shadowed, today: str) -> Table:
+    """Show the register: each entry, and whether it still counts."""
+    rows = tuple(
+        (
+            Cell(entry.about, one_line(entry.reason)),
+            Cell(one_line(entry.by)),
+            Cell(entry.until.isoformat()),
+            Cell("expired" if entry.until.isoformat() < today else "counts"),
+        )
+        for entry in found.register.entries
+    )
+    return Table("What is accepted", ("what, and why", "by", "until", f"on {today}"), rows)
+
+
+def who(summary: Summary) -> Table:
+    """Show who answered for each arm, by fingerprint."""
+    rows = tuple(
+        (Cell(arm), Cell(name or "nobody"), Cell(f"{count:,}"))
+        for arm in ARMS
+        for name, count in summary.served_by[arm].most_common()
+    )
+    return Table("Who answered", ("arm", "fingerprint", "answers"), rows)
+
+
+def standing_counts(found: Shadowed) -> str:
+    """Say how many diverging attempts the register accepts, and how many it does not."""
+    counts = found.judged.counts
+    parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
+    blocking = sum(counts[name] for name in BLOCKING)
+    said = ", ".join(parts) or "none"
+    return f"{counts.total():,} diverging attempts: {said}. {blocking:,} stand in the way."
+
+
+def _many(count: int, one: str, more: str = "") -> str:
+    return f"{count:,} {one if count == 1 else more or one + 's'}"

@@ -1,0 +1,1 @@
+"""The page of trends, from the histories of data sets."""

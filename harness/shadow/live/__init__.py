@@ -1,0 +1,1 @@
+"""One comparison under way: pairs in, records out, the candidate in a process of its own."""

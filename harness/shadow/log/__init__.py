@@ -1,0 +1,1 @@
+"""The log of a live comparison: its records, its streams, and their writer."""

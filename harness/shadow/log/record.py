@@ -1,0 +1,234 @@
+"""What a live comparison writes down: three kinds of record, one JSON object a line.
+
+Records of one kind make a stream. A record is numbered by the attempt that it is about, and
+``writer`` names the log it was written to, so that logs of several processes can be put together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Any, TypeVar
+
+from pydantic import (
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    TypeAdapter,
+    ValidationError,
+)
+
+from harness.agreement.classes import UNCOMPARED, Class
+from harness.core.digest import of_json
+from harness.core.engine import Hit
+from harness.core.errors import BadFile
+from harness.core.formats import checked
+from harness.core.reading import Malformed
+from harness.core.records import Scalar
+from harness.core.run import Status
+
+FORMAT = 1
+"""Version of the records; a reader refuses any other."""
+HEAD = b'{"format":%d,' % FORMAT
+"""How each line starts."""
+KEY_DIGITS = 32
+"""Hexadecimal digits of a query's key: 128 bits, so two queries do not meet by chance."""
+
+AGREED = frozenset({Class.EXACT, Class.BOTH_EMPTY})
+SKIPPED = frozenset({Class.SKIPPED, Class.STALE, Class.SHED})
+DIVERGING = frozenset(Class) - AGREED - SKIPPED
+"""Outcomes that leave a ``Divergence``: the arms differ, or one of them failed or was too slow."""
+
+_STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
+_BY_NAME = {str(status.name).lower(): status for status in Status}
+
+
+def _named(value: object) -> object:
+    if isinstance(value, str) and value not in _BY_NAME:
+        raise ValueError(f"{value!r} is none of {', '.join(_BY_NAME)}")
+    return _BY_NAME.get(str(value), value)
+
+
+Ended = Annotated[
+    Status,
+    BeforeValidator(_named),
+    PlainSerializer(lambda status: status.name.lower(), return_type=str),
+]
+"""A ``Status``, written by its name: answered, failed, timed_out or not_asked."""
+Count = Annotated[int, Field(ge=0)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Kind(StrEnum):
+    """What went worse than it should have."""
+
+    FALLBACK = "fallback"
+    """An arm answered with less than it has, or as another engine; its note says how."""
+    SHED = "shed"
+    """A pair was not compared, to spare the machine."""
+    TIMEOUT = "timeout"
+    """The candidate was given up; its worker is replaced."""
+    CRASH = "crash"
+    """The candidate's worker ended, grew past its memory, or could not start."""
+    STALE = "stale"
+    """An index moved during a pair."""
+    DISABLED = "disabled"
+    """The comparison was switched off; what comes after it is shed."""
+    FAULT = "fault"
+    """The comparison's own code failed; what was served is not touched by that."""
+
+
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one arm did, whole."""
+
+    __pydantic_config__ = _STRICT
+
+    status: Ended
+    hits: tuple[Hit, ...]
+    """Best first, as shown: a document that was shown twice is here twice."""
+    served_by: str
+    """Fingerprint of who answered; empty where nobody did."""
+    note: str
+    error: str
+    elapsed_ns: Count
+    """On this arm's own clock; 0 where it was not asked."""
+    before: str
+    """Generation of the index when the arm was asked (``harness.shadow.live.generation``)."""
+    after: str
+    """The same after the answer; the control's is read again when the candidate has answered."""
+
+
+@dataclass(frozen=True, slots=True)
+class Seen:
+    """What an observation keeps of one side that answered, failed or was too slow."""
+
+    __pydantic_config__ = _STRICT
+
+    status: Ended
+    elapsed_ns: Count
+    hits: Count
+    """How many documents were shown, each counted once."""
+    duplicates: Count
+    """How many hits showed a document again."""
+    top: float | None
+    """Normalised score of the first hit; None where there is none."""
+    top_raw: float | None
+    """The same as the engine counts."""
+    answer: str
+    """Digest of the document ids in their order; the same for the same list."""
+    served_by: str
+    generation: str
+    """Of the index when the arm was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Observation:
+    """One attempt to compare: the denominator. Also shed, skipped and failed ones are here."""
+
+    __pydantic_config__ = _STRICT
+
+    number: Annotated[int, Field(ge=1)]
+    """Of the attempt, from 1 without gaps; what is missing was lost (``streams.Read.missing``)."""
+    writer: str
+    at: Count
+    """Nanoseconds since 1970 in UTC, when the control had answered."""
+    served: Annotated[int, Field(ge=1)]
+    """Number of this query among all that the control was asked, also those not sampled."""
+    query: str
+    """Key of what was asked (``query_key``)."""
+    slices: tuple[str, ...]
+    outcome: Class
+    reason: str
+    """Why it was not compared; empty where it was."""
+    k: Annotated[int, Field(ge=1)]
+    control: Seen | None
+    candidate: Seen | None
+    """None where this arm was not asked."""
+    jaccard: Share | None
+    """Of the first k; None where it is not defined or the two were not compared."""
+    rbo: Share | None
+
+    @property
+    def compared(self) -> bool:
+        """Whether both arms answered and nothing moved."""
+        return self.outcome not in UNCOMPARED
+
+
+@dataclass(frozen=True, slots=True)
+class Divergence:
+    """A pair that differs, with all that it takes to ask it again."""
+
+    __pydantic_config__ = _STRICT
+
+    number: Annotated[int, Field(ge=1)]
+    """The number of its observation."""
+    writer: str
+    at: Count
+    served: Annotated[int, Field(ge=1)]
+    text: str
+    k: Annotated[int, Field(ge=1)]
+    outcome: Class
+    control: Side
+    candidate: Side
+    params: Mapping[str, Scalar] = field(default_factory=dict, hash=False)
+    slices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Degradation:
+    """Something that went worse than it should have, in an arm or in the comparison itself."""
+
+    __pydantic_config__ = _STRICT
+
+    number: Count
+    """The attempt that it is about; 0 where it is about none."""
+    writer: str
+    at: Count
+    arm: Annotated[str, Field(pattern="^(control|candidate|shadow)$")]
+    kind: Kind
+    cause: str
+
+
+AnyRecord = Observation | Divergence | Degradation
+Record = TypeVar("Record", bound=AnyRecord)
+
+_ADAPTERS: dict[type, TypeAdapter[Any]] = {
+    kind: TypeAdapter(kind) for kind in (Observation, Divergence, Degradation)
+}
+
+
+def query_key(text: str, params: Mapping[str, Scalar]) -> str:
+    """Key of what was asked: the first 128 bits of the digest of text and params."""
+    return of_json([text, dict(params)])[:KEY_DIGITS]
+
+
+def dumped(record: AnyRecord) -> bytes:
+    """Give a record as one line of JSON, with its line end."""
+    return HEAD + bytes(_ADAPTERS[type(record)].dump_json(record)[1:]) + b"\n"
+
+
+def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
+    """Read one whole line; ``path`` and ``number`` (from 1) say where it stands.
+
+    Raises:
+        BadFile: it is of another format, or no such record.
+    """
+    cure = "Take the line out, or read the log with the program that wrote it."
+    if not line.startswith(HEAD):
+        problem = f"the line does not start with {HEAD.decode()!r}"
+        raise BadFile(path, problem, cure, number)
+    try:
+        whole = checked(line.decode("utf-8"))
+        found: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
+    except (UnicodeDecodeError, Malformed) as exc:
+        raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the line"
+        problem = f"it is no {kind.__name__.lower()}: {where}: {first['msg']}"
+        raise BadFile(path, problem, cure, number) from exc
+    return found

@@ -1,0 +1,1 @@
+"""Proxies before servers that speak HTTP or MCP, with a candidate beside them."""

@@ -1,0 +1,217 @@
+"""A proxy before a search server: the client gets the server's bytes, and a candidate the query.
+
+Every client has a connection to the control of its own (``http_tunnel``), so the proxy adds no
+pool, no queue and no rule about what a request may look like. It bounds what clients may hold: so
+many connections, and so long for a head to come. Where all are taken, the one that was idle for
+longest makes room; where none is idle, new ones wait in the system's queue, in order.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import resource
+import signal
+import socket
+from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
+from collections.abc import Callable
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import NamedTuple
+from urllib.parse import SplitResult, urlsplit
+
+from harness.core.errors import HarnessError
+from harness.shadow.live.comparison import Comparison
+from harness.shadow.proxy.backend import Backend
+from harness.shadow.proxy.http_candidate import KIND
+from harness.shadow.proxy.http_offer import Offers
+from harness.shadow.proxy.http_tunnel import CHUNK, Control, Tunnel
+from harness.shadow.proxy.listening import bound
+from harness.shadow.proxy.reading import Reading
+
+HEAD_S = 20.0
+"""How long a head may take to come."""
+SPARE_FILES = 128
+"""Open files that are not connections."""
+PAUSE_S = 0.05
+PORTS = {"http": 80, "https": 443}
+
+
+class Room(NamedTuple):
+    """What clients may hold."""
+
+    connections: int
+    head_s: float = HEAD_S
+
+
+@dataclass(slots=True)
+class Running:
+    """A proxy that serves, as whoever stops it sees it."""
+
+    url: str
+    stop: Callable[[], object]
+    """End in order: no new connection, what is on its way arrives; may be called on any thread."""
+
+
+class Proxy:
+    """Accepts clients, one tunnel each."""
+
+    def __init__(self, control: Control, reading: Reading, offers: Offers, room: Room) -> None:
+        self._control, self._offers, self._room = control, offers, room
+        self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
+        self._drain_s = reading.bounds.timeout_s
+        self._tunnels: dict[Tunnel, asyncio.Task[None]] = {}
+        self._idle: dict[Tunnel, None] = {}
+        """In the order in which they became idle."""
+        self._freed = asyncio.Event()
+
+    async def serve(self, opened: socket.socket, stopping: asyncio.Event) -> None:
+        """Serve until told to stop, and then until what is on its way has arrived."""
+        opened.settimeout(0)
+        accepting = asyncio.create_task(self._accept(opened))
+        await stopping.wait()
+        accepting.cancel()
+        opened.close()
+        for tunnel in list(self._tunnels):
+            tunnel.finish()
+        if self._tunnels:
+            await asyncio.wait(self._tunnels.values(), timeout=self._drain_s)
+        for task in list(self._tunnels.values()):
+            task.cancel()
+        await asyncio.gather(*self._tunnels.values(), return_exceptions=True)
+
+    async def _accept(self, opened: socket.socket) -> None:
+        loop = asyncio.get_running_loop()
+        while True:
+            await self._make_room()
+            try:
+                client, _ = await loop.sock_accept(opened)
+                client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                self._start(await _streams(client))
+            except OSError:
+                await asyncio.sleep(PAUSE_S)
+
+    async def _make_room(self) -> None:
+        while len(self._tunnels) >= self._room.connections:
+            self._freed.clear()
+            if self._idle:
+                next(iter(self._idle)).abort()
+            await self._freed.wait()
+
+    def _start(self, client: tuple[StreamReader, StreamWriter]) -> None:
+        tunnel = Tunnel(
+            client,
+            self._control,
+            head_s=self._room.head_s,
+            keep=self._keep,
+            ended=self._offers.put,
+            left=self._offers.left,
+        )
+        tunnel.changed = self._note
+        self._idle[tunnel] = None
+        task = asyncio.create_task(tunnel.run())
+        self._tunnels[tunnel] = task
+        task.add_done_callback(lambda _: self._forget(tunnel))
+
+    def _note(self, tunnel: Tunnel) -> None:
+        self._idle.pop(tunnel, None)
+        if tunnel.idle:
+            self._idle[tunnel] = None
+            self._freed.set()
+
+    def _forget(self, tunnel: Tunnel) -> None:
+        self._idle.pop(tunnel, None)
+        self._tunnels.pop(tunnel, None)
+        self._freed.set()
+
+
+def serve(
+    server: str,
+    reading: Reading,
+    comparison: Comparison,
+    at: tuple[str, int],
+    ready: Callable[[Running], object],
+    *,
+    room: Room | None = None,
+) -> None:
+    """Serve at host and port until interrupted or stopped; ``ready`` is told where.
+
+    Returns when every exchange was offered to the comparison.
+
+    Raises:
+        HarnessError: the control's address is none, the host is no address in numbers, or the port
+            is taken.
+    """
+    url = checked(server)
+    backend = Backend(reading, KIND, server)
+    offers = Offers(backend, reading, comparison)
+    with bound(*at) as (opened, here):
+        asyncio.run(_serve(url, here, reading, offers, opened, ready, room or all_room()))
+
+
+async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
+    url: SplitResult,
+    here: str,
+    reading: Reading,
+    offers: Offers,
+    opened: socket.socket,
+    ready: Callable[[Running], object],
+    room: Room,
+) -> None:
+    loop, stopping = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        with suppress(ValueError, RuntimeError):  # only the main thread hears signals
+            loop.add_signal_handler(number, stopping.set)
+    control = Control(
+        host=url.hostname or "",
+        port=url.port or PORTS[url.scheme],
+        tls=url.scheme == "https",
+        prefix=url.path.rstrip("/").encode("ascii"),
+        ours=_names(here),
+        connect_s=reading.bounds.timeout_s,
+    )
+    offers.start()
+    try:
+        ready(Running(here, lambda: loop.call_soon_threadsafe(stopping.set)))
+        await Proxy(control, reading, offers, room).serve(opened, stopping)
+    finally:
+        offers.close()
+
+
+def checked(server: str) -> SplitResult:
+    """Take the address of a server.
+
+    Raises:
+        HarnessError: it is none, or has a query or a user in it.
+    """
+    try:
+        url = urlsplit(server)
+        fits = url.scheme in PORTS and url.hostname and url.port != 0
+    except ValueError:
+        fits = False
+    if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
+        raise HarnessError(f"{server} is no address of a server, as http://127.0.0.1:9200")
+    return url
+
+
+def all_room() -> Room:
+    """Give as much room as this process may have open files, two for each client."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    with suppress(ValueError, OSError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+        soft = hard
+    return Room(max((soft - SPARE_FILES) // 2, 1))
+
+
+def _names(here: str) -> frozenset[bytes]:
+    """Name the proxy as its clients may."""
+    port = urlsplit(here).port
+    hosts = {urlsplit(here).netloc.rpartition(":")[0], "localhost", "127.0.0.1", "[::1]"}
+    return frozenset(f"{host}:{port}".encode("ascii") for host in hosts)
+
+
+async def _streams(opened: socket.socket) -> tuple[StreamReader, StreamWriter]:
+    loop = asyncio.get_running_loop()
+    reader = StreamReader(limit=CHUNK)
+    protocol = StreamReaderProtocol(reader)
+    transport, _ = await loop.connect_accepted_socket(lambda: protocol, opened)
+    return reader, StreamWriter(transport, protocol, reader, loop)

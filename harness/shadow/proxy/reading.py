@@ -1,0 +1,164 @@
+"""How to read the questions and answers of a server that is not ours: where things are in its JSON.
+
+A file says it, so that any search server can be compared. In a request over HTTP there are
+``/query`` (the parameters of the address) and ``/body``; a call over MCP is its arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.digest import of_json
+from harness.core.engine import Answer, Hit, Manifest
+from harness.shadow.proxy.pointer import Absent, Pointer, pointed
+
+
+class Unreadable(Exception):
+    """A request or an answer is not as the file says."""
+
+
+class _Table(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+
+class RequestTable(_Table):
+    """Which requests are questions, and where the parts of one stand."""
+
+    compared: list[str] = Field(min_length=1)
+    """``METHOD /path`` over HTTP, a tool's name over MCP. Nothing else is sent to the candidate."""
+    text: Pointer
+    k: Pointer
+    """How many hits are asked for; a pointer to nothing where a request cannot say."""
+    k_absent: int = Field(ge=1)
+    """How many it shows where a request does not say."""
+
+
+class AnswerTable(_Table):
+    """Where the hits of an answer stand."""
+
+    hits: Pointer
+    """A list, best first."""
+    id: Pointer
+    """In a hit; empty where the hit is the id."""
+    score: Pointer
+    """In a hit; empty where there are none, and the order alone counts."""
+    degraded: Pointer
+    """Something that is true where another engine stepped in; empty where nothing says so."""
+    generation: Pointer
+    """A number or a text that is another one after every change of the index; empty where the
+    server tells none."""
+
+
+class Bounds(_Table):
+    """What is read at most."""
+
+    request_bytes: int = Field(ge=1)
+    """A longer request is passed on whole, and not compared; over MCP it is refused."""
+    answer_bytes: int = Field(ge=1)
+    """A longer answer is passed on whole, and compared as one that failed."""
+    timeout_s: float = Field(gt=0)
+    """To connect, and of each wait for the candidate."""
+
+
+class Asked(NamedTuple):
+    """What of a request a comparison is about."""
+
+    text: str
+    k: int
+
+
+class Reading(_Table):
+    """The whole file."""
+
+    request: RequestTable
+    answer: AnswerTable
+    bounds: Bounds
+
+    def asked(self, request: Any) -> Asked:  # noqa: ANN401  any JSON
+        """Read a question.
+
+        Raises:
+            Unreadable: there is no text, or no number of hits above 0.
+        """
+        table = self.request
+        try:
+            text = pointed(request, table.text)
+        except Absent as exc:
+            raise Unreadable(f"the request's text: {exc}") from None
+        try:
+            k: Any = pointed(request, table.k)
+        except Absent:
+            k = table.k_absent
+        if isinstance(k, str) and k.isascii() and k.isdigit():
+            k = int(k)
+        if not isinstance(text, str) or not isinstance(k, int) or isinstance(k, bool) or k < 1:
+            raise Unreadable(f"it asks for {k!r} hits for a {type(text).__name__}")
+        return Asked(text, k)
+
+    def answer_of(self, answer: Any, manifest: Manifest) -> Answer:  # noqa: ANN401  any JSON
+        """Read an answer of the server that ``manifest`` names.
+
+        Raw scores are brought into [0, 1] without changing their order or their ties.
+
+        Raises:
+            Unreadable: there is no list of hits, or a hit has no id or no number for a score.
+        """
+        table = self.answer
+        try:
+            found = pointed(answer, table.hits)
+            if not isinstance(found, list):
+                raise Unreadable(f"at {table.hits} is no list of hits")
+            hits = tuple(self._hit(hit, place) for place, hit in enumerate(found, start=1))
+        except Absent as exc:
+            raise Unreadable(f"the answer: {exc}") from None
+        who = manifest.fingerprint
+        if table.degraded and self._true(answer):
+            return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
+        return Answer(hits, who)
+
+    def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
+        """Read which state of its index a server answered from; empty where it tells none.
+
+        Raises:
+            Unreadable: there is neither a number nor a text where one was promised.
+        """
+        if not self.answer.generation:
+            return ""
+        try:
+            found = pointed(answer, self.answer.generation)
+        except Absent as exc:
+            raise Unreadable(f"the answer's generation: {exc}") from None
+        if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
+            raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
+        return found
+
+    def _hit(self, hit: Any, place: int) -> Hit:  # noqa: ANN401  any JSON
+        doc_id = pointed(hit, self.answer.id)
+        if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
+            raise Unreadable(f"the id of hit {place} is a {type(doc_id).__name__}")
+        if not self.answer.score:
+            return Hit(str(doc_id), 1 / place, 1 / place)
+        raw = pointed(hit, self.answer.score)
+        if not isinstance(raw, int | float) or isinstance(raw, bool):
+            raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
+        try:
+            return Hit(str(doc_id), _unit(float(raw)), float(raw))
+        except OverflowError:
+            raise Unreadable(f"the score of hit {place} is too large") from None
+
+    def _true(self, answer: Any) -> bool:  # noqa: ANN401  any JSON
+        try:
+            return bool(pointed(answer, self.answer.degraded))
+        except Absent:
+            return False
+
+    def manifest(self, kind: str, server: str) -> Manifest:
+        """Name a server that is read in this way; nobody knows what it holds."""
+        return Manifest(kind, server, 0, "", of_json(self.model_dump()))
+
+
+def _unit(raw: float) -> float:
+    """Bring any number into [0, 1]: the same order, and equal where equal."""
+    return (1 + raw / (1 + abs(raw))) / 2

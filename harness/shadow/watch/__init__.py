@@ -1,0 +1,1 @@
+"""What a log says: summaries, divergences and alarms that may be looked at at any time."""

@@ -1,0 +1,169 @@
+"""A shadow log folded into what people look at; it takes attempts one by one, for ever.
+
+Every estimate is a confidence sequence: it may be read after each attempt (method, section 4).
+"""
+
+from __future__ import annotations
+
+from array import array
+from collections import Counter
+
+import numpy as np
+from numpy.typing import NDArray
+
+from harness.agreement.classes import Class, Tally, tally
+from harness.core.run import Status
+from harness.shadow.log.record import AnyRecord, Degradation, Divergence, Kind, Observation, Seen
+from harness.shadow.watch.alarms import ARMS, Alarm, Churn, Duplicates, Empty, Monitor
+from harness.shadow.watch.bounds import Bounds
+from harness.shadow.watch.change import Mix, Scores
+from harness.shadow.watch.diverging import Diverging
+from harness.shadow.watch.median import MedianRatio
+from harness.shadow.watch.track import Track
+from harness.stats.betting import BettingSequence
+
+FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
+NO_SLICE = "(no slice)"
+
+
+class Mean:
+    """A mean of values between 0 and 1, with its track."""
+
+    def __init__(self, confidence: float) -> None:
+        self._sequence = BettingSequence(confidence=confidence, least=0, most=1)
+        self.track = Track(self._sequence.interval)
+
+    def take(self, value: float, at: int) -> None:
+        """Take one value, which came at ``at``."""
+        self._sequence.update(value)
+        self.track.mark(at)
+
+
+class Summary:
+    """What a log says so far.
+
+    Memory: 16 bytes for each pair of times, and what ``Diverging`` and the alarms keep.
+    """
+
+    def __init__(self, bounds: Bounds) -> None:
+        confidence = bounds.watch.confidence
+        self.bounds = bounds
+        self.classes: Counter[Class] = Counter()
+        self.by_slice: dict[str, Counter[Class]] = {}
+        self.reasons: Counter[tuple[Class, str]] = Counter()
+        """Why attempts were not compared."""
+        self.degradations: Counter[tuple[str, Kind]] = Counter()
+        """By arm and kind."""
+        self.failures = dict.fromkeys(ARMS, 0)
+        self.served_by: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
+        """Answers of each arm by the fingerprint of who gave them."""
+        self.first: Observation | None = None
+        self.last: Observation | None = None
+        self.diverging = Diverging()
+        self._counts: Counter[str] = Counter()
+        self._numbers: dict[str, int] = {}
+        self._overlap, self._failed, self._slow = (Mean(confidence) for _ in range(3))
+        self._ratio = MedianRatio(confidence=confidence)
+        self._ratios = Track(self._ratio.interval)
+        self._times = {arm: array("q") for arm in ARMS}
+        alarm, watch = bounds.alarm, bounds.watch
+        self._monitors: tuple[Monitor, ...] = (
+            Empty(alarm.empty, confidence),
+            *(Duplicates(arm, alarm.duplicates, confidence) for arm in reversed(ARMS)),
+            *(Churn(arm, alarm.churn, confidence) for arm in reversed(ARMS)),
+            *(Scores(arm, alarm.scores, watch) for arm in reversed(ARMS)),
+            Mix(alarm.mix, watch),
+        )
+
+    def see(self, seen: Observation) -> None:
+        """Take one attempt."""
+        self._counts[seen.writer] += 1
+        self._numbered(seen)
+        self.classes[seen.outcome] += 1
+        for name in seen.slices or (NO_SLICE,):
+            self.by_slice.setdefault(name, Counter())[seen.outcome] += 1
+        if not seen.compared:
+            self.reasons[seen.outcome, seen.reason] += 1
+        if seen.jaccard is not None:
+            self._overlap.take(seen.jaccard, seen.at)
+        self._arms(seen)
+        self._timed(seen)
+        self.diverging.see(seen)
+        for monitor in self._monitors:
+            monitor.see(seen)
+        self.first = self.first or seen
+        self.last = seen
+
+    def tell(self, found: Divergence) -> None:
+        """Take a pair that differs."""
+        self._numbered(found)
+        self.diverging.tell(found)
+
+    def note(self, found: Degradation) -> None:
+        """Take a degradation."""
+        self._numbered(found)
+        self.degradations[found.arm, found.kind] += 1
+
+    def _numbered(self, found: AnyRecord) -> None:
+        self._numbers[found.writer] = max(self._numbers.get(found.writer, 0), found.number)
+
+    def _arms(self, seen: Observation) -> None:
+        for arm, side in zip(ARMS, (seen.control, seen.candidate), strict=True):
+            if side is not None and side.status in FAILED:
+                self.failures[arm] += 1
+            elif side is not None and side.status is Status.ANSWERED:
+                self.served_by[arm][side.served_by] += 1
+        candidate = seen.candidate
+        if candidate is not None and candidate.status is not Status.NOT_ASKED:
+            self._failed.take(float(candidate.status in FAILED), seen.at)
+
+    def _timed(self, seen: Observation) -> None:
+        """Take the times of both arms, each of its own clock.
+
+        A candidate that was given up counts with the time after which it was: left out, the
+        slowest answers would make an arm look quick. A clock that did not tick counts 1 ns.
+        """
+        control, candidate = seen.control, seen.candidate
+        if control is None or candidate is None or control.status is not Status.ANSWERED:
+            return
+        if candidate.status not in {Status.ANSWERED, Status.TIMED_OUT}:
+            return
+        ours, theirs = _ticked(control), _ticked(candidate)
+        self._times["control"].append(ours)
+        self._times["candidate"].append(theirs)
+        self._slow.take(float(theirs > self.bounds.watch.slow_ratio * ours), seen.at)
+        self._ratio.update(ours, theirs)
+        self._ratios.mark(seen.at)
+
+    @property
+    def tally(self) -> Tally:
+        """What became of every attempt; it adds up."""
+        return tally(self.classes.elements())
+
+    @property
+    def missing(self) -> int:
+        """Count the attempts that were numbered and are not in the log: a crash took them."""
+        return sum(max(0, last - self._counts[name]) for name, last in self._numbers.items())
+
+    @property
+    def tracks(self) -> dict[str, Track]:
+        """Each estimate by its name, in the order of reading."""
+        return {
+            "overlap": self._overlap.track,
+            "failures": self._failed.track,
+            "slow": self._slow.track,
+            "ratio": self._ratios,
+        }
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """Every alarm as it stands."""
+        return tuple(monitor.alarm() for monitor in self._monitors)
+
+    def elapsed_ns(self, arm: str) -> NDArray[np.int64]:
+        """Give the times of the pairs in which both arms were timed, shape (pairs,)."""
+        return np.array(self._times[arm], dtype=np.int64)
+
+
+def _ticked(side: Seen) -> int:
+    return max(1, side.elapsed_ns)

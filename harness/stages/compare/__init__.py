@@ -1,0 +1,1 @@
+"""Stage ``compare``, and differences taken apart by slice, stage, corpus and ties."""

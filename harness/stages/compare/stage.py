@@ -1,0 +1,165 @@
+"""Stage ``compare``: how alike control and candidate are, and how far apart in quality."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from harness.agreement.agree import agree
+from harness.core.clusters import BY_TEXT, Clustering, independent
+from harness.core.errors import BadFile
+from harness.core.evidence import Agreement
+from harness.core.files import replacing, write_json
+from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.parquet import table_of
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores, write_scores
+from harness.measures.spans import span_of_difference
+from harness.measures.summary import summarise
+from harness.stages.custody import receipt
+from harness.stages.layout import Layout
+from harness.stages.params import CompareParams, ScoreParams
+from harness.stages.score.crosscheck import crosscheck, some
+from harness.stages.score.means import as_json
+from harness.stages.score.stage import FEWEST, check_scores
+
+Pair = tuple[str, str]
+"""Control and candidate; an arm with itself is its first replay against its second."""
+KEYS = ("control", "candidate")
+DEPTH = "depth"
+"""Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
+
+
+def compare(
+    layout: Layout,
+    pairs: Sequence[Pair],
+    params: CompareParams,
+    sure: ScoreParams,
+    *,
+    how: Clustering = BY_TEXT,
+    threads: int = 1,
+) -> None:
+    """Write agreement and paired differences for each pair, and of each control with itself.
+
+    ``how`` says which queries depend on each other: those who judge by a policy give its word.
+
+    Raises:
+        EvidenceError: an arm was not scored or changed since, or an agreement is not what a count
+            by hand gives.
+    """
+    check_scores(layout, _arms(pairs))
+    controls = dict.fromkeys((control, control) for control, _ in pairs)
+    found: dict[Pair, Agreement] = {}
+    for control, candidate in [*pairs, *controls]:
+        path = layout.again(control) if control == candidate else layout.run(candidate)
+        runs = read_run(layout.run(control)), read_run(path)
+        agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
+        drawn = some(agreement.query_ids, sure.seed)
+        crosscheck(*runs, agreement, depths=params.depths, queries=drawn)
+        found[control, candidate] = agreement
+    write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
+    rows = [
+        (*pair, query_id, name)
+        for pair, agreement in found.items()
+        for query_id, name in zip(agreement.query_ids, agreement.classes, strict=True)
+    ]
+    names = [*KEYS, "query_id", "class"]
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    with replacing(layout.classes) as beside:
+        table = pa.table([pa.array(column, pa.string()) for column in columns], names)
+        pq.write_table(table.replace_schema_metadata(_noted(found.values())), beside)
+    clusters = Prepared.open(layout.data).clusters(how)
+    apart = differences(layout, pairs, sure, clusters, threads)
+    write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
+    receipt.write(layout.compare_receipt, _files(layout, pairs))
+
+
+def _noted(found: Iterable[Agreement]) -> dict[str, str]:
+    """Give the depth of the agreements, which is one for all."""
+    depths = {agreement.depth for agreement in found if agreement.depth is not None}
+    return {DEPTH: str(*depths)} if depths else {}
+
+
+def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
+    """Hold the comparisons against the runs and scores, as they are now.
+
+    Raises:
+        EvidenceError: an arm was not compared, or something was changed since.
+    """
+    cure = f"Run: harness compare --dataset {layout.root.name}"
+    receipt.check(layout.compare_receipt, _files(layout, pairs), cure)
+
+
+def _arms(pairs: Sequence[Pair]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(arm for pair in pairs for arm in pair))
+
+
+def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
+    yield from (layout.per_query, layout.agreement, layout.classes, layout.differences)
+    yield from map(layout.run, _arms(pairs))
+    yield from map(layout.again, dict.fromkeys(control for control, _ in pairs))
+
+
+def differences(
+    layout: Layout,
+    pairs: Sequence[Pair],
+    sure: ScoreParams,
+    clusters: Mapping[str, str],
+    threads: int,
+) -> dict[Pair, dict[str, Estimate]]:
+    """Mean of candidate - control of each measure, with its interval."""
+    scores = read_scores(layout.per_query, ["arm"])
+    found: dict[Pair, dict[str, Estimate]] = {}
+    for control, candidate in pairs:
+        by_measure = {
+            measure: Paired.of(scores[(control,)][measure], scores[(candidate,)][measure])
+            for measure in scores[(control,)]
+        }
+        found[control, candidate] = {
+            measure: summarise(
+                Scores(measure, paired.query_ids, paired.difference, {}),
+                span=span_of_difference(measure),
+                confidence=sure.confidence,
+                resamples=sure.resamples,
+                seed=sure.seed,
+                clusters=clusters,
+                threads=threads,
+            )
+            for measure, paired in by_measure.items()
+            if independent(paired.query_ids, clusters) >= FEWEST
+        }
+    return found
+
+
+def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
+    """Read what ``compare`` wrote.
+
+    Raises:
+        BadFile: it did not run, or a file is no table.
+    """
+    try:
+        table = table_of(layout.classes)
+    except (OSError, ValueError) as exc:
+        cure = f"Run: harness compare --dataset {layout.root.name}"
+        raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
+    classes: dict[Pair, list[tuple[str, str]]] = {}
+    for control, candidate, query_id, name in zip(
+        *(table.column(at).to_pylist() for at in range(4)), strict=True
+    ):
+        classes.setdefault((control, candidate), []).append((query_id, name))
+    scores = read_scores(layout.agreement, KEYS)
+    noted = (table.schema.metadata or {}).get(DEPTH.encode())
+    depth = int(noted) if noted else None
+    return {
+        pair: Agreement(
+            tuple(query_id for query_id, _ in rows),
+            tuple(name for _, name in rows),
+            scores[pair],
+            depth=depth,
+        )
+        for pair, rows in classes.items()
+    }

@@ -1,0 +1,1 @@
+"""How evidence is kept: receipts, proofs, signatures, and everything checked or derived again."""

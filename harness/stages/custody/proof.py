@@ -1,0 +1,85 @@
+"""What an arm proves itself by: its manifest, and runs made from the index and data at hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from harness.core.engine import Manifest
+from harness.core.errors import BadFile, IndexNotReady
+from harness.core.formats import json_file
+from harness.corpus.prepared import QUERIES, Prepared
+from harness.stages.custody import receipt
+from harness.stages.layout import Layout
+
+
+def read_manifest(layout: Layout, arm: str) -> Manifest:
+    """Read what stage ``index`` handed on.
+
+    Raises:
+        IndexNotReady: the stage did not run for this arm.
+        BadFile: the file is not a manifest.
+    """
+    path = layout.manifest(arm)
+    if not path.is_file():
+        raise IndexNotReady(f"{path}: the arm {arm} has no index. {_index(layout, arm)}")
+    try:
+        return Manifest(**json_file(path))
+    except (ValueError, TypeError) as exc:
+        raise BadFile(path, f"not a manifest ({exc})", _index(layout, arm)) from exc
+
+
+def check_same(layout: Layout, arm: str, wanted: Manifest, opened: Manifest) -> None:
+    """Compare an opened index with what stage ``index`` handed on.
+
+    Raises:
+        IndexNotReady: it is another index.
+    """
+    if opened != wanted:
+        raise IndexNotReady(
+            f"{layout.index(arm)}: is not the index that {layout.manifest(arm)} describes"
+            f" ({opened.fingerprint[:12]} instead of {wanted.fingerprint[:12]})."
+            f" {_index(layout, arm)}"
+        )
+
+
+def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> None:
+    """Hold an arm's index against the documents, as they are now.
+
+    Raises:
+        IndexNotReady: it was built of others.
+    """
+    if made.corpus_sha256 != data.manifest.corpus_sha256:
+        raise IndexNotReady(
+            f"{layout.manifest(arm)}: the index was built of other documents than those in"
+            f" {layout.data}. {_index(layout, arm)}"
+        )
+
+
+def note_run(layout: Layout, arm: str) -> None:
+    """Note what the arm's two runs were made from."""
+    receipt.write(layout.run_receipt(arm), _files(layout, arm))
+
+
+def check_run(layout: Layout, arm: str) -> None:
+    """Hold an arm's runs against its index and the data, as they are now.
+
+    Raises:
+        EvidenceError: the arm was not replayed, or something was changed since.
+        IndexNotReady: it has no index, or one of other documents.
+    """
+    check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
+    cure = f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
+    receipt.check(layout.run_receipt(arm), _files(layout, arm), cure)
+
+
+def _files(layout: Layout, arm: str) -> tuple[Path, ...]:
+    return (
+        layout.data / QUERIES,
+        layout.manifest(arm),
+        layout.run(arm),
+        layout.again(arm),
+    )
+
+
+def _index(layout: Layout, arm: str) -> str:
+    return f"Run: harness index --dataset {layout.root.name} --arm {arm}"

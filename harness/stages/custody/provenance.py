@@ -1,0 +1,67 @@
+"""Where the numbers come from: data, arms, code, packages, machine, time."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from datetime import datetime, timedelta
+from importlib.metadata import version
+from typing import Any
+
+from harness.core.evidence import Side
+from harness.corpus.prepared import Prepared
+from harness.replay.machine import machine
+from harness.report.inputs import Provenance
+from harness.stages.custody.code import code_sha256
+
+PACKAGES = (
+    "ir-measures",
+    "numkong",
+    "numpy",
+    "onnxruntime",
+    "pyarrow",
+    "scipy",
+    "tantivy",
+    "tokenizers",
+)
+
+
+def provenance(
+    data: Prepared,
+    arms: Mapping[str, Side],
+    *,
+    licence: str,
+    source: str,
+    seed: int,
+    commands: Sequence[str],
+    decided_at: datetime,
+    evidence_days: int | None,
+    replayed_at: Mapping[str, str],
+    settings: Mapping[str, Mapping[str, Any]],
+) -> Provenance:
+    """Collect what a stranger needs to make the numbers again."""
+    about = data.manifest
+    expires = None if evidence_days is None else decided_at + timedelta(days=evidence_days)
+    return Provenance(
+        dataset=about.name,
+        licence=licence,
+        source=source,
+        corpus_sha256=about.corpus_sha256,
+        queries_sha256=about.queries_sha256,
+        qrels_sha256=about.qrels_sha256,
+        documents=about.documents,
+        fields=about.fields,
+        queries=about.queries,
+        judgements=about.judgements,
+        manifests={arm: side.manifest for arm, side in arms.items()},
+        packages={name: version(name) for name in PACKAGES},
+        python=platform.python_version(),
+        code_version=code_sha256(),
+        seed=seed,
+        commands=tuple(commands),
+        machine=machine(),
+        decided_at=decided_at.isoformat(timespec="seconds"),
+        expires_at=expires.isoformat(timespec="seconds") if expires else None,
+        replayed_at=replayed_at,
+        settings=settings,
+    )

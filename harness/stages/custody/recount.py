@@ -1,0 +1,112 @@
+"""What a decision rests on, counted a second time by other code than ours.
+
+The first implementation cannot convict itself. Here every value of every arm comes from
+ir-measures, every overlap and rank correlation counted by hand, and the number of each gate on
+a mean difference from those values, added up by hand.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from harness.core.errors import EvidenceError
+from harness.core.gate import Finding, StepDecision
+from harness.core.scores import Estimate, Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores
+from harness.gates import equivalent, non_inferior, superior
+from harness.measures.quality import oracle
+from harness.policy.reservations import of_gates
+from harness.stages.compare.stage import read_agreement
+from harness.stages.layout import Layout
+from harness.stages.report.assemble import Subject
+from harness.stages.score.crosscheck import crosscheck, same_values
+from harness.stages.score.stage import slices
+
+SAME = 1e-8
+"""``decision.json`` keeps ten significant digits."""
+Differences = non_inferior.Settings | superior.Settings | equivalent.Settings
+"""Gates whose number is a mean difference of one measure."""
+Second = Mapping[str, Mapping[str, Scores]]
+"""Scores by arm and measure, as ir-measures gives them."""
+
+
+class Recounted(NamedTuple):
+    """What was counted twice."""
+
+    values: int
+    comparisons: int
+    """Queries of pairs of runs."""
+    gates: int
+
+
+def recount(layout: Layout, subject: Subject, decisions: Sequence[StepDecision]) -> Recounted:
+    """Count values, agreements and differences again, and compare them with what is written.
+
+    Raises:
+        EvidenceError: one is another, or stands where there is none, or the reverse.
+    """
+    second = _by_library(layout)
+    compared = _by_hand(layout, subject)
+    members = slices(Prepared.open(layout.data).queries())
+    gates = 0
+    steps = subject.policy.steps if subject.policy else ()
+    for step, decision in zip(steps, decisions, strict=True):
+        for gate, finding in zip(step.gates, of_gates(decision), strict=True):
+            settings = gate.settings
+            if isinstance(settings, Differences) and finding.estimate:
+                versus = settings.versus if isinstance(settings, superior.Settings) else None
+                arms = versus or step.control, step.candidate
+                inside = members.get(settings.slice, frozenset()) if settings.slice else None
+                both = [second[arm][settings.measure].by_query for arm in arms]
+                _same_difference(step.name, finding, finding.estimate, both, inside)
+                gates += 1
+    values = sum(len(one.query_ids) for of in second.values() for one in of.values())
+    return Recounted(values, compared, gates)
+
+
+def _by_library(layout: Layout) -> Second:
+    """Score every arm with ir-measures, and hold the table of scores against it."""
+    data = Prepared.open(layout.data)
+    qrels, asked = data.qrels(), [query.query_id for query in data.queries()]
+    found: dict[str, Mapping[str, Scores]] = {}
+    for (arm,), scores in read_scores(layout.per_query, ["arm"]).items():
+        run = read_run(layout.run(arm))
+        found[arm] = oracle(run, qrels, tuple(scores), asked)
+        same_values(arm, scores, found[arm], asked)
+    return found
+
+
+def _by_hand(layout: Layout, subject: Subject) -> int:
+    """Compare each pair of runs query by query, by hand; count the queries."""
+    count = 0
+    for (control, candidate), agreement in read_agreement(layout).items():
+        if (control, candidate) in subject.pairs.values() or control == candidate:
+            path = layout.again(control) if control == candidate else layout.run(candidate)
+            runs = read_run(layout.run(control)), read_run(path)
+            crosscheck(*runs, agreement, depths=subject.compare.depths, queries=agreement.query_ids)
+            count += len(agreement.query_ids)
+    return count
+
+
+def _same_difference(
+    step: str,
+    finding: Finding,
+    said: Estimate,
+    values: Sequence[Mapping[str, float]],
+    inside: frozenset[str] | None,
+) -> None:
+    """Add up the differences of one gate, and hold its number and the ends around it."""
+    control, candidate = values
+    shared = control.keys() & candidate.keys()
+    counted = shared if inside is None else shared & inside
+    mean = math.fsum(candidate[q] - control[q] for q in counted) / max(len(counted), 1)
+    if abs(mean - said.value) > SAME or not said.low <= said.value <= said.high:
+        raise EvidenceError(
+            f"gate {finding.gate!r} of step {step}: says {said.value:g} [{said.low:g},"
+            f" {said.high:g}], but {len(counted)} differences of ir-measures have a mean of"
+            f" {mean:g}; the gate cannot be believed: correct the rule {finding.rule}"
+        )

@@ -1,0 +1,240 @@
+"""Everything that a decision rests on: its digests recomputed, and its values derived again."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from os.path import normpath
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from harness.core import digest
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.formats import json_file
+from harness.core.run import Status
+from harness.corpus import card, trec
+from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
+from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
+from harness.corpus.runs import read_run
+from harness.report.decision.decision_json import without_times
+from harness.stages.custody import receipt
+from harness.stages.custody.clocks import check_times
+from harness.stages.custody.code import code_sha256
+from harness.stages.custody.dvc_lock import LOCK, check_recorded
+from harness.stages.custody.proof import read_manifest
+from harness.stages.custody.recount import recount
+from harness.stages.custody.rederive import rederive, subject_of
+from harness.stages.gate import DETERMINISTIC, read_decision, rests_on
+from harness.stages.layout import Layout
+from harness.stages.race.stage import read_race
+
+PREFIX = 12
+
+
+class Verified(NamedTuple):
+    """One thing that is as it was when the decision was made."""
+
+    what: str
+    said: str
+
+
+def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
+    """Recompute all digests below the decision in ``layout``, and all values from raw evidence.
+
+    Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
+    edits a decision can write all of these anew, so the decision is then derived again from runs,
+    judgements, raw times and policy (``rederive``), and counted by other code than ours
+    (``recount``). A selftest that was made after the decision, which therefore says nothing of
+    it, is no part of it. Nothing is written.
+
+    Raises:
+        BadFile: there is no decision, or a file cannot be read.
+        EvidenceError: a file is gone, or is not the one that the decision was made from; or a
+            value is not the one that follows from the evidence.
+    """
+    cure = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
+    decisions, _ = read_decision(layout)
+    beside = receipt.check_all(layout.decision_receipt, cure)
+    written = json_file(layout.decision)
+    (about,) = written["datasets"]
+    arms = tuple(about["provenance"]["arms"])
+    policy = _policy(layout, beside, about["policy"]["sha256"], cure)
+    later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
+    files = tuple(
+        path
+        for path in dict.fromkeys(rests_on(layout, arms, policy))
+        if not (later and path == layout.selftest)
+    )
+    receipt.check(layout.decision_receipt, files, cure)
+    receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
+    noted = {path for one in receipts for path in receipt.check_all(one, cure)}
+    _data(layout, about["provenance"], cure)
+    answers = sum(_answers(layout, arm, about["provenance"], cure) for arm in arms)
+    race = read_race(layout)
+    if not _same_findings(layout, written):
+        raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {cure}")
+    same = code_sha256() == about["provenance"]["code_version"]
+    tried = about["trust"]["selftest"] is not None
+    subject = subject_of(layout, about, policy, threads)
+    check_times(layout, about, subject)
+    try:
+        again = rederive(layout, about, subject, selftest=tried)
+        twice = recount(layout, subject, decisions)
+    except EvidenceError as exc:
+        why = "" if same else " The code changed since it was decided, so this may be why."
+        raise EvidenceError(f"{exc}.{why} {cure}") from exc
+    return (
+        Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
+        Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
+        *(Verified(f"{of} sha256", sha) for of, sha in about["provenance"]["sha256"].items()),
+        *(
+            Verified(f"arm {arm}", f"{row['engine']} {row['fingerprint'][:PREFIX]}")
+            for arm, row in about["provenance"]["arms"].items()
+        ),
+        Verified("answers", f"{answers}, each by its own arm's fingerprint"),
+        _registration(about),
+        Verified("race", f"of {race.raced_at}" if race else "none was run"),
+        Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
+        Verified("derived again", f"{again.values} values by query, {again.findings} findings"),
+        Verified("taken as stated", _stated(about)),
+        Verified(
+            "counted twice",
+            f"{twice.values} values by ir-measures, {twice.comparisons} pairs of rankings and"
+            f" {twice.gates} gates by hand",
+        ),
+        Verified("code", "the same" if same else "changed since; every value is still the same"),
+    )
+
+
+def _stated(about: dict[str, Any]) -> str:
+    """Name what is believed, for nothing that is here could derive it."""
+    asked = about["provenance"]["replayed_at"].items()
+    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "nobody noted when"
+    raw = "the race's raw times, " if about["latency"] else ""
+    return (
+        f"what the engines answered, {raw}when they were asked ({when}), machine and packages."
+        " --requery asks the engines again; a signature says who stands for it"
+    )
+
+
+def judged_arms(layout: Layout) -> tuple[str, ...]:
+    """Name the arms that the decision in ``layout`` speaks of."""
+    written = json_file(layout.decision)
+    return tuple(written["datasets"][0]["provenance"]["arms"])
+
+
+def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Hold a pipeline's own files against its data: judgements, card, and what DVC recorded.
+
+    Raises:
+        EvidenceError: one of them is not what the decision's data was made from.
+    """
+    name = layout.root.name
+    data = Prepared.open(layout.data).manifest
+    cure = f"Bring the file back, or run: harness prepare --dataset {name}"
+    about = card.read(root / "datasets" / name)
+    said = {"corpus": data.corpus_sha256, "queries": data.queries_sha256}
+    for kind, sha in {**said, "qrels": data.qrels_sha256}.items():
+        if getattr(about.sha256, kind) != sha:
+            path = root / "datasets" / name / card.FILE
+            raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {cure}")
+    judged = root / "qrels" / name / f"{about.split}.qrels"
+    if card.of_qrels(trec.qrels(judged)) != data.qrels_sha256:
+        raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {cure}")
+    recorded = check_recorded(root, name)
+    return (
+        Verified("card and judgements", f"{judged}"),
+        Verified(LOCK, f"{len(recorded)} files and folders" if recorded else "records none"),
+    )
+
+
+def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Hold the copies that ``harness run`` put into ``out`` against what they are copies of.
+
+    Raises:
+        EvidenceError: one is gone or differs.
+        BadFile: the decision beside them cannot be read.
+    """
+    cure = "Run the same harness run again"
+    arms = json_file(layout.decision)["datasets"][0]["provenance"]
+    copies = {
+        out / "scores.json": layout.scores,
+        out / "per_query.parquet": layout.per_query,
+        out / QUERIES: layout.data / QUERIES,
+        **{out / "runs" / f"{arm}.parquet": layout.run(arm) for arm in arms["arms"]},
+    }
+    for copy, of in copies.items():
+        if not copy.is_file() or digest.of_file(copy) != digest.of_file(of):
+            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {cure}")
+    shown = out / "decision.json"
+    try:
+        found = json_file(shown)
+    except (OSError, ValueError) as exc:
+        raise BadFile(shown, f"cannot be read ({exc})", cure) from exc
+    if found != json_file(layout.decision):
+        raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {cure}")
+    return (Verified("copies", f"{len(copies) + 1} in {out}"),)
+
+
+def _policy(layout: Layout, beside: Iterable[Path], sha256: str, cure: str) -> Path:
+    """Give the file of the policy that decided, among those that the receipt names."""
+    for path in beside:
+        if digest.of_file(path) == sha256:
+            return path
+    raise EvidenceError(
+        f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
+        f" {layout.decision_receipt} does not name. {cure}"
+    )
+
+
+def _registration(about: dict[str, Any]) -> Verified:
+    """Say which registration was cited; ``rederive`` compared what it says with what was judged."""
+    cited = about["evidence"]["registration"]
+    if cited is None:
+        return Verified("registration", "none is cited")
+    digest_of = f"{cited['file']}, {cited['sha256'][:PREFIX]}" if cited["sha256"] else "demanded"
+    other = [*cited["departures"], *about["record"]["departures"]]
+    return Verified("registration", f"{digest_of}: {'; '.join(other) or 'nothing differs'}")
+
+
+def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
+    """Count the digests of the data from its content."""
+    data = Prepared.open(layout.data)
+    found = {
+        CORPUS: ("corpus", data.manifest.corpus_sha256, digest.of_documents(data.documents())),
+        QUERIES: ("queries", data.manifest.queries_sha256, digest.of_queries(data.queries())),
+        QRELS: ("qrels", data.manifest.qrels_sha256, card.of_qrels(data.qrels())),
+    }
+    for file, (kind, noted, counted) in found.items():
+        if counted != noted:
+            path = layout.data / file
+            raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {cure}")
+        if said["sha256"][kind] != noted:
+            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {cure}")
+    queries = data.queries()
+    same = data.near_duplicates() == near_duplicates(queries)
+    if not same or data.parted() != frozenset(parted(queries)):
+        raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {cure}")
+
+
+def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
+    """Count the answers of an arm; each must be its own, and its index of this corpus."""
+    manifest = read_manifest(layout, arm)
+    if manifest.fingerprint != said["arms"][arm]["fingerprint"]:
+        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {cure}")
+    if manifest.corpus_sha256 != said["sha256"]["corpus"]:
+        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {cure}")
+    count = 0
+    for path in (layout.run(arm), layout.again(arm)):
+        run = read_run(path)
+        served = zip(run.served_by, run.status, strict=True)
+        own = [who == manifest.fingerprint for who, how in served if how == Status.ANSWERED]
+        count += len(own)
+        if run.arm != arm or not all(own):
+            raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {cure}")
+    return count
+
+
+def _same_findings(layout: Layout, written: dict[str, Any]) -> bool:
+    steady = without_times(written)["datasets"][0]
+    found = json_file(layout.findings)
+    return bool(found == {key: steady[key] for key in DETERMINISTIC})

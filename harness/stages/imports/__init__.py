@@ -1,0 +1,1 @@
+"""Collections and runs of others, taken over."""

@@ -1,0 +1,234 @@
+"""Stage ``import``: take a dataset over from another format, and count what is wrong with it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core import digest
+from harness.core.digest import of_queries
+from harness.core.errors import DatasetError
+from harness.core.files import replacing_folder
+from harness.core.journal import Change, changing
+from harness.core.names import check_distinct, checked
+from harness.core.owned import check_apart
+from harness.core.qrels import Qrels
+from harness.core.records import FIELDS, Document, Query
+from harness.corpus import beir, card, jsonl, prepared, topics, trec
+from harness.corpus.card import Card, Digests
+from harness.corpus.form import with_forms
+from harness.stages.imports.place import check_free
+from harness.stages.imports.report import (
+    NOT_STATED,
+    NOTHING_STATED,
+    About,
+    ImportReport,
+    PassingCorpus,
+    few,
+    refuse_dangling,
+    report,
+)
+
+CORPUS = "corpus.jsonl"
+
+
+def import_beir(
+    path: Path,
+    name: str,
+    datasets: Path,
+    qrels: Path,
+    *,
+    split: str,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
+    about: About = NOTHING_STATED,
+    allow_dangling: bool = False,
+    force: bool = False,
+) -> ImportReport:
+    """Register one split of a BEIR folder as ``datasets/<name>`` and ``qrels/<name>``.
+
+    Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
+    are; with ``forms`` each query is put into the slice of its form.
+
+    Raises:
+        BadFile: a file is missing or malformed, or an id comes twice.
+        BadName: no data set or split can be called so.
+        DatasetError: the name is taken and ``force`` is not given, or it is taken by what no
+            import wrote; or judgements name unknown documents or queries and ``allow_dangling`` is
+            not given.
+    """
+    read = beir.Beir(path, split, fields)
+    given = _Given(
+        read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
+    )
+    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return _register(given, to)
+
+
+def import_trec(
+    name: str,
+    datasets: Path,
+    qrels: Path,
+    *,
+    topics_file: Path,
+    qrels_file: Path,
+    corpus_file: Path,
+    split: str,
+    about: About = NOTHING_STATED,
+    allow_dangling: bool = False,
+    force: bool = False,
+) -> ImportReport:
+    """Register TREC topics and judgements over a corpus of JSON lines.
+
+    Topics named ``*.tsv`` are a table ``id<TAB>text``; others have the classic tags.
+
+    Raises:
+        BadFile, DatasetError: as ``import_beir``.
+    """
+    read = topics.table if topics_file.suffix == ".tsv" else topics.tagged
+    files = corpus_file, topics_file, qrels_file
+    given = _Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
+    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return _register(given, to)
+
+
+def import_jsonl(
+    name: str,
+    datasets: Path,
+    qrels: Path,
+    *,
+    corpus_file: Path,
+    queries_file: Path,
+    qrels_file: Path,
+    split: str,
+    about: About = NOTHING_STATED,
+    allow_dangling: bool = False,
+    force: bool = False,
+) -> ImportReport:
+    """Register JSON lines with judgements.
+
+    Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four.
+
+    Raises:
+        BadFile, DatasetError: as ``import_beir``.
+    """
+    judged = beir.qrels if qrels_file.suffix == ".tsv" else trec.qrels
+    asked = tuple(jsonl.queries(queries_file))
+    files = corpus_file, queries_file, qrels_file
+    given = _Given(_corpus(corpus_file), asked, judged(qrels_file), files)
+    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return _register(given, to)
+
+
+def load_folder(
+    path: Path,
+    split: str,
+    out: Path,
+    *,
+    fields: tuple[str, ...] = FIELDS,
+    forms: bool = False,
+) -> ImportReport:
+    """Write one split of a BEIR folder as prepared data into ``out``, registering nothing.
+
+    Only queries that the split judges are taken; judgements of unknown documents and
+    queries are kept, and reported. ``fields`` and ``forms`` as in ``import_beir``.
+
+    Raises:
+        BadFile: a file is missing or malformed, or an id comes twice.
+    """
+    read = beir.Beir(path, split, fields)
+    name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
+    corpus = PassingCorpus()
+    documents = corpus.watch(read.documents())
+    asked = _asked(queries, judged)
+    left_out = len(queries) - len(asked)
+    prepared.write(out, name, split, documents, asked, judged, fields=fields, left_out=left_out)
+    return report(name, split, queries, judged, corpus)
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    documents: Callable[[], Iterator[Document]]
+    queries: tuple[Query, ...]
+    qrels: Qrels
+    reads: tuple[Path, ...]
+    fields: tuple[str, ...] = FIELDS
+
+
+@dataclass(frozen=True, slots=True)
+class _Target:
+    name: str
+    split: str
+    datasets: Path
+    qrels: Path
+    about: About
+    allow_dangling: bool
+    force: bool
+
+
+def _queries(read: beir.Beir, *, forms: bool) -> tuple[Query, ...]:
+    return tuple(with_forms(read.queries())) if forms else read.queries()
+
+
+def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
+    return lambda: jsonl.documents(path)
+
+
+def _register(given: _Given, to: _Target) -> ImportReport:
+    checked("a split", to.split)
+    folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
+    check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
+    with changing(folder, within=(folder, qrels), what="import") as change:
+        return _registered(given, to, folder, change)
+
+
+def _registered(given: _Given, to: _Target, folder: Path, change: Change) -> ImportReport:
+    judged = to.qrels / to.name / f"{to.split}.qrels"
+    check_apart(folder, given.reads)
+    check_free(folder, judged, force=to.force)
+    asked = _asked(given.queries, given.qrels)
+    corpus = PassingCorpus()
+    with replacing_folder(folder, durable=True) as beside:
+        jsonl.write_documents(beside / CORPUS, corpus.watch(given.documents()))
+        jsonl.write_queries(beside / "queries.jsonl", asked)
+        found = report(to.name, to.split, given.queries, given.qrels, corpus)
+        if not to.allow_dangling:
+            refuse_dangling(found)
+        card.write(beside, _card(given, to, found, asked, corpus.digest.sha256))
+        change.write(judged, trec.qrels_text(given.qrels))
+        change.prepare(folder / card.FILE, digest.of_file(beside / card.FILE))
+    return found
+
+
+def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
+    asked = tuple(query for query in queries if query.query_id in judged.grades)
+    if not asked:
+        raise DatasetError(
+            f"none of the {len(queries)} queries is judged (judged are, for example,"
+            f" {few(judged.query_ids)}); give the judgements that belong to these queries"
+        )
+    return asked
+
+
+def _card(
+    given: _Given, to: _Target, found: ImportReport, asked: tuple[Query, ...], corpus: str
+) -> Card:
+    about = to.about
+    return Card(
+        name=to.name,
+        title=to.name if about.title == NOT_STATED else about.title,
+        source=about.source,
+        licence=about.licence,
+        made_by="harness import",
+        kind="files",
+        split=to.split,
+        documents=found.documents,
+        queries=found.queries,
+        judgements=found.judgements,
+        warnings=[*about.warnings, *found.warnings],
+        sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
+        slices=card.slices(asked),
+        fields=None if given.fields == FIELDS else [*given.fields],
+        left_out=found.unjudged_queries or None,
+    )

@@ -1,0 +1,1 @@
+"""Judgements: the pool to judge, and judging it."""

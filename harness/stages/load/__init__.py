@@ -1,0 +1,1 @@
+"""The load test: its trials, its files, and what follows from them."""

@@ -1,0 +1,1 @@
+"""Message search over an arm's index, alone or with a shadow."""

@@ -1,0 +1,1 @@
+"""The moves of a migration: its ledger, switch, evidence and drill."""

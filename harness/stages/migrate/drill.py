@@ -1,0 +1,175 @@
+"""The drill: walk the way back while the service runs, and prove from its answers who answers.
+
+The switch is set to the old engine, real questions are asked, and each answer must be signed by
+the old engine's fingerprint; then forth again, and the same with the new one. A drill that fails,
+for whatever reason, leaves the switch on the old engine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import NamedTuple
+
+from harness.core.errors import EvidenceError
+from harness.core.journal import completed
+from harness.core.locks import held
+from harness.policy.migration.events import Drilled
+from harness.stages.migrate import ledger, switch
+
+PREFIX = 12
+
+
+class Who(NamedTuple):
+    """Who answered a question, or is meant to."""
+
+    fingerprint: str
+    engine: str
+
+    @property
+    def shown(self) -> str:
+        """In a few letters."""
+        return f"{self.engine} {self.fingerprint[:PREFIX]}"
+
+
+class Clock(NamedTuple):
+    """Time, handed in so that a test has its own."""
+
+    today: Callable[[], datetime]
+    """Aware of its zone."""
+    elapsed_ns: Callable[[], int]
+    """Never runs backwards."""
+    rest: Callable[[], object]
+    """Wait a little before the service is asked once more."""
+
+
+class Proof(NamedTuple):
+    """That one side answered."""
+
+    first_ns: int
+    """From writing the switch to the first answer of this side."""
+    answers: int
+
+
+class _NotProvenError(Exception):
+    """The service did not do what the switch says."""
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """The service under drill."""
+
+    ask: Callable[[str], Who]
+    """Asks one question, and gives who answered. Whatever it raises fails the drill."""
+    who: Callable[[str], Who]
+    """Gives who is meant to answer under a value of the switch."""
+
+
+def drill(
+    folder: Path,
+    service: Service,
+    questions: Sequence[str],
+    *,
+    by: str,
+    clock: Clock,
+    patience_ns: int,
+) -> Drilled:
+    """Drill the rollback of the step in force, and note what was seen.
+
+    ``patience_ns`` is how long the service may take to follow the switch.
+
+    Raises:
+        BadFile: the ledger is torn or was changed.
+        EvidenceError: no step is in force, or there is no question to ask.
+    """
+    completed(folder / ledger.FILE, within=[folder])
+    known = ledger.read(folder)
+    state = known.state
+    if not state.taken:
+        raise EvidenceError("no step is in force, so there is nothing to take back")
+    if not questions:
+        raise EvidenceError("there is no question to ask; name a data set with queries")
+    old, new = state.before, state.switch
+    walk = _Walk(folder, known.head, service, tuple(questions), clock, patience_ns)
+    proofs: list[Proof] = []
+    failed = "it was interrupted"
+    try:
+        walk.differ(old, new)
+        walk.prove(new, "before the drill")
+        proofs.append(walk.switch_to(old))
+        proofs.append(walk.switch_to(new))
+        failed = ""
+    except _NotProvenError as exc:
+        failed = str(exc)
+    except Exception as exc:  # noqa: BLE001  whatever the service raises fails the drill
+        failed = f"{type(exc).__name__}: {exc}"
+    finally:
+        times = [proof.first_ns for proof in proofs] + [0, 0]
+        event = Drilled(
+            at=clock.today(),
+            by=by,
+            step=state.step,
+            old=old,
+            new=new,
+            passed=not failed,
+            said=failed or walk.said(old, new),
+            questions=len(questions),
+            back_ns=times[0],
+            forth_ns=times[1],
+        )
+        why = f"the drill of {state.step} failed"
+        back = {folder / switch.FILE: switch.text_of(old, why=why)} if failed else {}
+        ledger.add(folder, event, after=known.head, before=back)
+    return event
+
+
+class _Walk(NamedTuple):
+    """The steps of a drill."""
+
+    folder: Path
+    head: str
+    """Of the ledger when the drill began: who moves meanwhile has the switch to himself."""
+    service: Service
+    questions: tuple[str, ...]
+    clock: Clock
+    patience_ns: int
+
+    def differ(self, old: str, new: str) -> None:
+        """Refuse a drill that could prove nothing."""
+        if self.service.who(old).fingerprint == self.service.who(new).fingerprint:
+            raise _NotProvenError(f"{old} and {new} sign alike, so no answer can tell them apart")
+
+    def switch_to(self, value: str) -> Proof:
+        """Set the switch, wait for the service to follow, and ask it everything."""
+        with held(self.folder / ledger.FILE):
+            if ledger.read(self.folder).head != self.head:
+                raise _NotProvenError("somebody else wrote to the ledger meanwhile")
+            switch.write(self.folder, value, why=f"a drill under way, set to {value}")
+        start = self.clock.elapsed_ns()
+        while True:
+            found = self.service.ask(self.questions[0])
+            taken = self.clock.elapsed_ns() - start
+            if found == self.service.who(value):
+                return Proof(taken, self.prove(value, f"after the switch to {value}"))
+            if taken > self.patience_ns:
+                raise _NotProvenError(self._strange(found, value, f"after the switch to {value}"))
+            self.clock.rest()
+
+    def prove(self, value: str, when: str) -> int:
+        """Ask every question; each answer must be signed by the engine of ``value``."""
+        for question in self.questions:
+            found = self.service.ask(question)
+            if found != self.service.who(value):
+                raise _NotProvenError(self._strange(found, value, when))
+        return len(self.questions)
+
+    def said(self, old: str, new: str) -> str:
+        """Say what was proven."""
+        sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
+        return f"{len(self.questions)} questions were answered under {sides}"
+
+    def _strange(self, found: Who, value: str, when: str) -> str:
+        meant = self.service.who(value)
+        return f"{when}, {found.shown} answered, and {meant.shown} is meant to"

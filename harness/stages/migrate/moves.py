@@ -1,0 +1,224 @@
+"""The moves of a migration: begin, observe, advance and roll back.
+
+A step is taken in the ledger first and then by the switch; it is taken back by the switch first.
+So a process that is killed between the two leaves the old engine in place. The next move completes
+what was cut off (``harness.core.journal``); the same move, run again, does no more than that.
+``told`` is called when a move is on the disk, with the move that was cut off before, if any, and
+the state: who is told of a move has it done once, however often they were killed before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.core.errors import EvidenceError
+from harness.core.journal import Change, changing, cut_off
+from harness.policy.migration.events import Advanced, Begun, Day, Observed, RolledBack
+from harness.policy.migration.state import START, State
+from harness.policy.migration.status import Action, Ask, Evidence, Standing, standing
+from harness.policy.model import Policy
+from harness.stages.migrate import ledger, switch
+from harness.stages.migrate.evidence import replayed
+
+Told = Callable[[str, State], object]
+BEGIN, OBSERVE, ADVANCE, ROLLBACK, MEND = "begin", "observe", "advance", "rollback", "mend"
+
+
+def _nobody(resumed: str, state: State) -> None:
+    """Tell nobody."""
+
+
+def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
+    return changing(folder / ledger.FILE, within=[folder], what=what)
+
+
+def begin(
+    folder: Path, policy: Policy, value: str, *, now: datetime, by: str, told: Told = _nobody
+) -> None:
+    """Begin a migration in ``folder``; ``value`` of the switch leaves the old engine in place.
+
+    Raises:
+        EvidenceError: one began there already, or the policy has a step that no switch takes.
+    """
+    if without := [step.name for step in policy.steps if step.switch is None]:
+        raise EvidenceError(
+            f"the policy {policy.name!r} names no switch for {', '.join(without)}, so they could"
+            " never be taken; write switch = ... in each [[step]]"
+        )
+    with _move(folder, BEGIN) as change:
+        made = ledger.read(folder)
+        if change.resumed != BEGIN:
+            made = ledger.added(made, Begun(at=now, by=by, policy=policy.name, switch=value))
+            change.write(folder / ledger.FILE, ledger.text_of(made))
+            text = switch.text_of(value, why="before the first step")
+            change.write(folder / switch.FILE, text)
+            change.commit()
+        told(change.resumed, made.state)
+
+
+def look(folder: Path, policy: Policy, evidence: Evidence, *, now: datetime) -> Standing:
+    """Say where the migration stands; nothing is written.
+
+    Raises:
+        BadFile: the ledger is torn or was changed.
+        EvidenceError: nothing began, or the policy is another one.
+    """
+    state = ledger.read(folder).state
+    found = standing(state, policy, evidence, now=now)
+    apart = switch.drift(folder, state.switch)
+    if cut_off(folder / ledger.FILE):
+        apart = f"{folder / ledger.FILE}: a move was cut off, and the next one completes it"
+    if not apart:
+        return found
+    cure = "harness migrate mend writes what the ledger says; a rollback that was cut off, do again"
+    mend = Ask(Action.MEND, f"{apart}. {cure}")
+    urgent = sum(ask.action is Action.ROLLBACK for ask in found.asks)
+    return replace(found, asks=(*found.asks[:urgent], mend, *found.asks[urgent:]))
+
+
+def observe(
+    folder: Path, evidence: Evidence, days: tuple[Day, ...], *, now: datetime, by: str
+) -> Observed | None:
+    """Note the decision at hand, and the days given; None where all of it was known.
+
+    Raises:
+        EvidenceError: the decision is not to be believed, or a day is still to come.
+    """
+    if evidence.refused:
+        raise EvidenceError(evidence.refused)
+    with _move(folder, OBSERVE) as change:
+        known = ledger.read(folder)
+        state = known.state
+        decision = evidence.decision
+        if decision in state.decisions:
+            decision = None
+        seen = (*(replayed(decision) if decision else ()), *days)
+        fresh = tuple(day for day in seen if day not in state.days)
+        late = [day.day for day in fresh if day.day > now.astimezone(UTC).date()]
+        if late:
+            raise EvidenceError(f"evidence of {max(late)} is from the future; mend the clock")
+        if decision is None and not fresh:
+            return None
+        event = Observed(at=now, by=by, decision=decision, days=fresh)
+        change.write(folder / ledger.FILE, ledger.text_of(ledger.added(known, event)))
+        return event
+
+
+def advance(
+    folder: Path,
+    policy: Policy,
+    evidence: Evidence,
+    *,
+    now: datetime,
+    by: str,
+    reason: str,
+    told: Told = _nobody,
+) -> tuple[str, ...]:
+    """Take the next step, and give what stands in its way; nothing is done where anything does.
+
+    With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
+
+    Raises:
+        EvidenceError: there is no next step, or the policy names no switch for it.
+    """
+    with _move(folder, ADVANCE) as change:
+        known = ledger.read(folder)
+        if change.resumed == ADVANCE:
+            told(change.resumed, known.state)
+            return ()
+        found = standing(known.state, policy, evidence, now=now)
+        if found.next is None:
+            raise EvidenceError(found.hindrances[0])
+        if found.hindrances and not (reason and found.next.switch):
+            return found.hindrances
+        value = found.next.switch
+        if value is None:
+            raise EvidenceError(f"the policy names no switch for {found.next.name}")
+        event = Advanced(
+            at=now,
+            by=by,
+            step=found.next.name,
+            switch=value,
+            decision=evidence.decision,
+            overridden=found.hindrances,
+            reason=reason if found.hindrances else "",
+        )
+        made = ledger.added(known, event)
+        change.write(folder / ledger.FILE, ledger.text_of(made))
+        change.write(folder / switch.FILE, switch.text_of(value, why=_why(event.step, made)))
+        change.commit()
+        told(change.resumed, made.state)
+    return ()
+
+
+def rollback(
+    folder: Path, *, to: str, reason: str, now: datetime, by: str, told: Told = _nobody
+) -> State:
+    """Take steps back, at once and whatever the evidence says.
+
+    ``to`` names the step to go back to, ``start`` the state before the first; empty goes one back.
+
+    Raises:
+        BadFile: the ledger is torn or was changed; see ``rollback_without_ledger``.
+        EvidenceError: nothing began, or ``to`` is not in force.
+    """
+    with _move(folder, ROLLBACK) as change:
+        known = ledger.read(folder)
+        if change.resumed == ROLLBACK:
+            told(change.resumed, known.state)
+            return known.state
+        target, value = _back(known.state, to)
+        event = RolledBack(at=now, by=by, to=target, switch=value, reason=reason)
+        made = ledger.added(known, event)
+        why = f"rolled back to {target or START}"
+        change.write(folder / switch.FILE, switch.text_of(value, why=why))
+        change.write(folder / ledger.FILE, ledger.text_of(made))
+        change.commit()
+        told(change.resumed, made.state)
+        return made.state
+
+
+def _back(state: State, to: str) -> tuple[str, str]:
+    """Give the step to go back to, empty for the start, and its value of the switch."""
+    steps = ["", *(one.step for one in state.taken)]
+    target = "" if to == START else to or steps[max(0, len(steps) - 2)]
+    if target not in steps:
+        raise EvidenceError(
+            f"the step {target} is not in force; there is {', '.join([START, *steps[1:]])}"
+        )
+    at = steps.index(target)
+    return target, state.taken[at - 1].switch if at else state.start
+
+
+def rollback_without_ledger(folder: Path, value: str) -> None:
+    """Set the switch where the ledger cannot be read; it must be brought back before all else.
+
+    Raises:
+        EvidenceError: the folder is none of a migration.
+    """
+    if not (switch.is_switch(folder) or ledger.is_ledger(folder)):
+        problem = "holds neither a switch nor a ledger"
+        raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
+    switch.write(folder, value, why="rolled back without the ledger, which must be mended")
+
+
+def set_again(folder: Path) -> str:
+    """Write what the ledger says into the switch file, and give it.
+
+    Raises:
+        BadFile: the ledger is torn or was changed.
+        EvidenceError: nothing began.
+    """
+    with _move(folder, MEND):
+        known = ledger.read(folder)
+        value = known.state.switch
+        switch.write(folder, value, why=_why(known.state.step or START, known))
+        return value
+
+
+def _why(step: str, made: ledger.Ledger) -> str:
+    return f"{step}, entry {len(made.events)} of {ledger.FILE}, {made.head[:12]}"

@@ -1,0 +1,1 @@
+"""A policy planned and registered, before its results are seen."""

@@ -1,0 +1,1 @@
+"""Every arm against itself as it was in an earlier release."""

@@ -1,0 +1,239 @@
+"""Every arm against itself as it was in an earlier release, paired by query."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import numpy as np
+
+from harness.agreement.agree import agree
+from harness.core.errors import BadFile, EvidenceError
+from harness.core.evidence import Evidence, Side
+from harness.core.formats import json_file
+from harness.core.gate import StepDecision
+from harness.core.run import Run
+from harness.core.scores import Estimate, Paired, Scores
+from harness.corpus.prepared import Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import read_scores
+from harness.gates.base.rules import Rules
+from harness.measures.spans import span_of_difference
+from harness.measures.summary import summarise
+from harness.policy.decide import decide
+from harness.policy.model import Policy
+from harness.stages.custody.policy_match import held_to
+from harness.stages.evidence import sides
+from harness.stages.layout import Layout
+from harness.stages.params import CompareParams
+from harness.stages.score.stage import slices
+
+FEWEST = 2
+DATA = ("corpus_sha256", "queries_sha256", "qrels_sha256")
+MEANT = {"corpus": "documents", "queries": "queries", "qrels": "judgements"}
+
+
+@dataclass(frozen=True, slots=True)
+class Worse:
+    """A query that an arm answers worse than it did."""
+
+    arm: str
+    query_id: str
+    text: str
+    then: float
+    now: float
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What became of one measure of an arm."""
+
+    arm: str
+    measure: str
+    then: float
+    now: float
+    difference: Estimate
+
+
+@dataclass(frozen=True, slots=True)
+class Verdicts:
+    """What the gates without a clock said of a step of the policy, then and now."""
+
+    step: str
+    then: str
+    now: str
+
+
+@dataclass(frozen=True, slots=True)
+class Regression:
+    """What became of a data set's arms since an earlier release."""
+
+    dataset: str
+    decisions: tuple[StepDecision, ...]
+    """One an arm, by the gates of the policy's one step."""
+    moved: tuple[Moved, ...]
+    worse: tuple[Worse, ...]
+    """By the first measure, the greatest loss first."""
+    verdicts: tuple[Verdicts, ...]
+    """Steps of the migration's policy whose verdict is another one; empty where none was made."""
+    same: frozenset[str]
+    """Arms whose answers are the same, hit for hit."""
+    gone: tuple[str, ...]
+    """Arms that only the earlier release has."""
+    new: tuple[str, ...]
+
+
+def regress(
+    now: Layout, then: Layout, policy: Policy, params: CompareParams, *, arms: Sequence[str]
+) -> Regression:
+    """Judge each arm that both releases measured; ``arms`` names some of them, or none for all.
+
+    Raises:
+        EvidenceError: the evidence is not comparable: other documents, queries or judgements, no
+            arm in common, or a named one is missing; or files are not those that were measured.
+        BadFile: nothing was scored in one of them.
+    """
+    data, before = Prepared.open(now.data), Prepared.open(then.data)
+    for key in DATA:
+        if getattr(data.manifest, key) != getattr(before.manifest, key):
+            what = MEANT[key.removesuffix("_sha256")]
+            raise EvidenceError(
+                f"{then.data}: has other {what} than {now.data}; measures of the two are of"
+                " different things. Compare with a release that was measured on the same data"
+            )
+    old, new = _measured(then), _measured(now)
+    both = _both(old, new, arms)
+    was, is_ = sides(then, both), sides(now, both)
+    queries = data.queries()
+    together = data.clusters(policy.clusters)
+    evidence = {
+        arm: Evidence(
+            dataset=data.manifest.name,
+            control=was[arm],
+            candidate=is_[arm],
+            agreement=agree(was[arm].run, is_[arm].run, depths=params.depths, p=params.rbo_p),
+            noise=agree(
+                is_[arm].run, read_run(now.again(arm)), depths=params.depths, p=params.rbo_p
+            ),
+            others={},
+            slices=slices(queries),
+            clusters=together,
+            race=None,
+            qrels=data.qrels(),
+        )
+        for arm in both
+    }
+    judged_by = _for_arms(policy, both)
+    decisions = decide(judged_by, evidence, now=datetime.now(UTC))
+    held_to(judged_by, decisions)
+    texts = {query.query_id: query.text for query in queries}
+    return Regression(
+        dataset=data.manifest.name,
+        decisions=decisions,
+        moved=tuple(
+            row for arm in both for row in _moved(was[arm], is_[arm], together, policy.rules)
+        ),
+        worse=_worse(was, is_, texts),
+        verdicts=_verdicts(then.findings, now.findings),
+        same=frozenset(arm for arm in both if _same(was[arm].run, is_[arm].run)),
+        gone=tuple(arm for arm in old if arm not in new),
+        new=tuple(arm for arm in new if arm not in old),
+    )
+
+
+def _same(then: Run, now: Run) -> bool:
+    """Tell whether two runs show the same, hit for hit."""
+    if then.query_ids != now.query_ids or not np.array_equal(then.offsets, now.offsets):
+        return False
+    old, new = (np.array(run.vocabulary, dtype=object)[run.docs] for run in (then, now))
+    return bool(np.array_equal(then.status, now.status) and np.array_equal(old, new))
+
+
+def _measured(layout: Layout) -> tuple[str, ...]:
+    return tuple(arm for (arm,) in read_scores(layout.per_query, ["arm"]))
+
+
+def _both(old: Sequence[str], new: Sequence[str], wanted: Sequence[str]) -> tuple[str, ...]:
+    """Arms to compare, in the order of today."""
+    both = tuple(arm for arm in new if arm in old)
+    missing = [arm for arm in wanted if arm not in both]
+    if missing or not both:
+        named = ", ".join(missing) or "no arm"
+        raise EvidenceError(
+            f"{named} was measured in both releases; then there were {', '.join(old)}, now"
+            f" {', '.join(new)}"
+        )
+    return tuple(arm for arm in both if arm in wanted) if wanted else both
+
+
+def _for_arms(template: Policy, arms: Sequence[str]) -> Policy:
+    """Judge each arm by the gates of the template's one step, against itself."""
+    if len(template.steps) != 1:
+        raise EvidenceError(
+            f"the policy {template.name} has {len(template.steps)} steps; name one with one step,"
+            " whose gates every arm is judged by"
+        )
+    (step,) = template.steps
+    steps = tuple(replace(step, name=arm, control=arm, candidate=arm) for arm in arms)
+    return replace(template, steps=steps, chained=False)
+
+
+def _moved(then: Side, now: Side, together: Mapping[str, str], rules: Rules) -> tuple[Moved, ...]:
+    found = []
+    for measure in now.scores:
+        if measure not in then.scores:
+            continue
+        paired = Paired.of(then.scores[measure], now.scores[measure])
+        if len(paired.query_ids) < FEWEST:
+            continue
+        difference = summarise(
+            Scores(measure, paired.query_ids, paired.difference, {}),
+            span=span_of_difference(measure),
+            confidence=rules.confidence,
+            resamples=rules.resamples,
+            seed=rules.seed,
+            clusters=together,
+        )
+        levels = float(paired.control.mean()), float(paired.candidate.mean())
+        found.append(Moved(now.arm, measure, *levels, difference))
+    return tuple(found)
+
+
+def _worse(
+    then: Mapping[str, Side], now: Mapping[str, Side], texts: Mapping[str, str]
+) -> tuple[Worse, ...]:
+    """Give every query that lost in the first measure."""
+    found = []
+    for arm, side in now.items():
+        measure = next(iter(side.scores))
+        if measure not in then[arm].scores:
+            continue
+        paired = Paired.of(then[arm].scores[measure], side.scores[measure])
+        for query_id, old, new in zip(
+            paired.query_ids, paired.control.tolist(), paired.candidate.tolist(), strict=True
+        ):
+            if new < old:
+                found.append(Worse(arm, query_id, texts[query_id], old, new))
+    return tuple(sorted(found, key=lambda one: (one.now - one.then, one.arm, one.query_id)))
+
+
+def _verdicts(then: Path, now: Path) -> tuple[Verdicts, ...]:
+    """Give the steps of which both releases decided, and not alike."""
+    if not (then.is_file() and now.is_file()):
+        return ()
+    old, new = _steps(then), _steps(now)
+    return tuple(
+        Verdicts(step, old[step], new[step])
+        for step in new
+        if old.get(step, new[step]) != new[step]
+    )
+
+
+def _steps(path: Path) -> dict[str, str]:
+    try:
+        steps = json_file(path)["steps"]
+        return {step["step"]: step["untimed_verdict"] for step in steps}
+    except (ValueError, KeyError, TypeError) as exc:
+        raise BadFile(path, f"no findings ({exc!r})", "Make them again: harness gate") from exc

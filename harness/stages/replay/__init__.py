@@ -1,0 +1,1 @@
+"""Stage ``replay``: one arm, every query, twice; and whose answers those are."""

@@ -1,0 +1,1 @@
+"""Stage ``report``: one data set put together for its pages."""

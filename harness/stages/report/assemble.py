@@ -1,0 +1,183 @@
+"""One data set as a report wants it: everything measured, nothing left to compute."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from harness.core import digest
+from harness.core.clusters import BY_TEXT, Dependence, codes
+from harness.core.evidence import Evidence, Side
+from harness.core.gate import StepDecision
+from harness.core.records import Document
+from harness.core.scores import Paired
+from harness.corpus.prepared import Prepared
+from harness.gates.base.rules import Rules
+from harness.policy.model import Policy
+from harness.report.inputs import PolicyName, ReportInput
+from harness.report.page.custody import Custody
+from harness.report.page.trust import Trust
+from harness.stages.compare.slices import pooled_slices, slice_differences
+from harness.stages.compare.stage import Pair
+from harness.stages.custody.freshness import replayed_at
+from harness.stages.custody.provenance import provenance
+from harness.stages.evidence import gathered, sides
+from harness.stages.layout import Layout
+from harness.stages.params import CompareParams, ScoreParams
+from harness.stages.race.latency import latency
+from harness.stages.race.stage import read_race
+from harness.stages.score.means import Means, read_means, read_slices
+from harness.stages.selftest import read_selftest
+from harness.stats.bootstrap import FEWEST
+from harness.stats.design_effect import dependence
+
+
+@dataclass(frozen=True, slots=True)
+class Subject:
+    """What a report is about, beside what the stages measured."""
+
+    pairs: Mapping[str, Pair]
+    """Control and candidate by name of the comparison."""
+    arms: tuple[str, ...]
+    """Every arm measured."""
+    rules: Rules
+    """How sure the numbers beside the gates must be."""
+    licence: str
+    source: str
+    commands: tuple[str, ...]
+    """What to type to make the numbers again."""
+    score: ScoreParams
+    """What was measured, and how the intervals of means were drawn."""
+    compare: CompareParams
+    policy: Policy | None
+    policy_file: Path | None
+    selftest: str
+    """What to type for a selftest of the policy on these data."""
+    trials: int = 0
+    """Of each truth, in the selftest that a gate makes where none fits; 0 where it makes none."""
+    pin: str = ""
+    """What to type to pin these data to the policy."""
+    place: str = ""
+    """Options that name these data on a command line."""
+    over_ties: bool = False
+    """Whether a gate must hold over every order of equal scores of an imported run."""
+
+    @property
+    def measures(self) -> tuple[str, ...]:
+        """What was measured, in the order in which people look at it."""
+        return self.score.measures
+
+    @property
+    def settings(self) -> dict[str, dict[str, Any]]:
+        """By stage, as JSON: all that the numbers rest on beside evidence and policy."""
+        return {
+            "score": self.score.model_dump(mode="json"),
+            "compare": self.compare.model_dump(mode="json"),
+            "gate": {"arms": list(self.arms), "over_ties": self.over_ties},
+        }
+
+
+def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
+    """Everything that the gates may look at, by comparison."""
+    how = subject.policy.clusters if subject.policy else BY_TEXT
+    arms = sides(layout, subject.arms)
+    return gathered(layout, subject.pairs, arms, read_race(layout), how)
+
+
+def measured(layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]) -> dict[str, Side]:
+    """Give every arm as it was measured; each comparison has all of them."""
+    for one in evidence.values():
+        arms = {one.control.arm: one.control, one.candidate.arm: one.candidate, **one.others}
+        return {arm: arms[arm] for arm in subject.arms}
+    return sides(layout, subject.arms)
+
+
+def assemble(
+    layout: Layout,
+    subject: Subject,
+    evidence: Mapping[str, Evidence],
+    decisions: Sequence[StepDecision],
+    decided_at: datetime,
+    *,
+    custody: Custody | None,
+) -> ReportInput:
+    """Put together what the report of one data set shows.
+
+    ``custody`` is None where no policy judged.
+    """
+    data = Prepared.open(layout.data)
+    arms = measured(layout, subject, evidence)
+    race = read_race(layout)
+    policy, file = subject.policy, subject.policy_file
+    if policy and custody:
+        policy = policy.seen(custody.attempts)
+    name = (
+        PolicyName(policy.name, str(policy.version), digest.of_file(file))
+        if policy and file
+        else None
+    )
+    apart = _in_order(read_means(layout.differences), subject.measures)
+    by_slice = slice_differences(evidence, subject.measures[0], subject.rules)
+    return ReportInput(
+        provenance=provenance(
+            data,
+            arms,
+            licence=subject.licence,
+            source=subject.source,
+            seed=subject.rules.seed,
+            commands=subject.commands,
+            decided_at=decided_at,
+            evidence_days=policy.evidence_days if policy else None,
+            replayed_at={arm: at for arm in arms if (at := replayed_at(layout, arm))},
+            settings=subject.settings,
+        ),
+        policy=name,
+        decisions=tuple(decisions),
+        evidence=evidence,
+        arms=arms,
+        means=_in_order(read_means(layout.scores), subject.measures),
+        slice_means={
+            name: _in_order(means, subject.measures)
+            for name, means in read_slices(layout.slices).items()
+        },
+        differences={name: apart["~".join(pair)] for name, pair in subject.pairs.items()},
+        slice_differences=by_slice,
+        pooled_slices=pooled_slices(by_slice, subject.rules),
+        latency=latency(race, subject.pairs, subject.rules) if race else None,
+        queries={query.query_id: query for query in data.queries()},
+        qrels=data.qrels(),
+        documents=lambda ids: _documents(data, ids),
+        measure=subject.measures[0],
+        trust=Trust(policy, read_selftest(layout, file), subject.selftest)
+        if policy and file
+        else None,
+        place=subject.place,
+        custody=custody,
+        dependence={name: _dependence(one, subject.measures) for name, one in evidence.items()},
+    )
+
+
+def _dependence(evidence: Evidence, measures: Sequence[str]) -> dict[str, Dependence]:
+    """Weigh the clusters of each difference that has two queries or more."""
+    control, candidate = evidence.control.scores, evidence.candidate.scores
+    every = (Paired.of(control[measure], candidate[measure]) for measure in measures)
+    return {
+        paired.measure: dependence(paired.difference, codes(paired.query_ids, evidence.clusters))
+        for paired in every
+        if len(paired.query_ids) >= FEWEST
+    }
+
+
+def _documents(data: Prepared, ids: frozenset[str]) -> dict[str, Document]:
+    return {document.doc_id: document for document in data.documents() if document.doc_id in ids}
+
+
+def _in_order(means: Means, measures: Sequence[str]) -> Means:
+    """Put the measures of each arm in the order asked for."""
+    return {
+        arm: {measure: row[measure] for measure in measures if measure in row}
+        for arm, row in means.items()
+    }

@@ -1,0 +1,123 @@
+"""Stage ``score``: every measure of every arm for every query, and their means."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+
+from harness.core.clusters import independent
+from harness.core.files import write_json, write_text
+from harness.core.records import Query
+from harness.core.scores import Estimate, Scores
+from harness.corpus.clusters import CLUSTERS
+from harness.corpus.prepared import QRELS, QUERIES, Prepared
+from harness.corpus.runs import read_run
+from harness.corpus.score_table import Key, write_scores
+from harness.measures.quality import score as score_run
+from harness.measures.spans import span_of
+from harness.measures.summary import summarise
+from harness.stages.custody import receipt
+from harness.stages.custody.proof import check_run
+from harness.stages.layout import Layout
+from harness.stages.params import ScoreParams
+from harness.stages.score.crosscheck import crosscheck_quality
+from harness.stages.score.means import Means, as_csv, as_json
+
+FEWEST = 2
+"""An interval needs at least two queries."""
+
+
+def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: int = 1) -> Means:
+    """Write the values by query, and the means of all queries and of each slice.
+
+    Intervals are drawn on so many threads, and are the same on any number.
+
+    Raises:
+        EvidenceError: an arm was not replayed, or its index or the queries changed since, or a
+            value is not what ir-measures gives.
+    """
+    data = Prepared.open(layout.data)
+    for arm in arms:
+        check_run(layout, arm)
+    queries, qrels = data.queries(), data.qrels()
+    asked = [query.query_id for query in queries]
+    found: dict[Key, dict[str, Scores]] = {}
+    for arm in arms:
+        run = read_run(layout.run(arm))
+        found[(arm,)] = dict(score_run(run, qrels, params.measures, asked))
+        crosscheck_quality(run, qrels, found[(arm,)], seed=params.seed)
+    write_scores(layout.per_query, ["arm"], found)
+    clusters = data.clusters()
+    by_arm = {arm: found[(arm,)] for arm in arms}
+    means = estimates(by_arm, clusters, params, threads)
+    write_json(layout.scores, as_json(means))
+    write_text(layout.means_plot, as_csv(means, params.measures))
+    by_slice = {
+        name: as_json(
+            estimates(
+                {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
+                clusters,
+                params,
+                threads,
+            )
+        )
+        for name, ids in slices(queries).items()
+    }
+    write_json(layout.slices, by_slice)
+    receipt.write(layout.score_receipt, _files(layout, arms))
+    return means
+
+
+def check_scores(layout: Layout, arms: Sequence[str]) -> None:
+    """Hold the scores against the runs and judgements, as they are now.
+
+    Raises:
+        EvidenceError: an arm was not scored, or something was changed since.
+    """
+    for arm in arms:
+        check_run(layout, arm)
+    cure = (
+        "See that every arm is among the arms of params.yaml, and run:"
+        f" harness score --dataset {layout.root.name}"
+    )
+    receipt.check(layout.score_receipt, _files(layout, arms), cure)
+
+
+def _files(layout: Layout, arms: Sequence[str]) -> tuple[Path, ...]:
+    judged = (layout.data / name for name in (QUERIES, QRELS, CLUSTERS))
+    runs = (layout.run(arm) for arm in arms)
+    return (*judged, layout.per_query, layout.scores, layout.slices, *runs)
+
+
+def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
+    """Query ids by slice, slices in byte order."""
+    found: dict[str, set[str]] = {}
+    for query in queries:
+        for name in query.slices:
+            found.setdefault(name, set()).add(query.query_id)
+    return {name: frozenset(found[name]) for name in sorted(found)}
+
+
+def estimates(
+    scores: Mapping[str, Mapping[str, Scores]],
+    clusters: Mapping[str, str],
+    params: ScoreParams,
+    threads: int,
+) -> dict[str, dict[str, Estimate]]:
+    """Mean with interval of each measure that has a value for two clusters of queries or more."""
+    return {
+        arm: {
+            measure: summarise(
+                found,
+                span=span_of(measure),
+                confidence=params.confidence,
+                resamples=params.resamples,
+                seed=params.seed,
+                clusters=clusters,
+                threads=threads,
+            )
+            for measure, found in by_measure.items()
+            if independent(found.query_ids, clusters) >= FEWEST
+        }
+        for arm, by_measure in scores.items()
+    }

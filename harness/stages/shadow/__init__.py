@@ -1,0 +1,1 @@
+"""Commands of the live comparison: run, replay, watch, report."""

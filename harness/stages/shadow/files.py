@@ -1,0 +1,193 @@
+"""The files that people write for a live comparison: its bounds, its cost, what they accept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from datetime import date
+from pathlib import Path
+from typing import Annotated, Any, Self, TypeVar
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
+
+from harness.agreement.classes import Class
+from harness.core.errors import BadPolicy, EvidenceError
+from harness.core.files import write_text
+from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
+from harness.core.locks import held
+from harness.core.reading import Malformed, text_of
+from harness.policy import lines
+from harness.shadow.live.settings import Settings
+from harness.shadow.log.record import KEY_DIGITS
+from harness.shadow.proxy.reading import Reading
+from harness.shadow.watch.bounds import Bounds
+from harness.shadow.watch.register import ACCEPTABLE, Accepted, Register
+
+Model = TypeVar("Model", bound=BaseModel)
+NAMES = ", ".join(sorted(ACCEPTABLE))
+
+
+def _class(value: object) -> object:
+    if not isinstance(value, str) or value not in ACCEPTABLE:
+        raise ValueError(f"can be accepted are {NAMES}")
+    return Class(value)
+
+
+class Entry(BaseModel):
+    """One table ``[[accepted]]``."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    kind: Annotated[Class | None, BeforeValidator(_class)] = Field(None, alias="class")
+    slice: str = Field("", min_length=1)
+    query: str = Field("", pattern=f"^[0-9a-f]{{{KEY_DIGITS}}}$")
+    reason: str = Field(pattern=r"\S")
+    by: str = Field(pattern=r"\S")
+    until: date
+
+    @model_validator(mode="after")
+    def _about_something(self) -> Self:
+        if not (self.kind or self.query):
+            raise ValueError("name a class or a query; a slice alone would accept everything in it")
+        return self
+
+
+class RegisterFile(BaseModel):
+    """The whole register."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    accepted: tuple[Entry, ...] = ()
+
+
+def read_bounds(path: Path) -> Bounds:
+    """Read what is watched.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return read_table(path, Bounds, "Give the path of a file as policy/watch.toml")
+
+
+def read_settings(path: Path) -> Settings:
+    """Read what a live comparison may cost, and how it is written down.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return read_table(path, Settings, "Give the path of a file as policy/shadow.toml")
+
+
+def read_reading(path: Path) -> Reading:
+    """Read where the questions and answers of a server are.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
+
+
+def read_register(path: Path) -> Register:
+    """Read what is accepted; an empty file accepts nothing.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    cure = "Write an empty file to accept nothing, or give the path of a register"
+    found = read_table(path, RegisterFile, cure)
+    return Register(
+        tuple(
+            Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
+            for e in found.accepted
+        )
+    )
+
+
+def accept(path: Path, entry: Accepted, *, today: date) -> Register:
+    """Add an entry at the end of a register, which may not be there yet; the rest stays as it is.
+
+    One writer after the other. The very same entry once more changes nothing.
+
+    Raises:
+        BadPolicy: the register cannot be read.
+        EvidenceError: the entry is impossible, has expired, or accepts what is accepted already.
+    """
+    with held(path):
+        known = read_register(path) if path.exists() else Register(())
+        before = text_of(path) if path.exists() else ""
+        if entry.until < today:
+            raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
+        if entry in known.entries:
+            return known
+        _refuse_known(path, known, entry)
+        gap = "\n" if before else ""
+        end = "" if before.endswith("\n") or not before else "\n"
+        write_text(path, f"{before}{end}{gap}{_checked(entry)}", durable=True)
+        return read_register(path)
+
+
+def _refuse_known(path: Path, known: Register, entry: Accepted) -> None:
+    about = entry.kind, entry.slice, entry.query
+    standing = [old for old in known.entries if (old.kind, old.slice, old.query) == about]
+    if longer := next((old for old in standing if old.until >= entry.until), None):
+        raise EvidenceError(
+            f"{path}: {entry.about} is accepted until {longer.until} already, by {longer.by}"
+        )
+
+
+def _checked(entry: Accepted) -> str:
+    """Give the entry as the register has it."""
+    text = entry.toml()
+    try:
+        Entry.model_validate(toml_of(text)["accepted"][0])
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        raise EvidenceError(f"{_key(first['loc'])}{_plain(first['msg'])}") from error
+    return text
+
+
+def read_table(path: Path, model: type[Model], missing: str) -> Model:
+    """Read a TOML file as a model; ``missing`` is the cure where there is no such file.
+
+    Raises:
+        BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
+    """
+    try:
+        text = text_of(path, most=MAX_SETTINGS_BYTES)
+    except (OSError, Malformed) as error:
+        raise BadPolicy(path, f"cannot be read ({error})", missing) from error
+    try:
+        raw = toml_of(text)
+    except Malformed as error:
+        raise BadPolicy(path, f"is not TOML: {error}", "Correct it", error.line) from error
+    try:
+        return model.model_validate(raw)
+    except ValidationError as error:
+        raise _explained(path, lines.find(text), error) from error
+
+
+def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationError) -> BadPolicy:
+    """Name the line and the cure of what is wrong first; a misspelt key before what it lacks."""
+    found: list[Any] = list(error.errors(include_url=False))
+    first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
+    at = tuple(first["loc"])
+    key = _key(at)
+    line = lines.nearest(where, at) or lines.nearest(where, (*at, 0))
+    if first["type"] == "missing":
+        return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
+    if first["type"] == "extra_forbidden":
+        return BadPolicy(path, f"{key}is no key here", "Remove it or correct it", line)
+    return BadPolicy(
+        path,
+        f"{key}{_plain(first['msg'])}",
+        "See docs/shadow-reading.md and docs/shadow.md for what may stand",
+        line,
+    )
+
+
+def _key(at: tuple[str | int, ...]) -> str:
+    parts = [str(part + 1) if isinstance(part, int) else part for part in at]
+    return f"{'.'.join(parts)}: " if parts else ""
+
+
+def _plain(message: str) -> str:
+    return message.removeprefix("Value error, ")

@@ -1,0 +1,42 @@
+"""Read a log as far as it is written, and hold it against the register."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import date
+from pathlib import Path
+
+from harness.report.shadow.words import Shadowed
+from harness.shadow.watch.diverging import Judged
+from harness.shadow.watch.follow import Follower
+from harness.shadow.watch.register import Register
+from harness.shadow.watch.summary import Summary
+from harness.stages.shadow.files import read_bounds, read_register
+
+
+class Look:
+    """Looks at logs again and again; each time only what is new is read.
+
+    The register is read each time, so that what is accepted meanwhile counts.
+
+    Raises:
+        BadPolicy: the file of bounds is missing or wrong.
+        BadFile: a folder holds no log.
+    """
+
+    def __init__(self, folders: Sequence[Path], bounds: Path, register: Path) -> None:
+        self._summary = Summary(read_bounds(bounds))
+        self._register = register
+        self._follower = Follower(folders)
+
+    def now(self, today: date) -> Shadowed:
+        """Give how things stand on the day ``today`` (UTC).
+
+        Raises:
+            BadPolicy: the register is wrong.
+            BadFile: a line of the log is no record.
+        """
+        register: Register = read_register(self._register)
+        self._follower.feed(self._summary)
+        traces = self._summary.diverging.traces()
+        return Shadowed(self._summary, Judged.of(traces, register, today=today), register)

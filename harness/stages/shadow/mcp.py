@@ -1,0 +1,143 @@
+"""A live comparison of two MCP servers: the control behind a proxy, the candidate beside it."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+
+import anyio
+from mcp import Client, StdioServerParameters
+from mcp.client.stdio import stdio_client
+
+from engines.stacks.remote.client.connection import Connection, connected
+from harness.core.engine import Answer, Manifest, Searcher
+from harness.core.errors import HarnessError, IndexNotReady
+from harness.core.formats import json_of
+from harness.core.records import Scalar
+from harness.shadow.live.settings import ShadowLog
+from harness.shadow.proxy.backend import Backend
+from harness.shadow.proxy.mcp_control import McpControl
+from harness.shadow.proxy.mcp_proxy import KIND, serve
+from harness.shadow.proxy.reading import Reading, Unreadable
+
+
+@dataclass(frozen=True, slots=True)
+class McpServer:
+    """Where a server is: an address, or a program to start."""
+
+    command: tuple[str, ...]
+    url: str
+
+    @classmethod
+    def of(cls, said: str) -> McpServer:
+        """Read what a person typed.
+
+        Raises:
+            HarnessError: it is empty, or a quotation mark has no end.
+        """
+        if said.startswith(("http://", "https://")):
+            return cls((), said)
+        try:
+            words = tuple(shlex.split(said))
+        except ValueError as exc:
+            raise HarnessError(f"{said}: {exc}") from exc
+        if not words:
+            raise HarnessError("a server is an address as http://127.0.0.1:8765/mcp, or a command")
+        return cls(words, "")
+
+
+@dataclass(frozen=True, slots=True)
+class McpSearcher:
+    """Makes the calls that ``params`` hold: ``tool``, and ``arguments`` as JSON."""
+
+    to: Connection
+    backend: Backend
+
+    @property
+    def manifest(self) -> Manifest:
+        return self.backend.manifest
+
+    @property
+    def generation(self) -> int | str | None:
+        return self.backend.generation
+
+    def search(self, text: str, k: int) -> Answer:
+        """Refuse: a text alone is no call."""
+        del text, k
+        raise Unreadable("a question without its call")
+
+    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+        """Call the tool again.
+
+        Raises:
+            Unreadable: the answer is not as the file says.
+            ToolFailed, MCPError, TimeoutError: the call failed.
+        """
+        del text, k
+        found = self.to.call(str(params["tool"]), json_of(str(params["arguments"])))
+        return self.backend.read(found).answer
+
+
+@contextmanager
+def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
+    """Connect to a server.
+
+    Raises:
+        IndexNotReady: there is nobody to speak to, or not in time.
+    """
+    with connected(where.command, where.url, reading.bounds.timeout_s) as to:
+        yield McpSearcher(to, Backend(reading, KIND, to.server))
+
+
+def shadow_mcp(
+    control: McpServer,
+    candidate: McpServer,
+    reading: Reading,
+    log: ShadowLog,
+    http: tuple[str, int] | None,
+    *,
+    ready: Callable[[str], object],
+) -> None:
+    """Serve as the control does, over pipes or over HTTP, with the candidate in its shadow.
+
+    Raises:
+        IndexNotReady: the control does not answer.
+        HarnessError: the address of the proxy cannot be had.
+        EvidenceError: another process writes a log to the folder.
+    """
+    opens = partial(mcp_candidate, candidate, reading)
+    with log.compared(opens, process=True) as comparison:
+
+        async def run() -> None:
+            timeout_s = reading.bounds.timeout_s
+            behind = McpControl(partial(_control, control, timeout_s), timeout_s)
+            async with anyio.create_task_group() as group:
+                await group.start(behind.run)
+                await serve(behind, reading, comparison, http, ready)
+                group.cancel_scope.cancel()
+
+        try:
+            anyio.run(run)
+        except BaseExceptionGroup as group:
+            raise _first(group) from group
+
+
+def _control(where: McpServer, timeout_s: float) -> Client:
+    log = sys.__stderr__ or sys.stderr
+    started = where.url or stdio_client(
+        StdioServerParameters(command=where.command[0], args=list(where.command[1:])), errlog=log
+    )
+    return Client(started, read_timeout_seconds=timeout_s, cache=None)
+
+
+def _first(exc: BaseException) -> BaseException:
+    """Give the first failure of a group, in words where a person can mend it."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    if isinstance(exc, HarnessError | KeyboardInterrupt):
+        return exc
+    return IndexNotReady(f"the control: {type(exc).__name__}: {exc}. Start it, or mend its address")

@@ -1,0 +1,96 @@
+"""Ask the arms of one data set, as they are now, what diverged in a live comparison."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from datetime import date
+from pathlib import Path
+
+from engines import registry as arms
+from harness.core.engine import Searcher
+from harness.core.errors import EvidenceError
+from harness.core.progress import progress
+from harness.corpus.prepared import Prepared
+from harness.shadow.log import streams
+from harness.shadow.log.record import query_key
+from harness.shadow.watch.again import Again, Now, again, questions
+from harness.shadow.watch.register import BLOCKING, Register, Standing
+from harness.stages.custody.proof import check_corpus, check_same, read_manifest
+from harness.stages.index import check_settings
+from harness.stages.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Replayed:
+    """Every question that diverged, and what the register says of how it ends now."""
+
+    found: tuple[tuple[Again, Standing | None], ...]
+    """None where it is mended. In the order in which they were asked."""
+
+    @property
+    def blocking(self) -> tuple[Again, ...]:
+        """Those that still diverge and that nobody has accepted."""
+        return tuple(one for one, standing in self.found if standing in BLOCKING)
+
+
+def shadow_replay(
+    folders: Sequence[Path],
+    layout: Layout,
+    control: str,
+    candidate: str,
+    cache: Path,
+    *,
+    register: Register,
+    today: date,
+    time_limit_s: float,
+    limit: int | None = None,
+) -> Replayed:
+    """Ask both arms each question that diverged, at most ``limit`` of them.
+
+    Raises:
+        EvidenceError: the arms are the same.
+        InvalidArm: an arm's index is not the one that stage ``index`` handed on, or was built of
+            other documents or with other settings.
+        BadFile: a folder holds no log, or a line of it is no record.
+    """
+    if control == candidate:
+        raise EvidenceError(f"{control} was compared with itself; name two different arms")
+    asked = questions(streams.read(folders[0], *folders[1:]).divergences)[:limit]
+    with ExitStack() as stack:
+        ours, theirs = (
+            stack.enter_context(opened(layout, name, cache)) for name in (control, candidate)
+        )
+        advance = stack.enter_context(progress("asking again", len(asked)))
+        limit_ns = round(time_limit_s * 1e9)
+        found = []
+        for one in again(asked, ours, theirs, time_limit_ns=limit_ns):
+            found.append((one, _standing(one, register, today)))
+            advance(1)
+    return Replayed(tuple(found))
+
+
+@contextmanager
+def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
+    """Open an arm that is the one that its manifest describes.
+
+    Raises:
+        InvalidArm: its index is not the one that stage ``index`` handed on, or was built of other
+            documents or with other settings.
+    """
+    arm = arms.load(name, cache)
+    wanted = read_manifest(layout, arm.name)
+    check_settings(layout, arm)
+    check_corpus(layout, arm.name, wanted, Prepared.open(layout.data))
+    with arm.open(layout.index(arm.name)) as searcher:
+        check_same(layout, arm.name, wanted, searcher.manifest)
+        yield searcher
+
+
+def _standing(one: Again, register: Register, today: date) -> Standing | None:
+    if one.now is Now.MENDED:
+        return None
+    latest = one.question.latest
+    key = query_key(latest.text, latest.params)
+    return register.standing(one.outcome, latest.slices, key, today=today)

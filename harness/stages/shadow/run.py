@@ -1,0 +1,152 @@
+"""Ask an arm a file of questions with another one in its shadow: a live comparison, offline."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import cycle, islice
+from pathlib import Path
+from time import perf_counter_ns, sleep
+
+import numpy as np
+
+from harness.core.errors import DatasetError, EvidenceError
+from harness.core.progress import progress
+from harness.core.records import Query, Scalar
+from harness.corpus.prepared import Prepared
+from harness.replay.ask import observe
+from harness.shadow.live.compare import Slices
+from harness.shadow.live.comparison import Comparison, Counts
+from harness.shadow.live.settings import NS_PER_S, Settings, ShadowLog
+from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.live.side import clean
+from harness.shadow.log.record import query_key
+from harness.stages.layout import Layout
+from harness.stages.shadow.replay import opened
+
+MINUTE_S = 60.0
+NAP_S = 0.0002
+"""Pause while the queue is full."""
+DRAIN_S = 600.0
+"""How long what was asked may take to be written down."""
+
+
+@dataclass(frozen=True, slots=True)
+class Ran:
+    """What was asked, and what it cost."""
+
+    counts: Counts
+    elapsed_ns: int
+    """From the first question to the last one written down."""
+    control_ns: np.ndarray
+    """Of each question, shape (questions,): with what the caller's path of the shadow adds."""
+    written: bool
+    """Whether all of it was written down before the run ended."""
+
+    @property
+    def per_second(self) -> float:
+        """Questions a second, with the candidate's answers and the log."""
+        return len(self.control_ns) * NS_PER_S / self.elapsed_ns
+
+
+def titles(layout: Layout) -> tuple[Query, ...]:
+    """Take the titles of a data set's documents for questions, each once, in the set's order.
+
+    Raises:
+        DatasetError: no document has a title.
+    """
+    found = dict.fromkeys(one.title for one in Prepared.open(layout.data).documents() if one.title)
+    if not found:
+        raise DatasetError(f"{layout.data}: no document has a title; name a file of questions")
+    return tuple(Query(str(number), text) for number, text in enumerate(found, start=1))
+
+
+def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
+    """Put a set's questions in a random order: one kind after the other is no traffic.
+
+    What is watched is taken to have one mean; a log of a set in its own order has none.
+    """
+    order = np.random.default_rng(seed).permutation(len(queries))
+    return tuple(queries[at] for at in order.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """What is asked, and how fast."""
+
+    queries: Sequence[Query]
+    count: int
+    """So many questions, from the first one again when all were asked."""
+    k: int
+    per_second: float
+    """When they come; 0 is as fast as both arms can."""
+
+    @property
+    def step_ns(self) -> float:
+        """From one question to the next; 0 where none waits for its time."""
+        return NS_PER_S / self.per_second if self.per_second else 0.0
+
+
+def shadow_run(
+    layout: Layout, pair: tuple[str, str], cache: Path, log: ShadowLog, asking: Asking
+) -> Ran:
+    """Ask the first arm of the pair, with the second one in its shadow.
+
+    Where no rate is set, a question waits while the queue is full, and the candidate may have all
+    of each minute, so that nothing is shed.
+
+    Raises:
+        EvidenceError: the arms are the same, or another process writes a log to the folder.
+        InvalidArm: an arm's index is not the one that stage ``index`` handed on.
+        DatasetError: there is no question.
+    """
+    control, candidate = pair
+    if control == candidate:
+        raise EvidenceError(f"{control} would be compared with itself; name two different arms")
+    if not asking.queries:
+        raise DatasetError("there is no question to ask; name a file that holds some")
+    given = log if asking.per_second else replace(log, settings=unhurried(log.settings))
+    limits = given.settings.bounds()
+    room = limits.in_flight + limits.queue
+    with opened(layout, candidate, cache):
+        opens = partial(opened, layout, candidate, cache)
+    with (
+        opened(layout, control, cache) as searcher,
+        given.compared(opens, process=True, slices=_slices(asking.queries)) as comparison,
+        progress("asking", asking.count) as advance,
+    ):
+        shadowed = Shadowed(searcher, comparison)
+        times = np.zeros(asking.count, dtype=np.int64)
+        start = perf_counter_ns()
+        for at, query in enumerate(islice(cycle(asking.queries), asking.count)):
+            _wait(comparison, room, start + round(at * asking.step_ns), asking)
+            times[at] = observe(shadowed, query, asking.k, limits.late_ns).elapsed_ns
+            advance(1)
+        written = comparison.drain(DRAIN_S)
+        return Ran(comparison.counts, perf_counter_ns() - start, times, written)
+
+
+def _slices(queries: Sequence[Query]) -> Slices:
+    found = {_key(query.text, query.params): query.slices for query in queries}
+    return lambda text, params: found.get(_key(text, params), ())
+
+
+def _key(text: str, params: Mapping[str, Scalar]) -> str:
+    return query_key(clean(text), params)
+
+
+def unhurried(settings: Settings) -> Settings:
+    """Let the candidate have all of each minute, where nobody is served meanwhile."""
+    limits = settings.limits
+    whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
+    return settings.model_copy(update={"limits": whole})
+
+
+def _wait(comparison: Comparison, room: int, due_ns: int, asking: Asking) -> None:
+    """Wait until the question is due, or until the candidate has room for it."""
+    if asking.per_second:
+        sleep(max(due_ns - perf_counter_ns(), 0) / NS_PER_S)
+        return
+    while comparison.waiting >= room and not comparison.off:
+        sleep(NAP_S)

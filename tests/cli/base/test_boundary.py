@@ -1,0 +1,246 @@
+"""How commands end: nothing but a verdict ends by 1, and every failure says what it is."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import NoReturn
+
+import pytest
+import typer
+
+import harness as harness_code
+from harness.cli.base.boundary import ended
+from harness.core.digest import of_files
+from harness.core.errors import HarnessError
+from harness.stages.custody.proof import read_manifest
+from harness.stages.layout import MADE_WITH
+from tests.cli import broken_engine
+from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS
+from tests.cli.conftest import Harness
+from tests.docs.pages import ROOT
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
+NOISY = """
+import os, subprocess, sys
+print("loading a model")
+sys.stdout.write("written\\n")
+os.write(1, b"by a library\\n")
+subprocess.run(["echo", "by a program"])
+"""
+SLOW = """
+import sys, time
+print("ready", file=sys.stderr, flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
+    """Index the engine while it is whole, and break it then."""
+
+    def make(moment: str, how: str) -> Path:
+        arm = broken_engine.write(project.root / "broken")
+        assert harness("index", "--dataset", "toy", "--arm", arm).code == 0
+        assert harness("replay", "--dataset", "toy", "--arm", arm).code == 0
+        broken_engine.write(project.root / "broken", moment, how)
+        _stamped(project, arm)
+        return arm
+
+    return make
+
+
+@pytest.mark.parametrize("how", FAILURES)
+@pytest.mark.parametrize("moment", MOMENTS[:4])
+def test_an_engine_that_fails_in_a_run_is_named(
+    project: Toy, harness: Harness, moment: str, how: str
+) -> None:
+    arm = broken_engine.write(project.root / "broken", moment, FAILURES[how])
+    words = ("run", "--dataset", "toy", "--arms", f"fts5,{arm}", "--control", "fts5")
+    said = harness(*words, "--out", "out", "--exit-code").error
+    assert said.startswith("own: ")
+    assert "own.py" in said or "its index" in said or "its engine" in said
+    assert "\x1b" not in said
+    assert not (project.root / "out" / "decision.json").exists()
+
+
+def test_an_engine_that_is_no_python_is_named_with_its_line(project: Toy, harness: Harness) -> None:
+    arm = broken_engine.spoken(project.root / "broken", "def engine(settings, cache:\n    pass\n")
+    said = harness("index", "--dataset", "toy", "--arm", arm).error
+    assert "own: " in said
+    assert "own.py cannot be imported: SyntaxError: " in said
+    assert "line 1" in said
+
+
+@pytest.mark.parametrize("how", FAILURES)
+def test_an_engine_that_fails_while_it_is_asked_ends_by_two(
+    broken: Callable[[str, str], Path], harness: Harness, how: str
+) -> None:
+    arm = broken("search", FAILURES[how])
+    for words in (("replay", "--dataset", "toy", "--arm", arm), (*ASK, arm)):
+        said = harness(*words)
+        assert said.code == 2, (words, said)
+        assert said.err.splitlines()[-1].startswith("error: "), said
+
+
+@pytest.mark.parametrize("moment", ["open", "search", "stages"])
+def test_an_engine_that_leaves_is_no_verdict_in_any_command(
+    broken: Callable[[str, str], Path], harness: Harness, moment: str
+) -> None:
+    arm = broken(moment, "raise SystemExit(1)")
+    pair = ("--dataset", "toy", "--control", "fts5", "--candidate", str(arm))
+    settings = ("--shadow-settings", ROOT / "policy" / "shadow.toml")
+    commands: dict[str, tuple[str | Path, ...]] = {
+        "ask": (*ASK, arm),
+        "decompose": ("decompose", *pair),
+        "load": ("load", "--dataset", "toy", "--arm", arm, "--rate", "50"),
+        "replay": ("replay", "--dataset", "toy", "--arm", arm),
+        "shadow run": ("shadow", "run", *pair, "--out", "log", "--count", "2", *settings),
+    }
+    for name, words in commands.items():
+        assert harness(*words).code != 1, name
+
+
+def test_hits_that_never_end_are_a_failure_and_no_wait(
+    broken: Callable[[str, str], Path], project: Toy, harness: Harness
+) -> None:
+    arm = broken(ENDLESS, "pass")
+    assert "hits are a repeat instead of a tuple" in harness(*ASK, arm).error
+    said = harness("replay", "--dataset", "toy", "--arm", arm).error
+    assert "own: not one of 41 queries was answered" in said
+    assert read_manifest(project.layout, "own").documents == 60
+
+
+@pytest.mark.parametrize("raised", [BrokenPipeError(32, "Broken pipe"), MemoryError(), OSError(),
+                                    RuntimeError("x" * 10_000), HarnessError("\x1b[2Jgone\n"),
+                                    SystemExit("in words"), typer.Abort(), KeyboardInterrupt(),
+                                    GeneratorExit()])  # fmt: skip
+def test_whatever_is_raised_is_one_line_and_no_verdict(
+    raised: BaseException, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> NoReturn:
+        raise raised
+
+    interrupt = isinstance(raised, KeyboardInterrupt | typer.Abort)
+    assert ended(fails) == (130 if interrupt else 2)
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("interrupted; " if interrupt else "error: ")
+    assert len(line) < 500
+    assert "\x1b" not in line
+
+
+def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupted(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("harness.stages.score.stage.score", interrupted)
+    said = harness("score", "--dataset", "toy")
+    assert said.code == 130
+    assert "run the same command again to go on" in said.err
+
+
+def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked_for(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise ZeroDivisionError("by nothing")
+
+    monkeypatch.setattr("harness.stages.score.stage.score", broken)
+    said = harness("score", "--dataset", "toy").error
+    assert said.startswith("ZeroDivisionError: by nothing (test_boundary.py:")
+    assert said.endswith("--debug shows the traceback")
+    for words in (("--debug", "score"), ("score", "--debug")):
+        shown = harness(*words, "--dataset", "toy")
+        assert shown.code == 2
+        assert "Traceback (most recent call last)" in shown.err
+        assert shown.err.splitlines()[-1].startswith("error: ZeroDivisionError")
+
+
+def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("harness.cli.init.on_terminal", lambda: True)
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    assert harness("init", "mine").code == 130
+
+
+def typed(
+    project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE
+) -> subprocess.Popen[str]:
+    env = {**os.environ, "PYTHONPATH": str(Path(harness_code.__path__[0]).parent)}
+    return subprocess.Popen(
+        [sys.executable, "-m", "harness", *map(str, words)],
+        cwd=project.root,
+        env=env,
+        stdout=stdout,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+@pytest.fixture
+def full() -> Iterator[int]:
+    """Open a disk that is full."""
+    opened = os.open("/dev/full", os.O_WRONLY)
+    yield opened
+    os.close(opened)
+
+
+def test_an_answer_that_cannot_be_written_is_no_success(project: Toy, full: int) -> None:
+    with typed(project, *ASK, "fts5", stdout=full) as running:
+        _, said = running.communicate()
+    assert running.returncode == 2
+    assert "No space left on device" in said
+    assert "Traceback" not in said
+
+
+@pytest.mark.parametrize("words", [("--help",), (*ASK, "fts5")])
+def test_a_reader_that_leaves_is_no_verdict(project: Toy, words: tuple[str, ...]) -> None:
+    reads, writes = os.pipe()
+    os.close(reads)
+    with typed(project, *words, stdout=writes) as running:
+        os.close(writes)
+        _, said = running.communicate()
+    assert (running.returncode, said) == (2, "error: nobody reads the output any more\n")
+
+
+def test_what_an_engine_prints_does_not_spoil_an_answer(
+    broken: Callable[[str, str], Path], project: Toy
+) -> None:
+    arm = broken("never", "pass")
+    text = arm.with_suffix(".py").read_text().replace("\nMOMENT", f"{NOISY}\nMOMENT")
+    quiet = text.replace('at("search")', "print('searching')")
+    broken_engine.spoken(arm.parent, quiet)
+    _stamped(project, arm)
+    with typed(project, *ASK, arm) as running:
+        out, said = running.communicate()
+    assert running.returncode == 0, said
+    (one,) = json.loads(out)
+    assert one["status"] == "answered"
+    for line in ("loading a model", "written", "by a library", "by a program", "searching"):
+        assert line in said
+
+
+def test_a_sigterm_ends_as_a_ctrl_c_does(project: Toy) -> None:
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert running.returncode == 130
+    assert not list(project.root.rglob(".*.partial"))
+
+
+def _stamped(project: Toy, arm: Path) -> None:
+    """Say of the index that it was built with the arm as it is now."""
+    files = [arm, *sorted(arm.parent.glob("*.py"))]
+    (project.layout.index("own") / MADE_WITH).write_text(of_files(files), encoding="utf-8")

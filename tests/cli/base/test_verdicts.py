@@ -1,0 +1,80 @@
+"""Decisions and means on a terminal."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.cli.base.verdicts import leaderboard, show
+from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.scores import Estimate
+
+FINDING = Finding(
+    gate="Speed [p95]",
+    rule="latency_ratio",
+    verdict=Verdict.INCONCLUSIVE,
+    reason="ratio [0.5, 4.0]",
+    bound="less than 3",
+    estimate=None,
+    limit=3.0,
+    unit="ratio",
+    settle="a quiet machine",
+)
+STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
+
+
+def test_what_stands_in_the_way_is_shown_whole(capsys: pytest.CaptureFixture[str]) -> None:
+    long = replace(FINDING, reason="word " * 60 + "[end]")
+    show("toy", [replace(STEP, findings=(long,))])
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "toy"
+    assert lines[2] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
+    assert lines[3].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
+    assert lines[3].endswith("[end]")
+    assert lines[4].strip() == "to settle it: a quiet machine"
+    assert len(lines) == 5
+
+
+@pytest.mark.parametrize(
+    ("verdict", "taken", "word"),
+    [
+        (Verdict.PASS, False, "PROMOTE"),
+        (Verdict.FAIL, False, "HOLD"),
+        (Verdict.FAIL, True, "ROLLBACK"),
+    ],
+)
+def test_the_outcome_is_one_word(
+    capsys: pytest.CaptureFixture[str],
+    verdict: Verdict,
+    taken: bool,  # noqa: FBT001  a parameter of the test
+    word: str,
+) -> None:
+    show("toy", [replace(STEP, taken=taken, findings=(replace(FINDING, verdict=verdict),))])
+    assert f"tantivy    {word}  fts5 -> tantivy" in capsys.readouterr().out
+
+
+def test_a_step_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
+    show("toy", [replace(STEP, waits_for="shadow")])
+    assert "waits for the step shadow" in capsys.readouterr().out
+
+
+def test_the_best_arm_comes_first_and_no_value_is_a_dash(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def mean(value: float) -> Estimate:
+        return Estimate(value, value, value, 3)
+
+    means = {
+        "worse": {"RR@10": mean(0.25)},
+        "none": {},
+        "best": {"RR@10": mean(0.5), "P@10": mean(0.125)},
+    }
+    leaderboard(means, ["RR@10", "P@10"])
+    rows = [line.split() for line in capsys.readouterr().out.splitlines()]
+    assert rows == [
+        ["arm", "RR@10", "P@10"],
+        ["best", "0.5000", "0.1250"],
+        ["worse", "0.2500", "-"],
+        ["none", "-", "-"],
+    ]

@@ -1,0 +1,250 @@
+"""``harness migrate`` as it is typed: ``migrate_places``, ``migrate_shown``."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from engines.stacks.agent_mail.switch_file import value_in
+from harness.cli.migrate import options as migrate_places
+from harness.stages.migrate.evidence import decided, evidence
+from tests.cli.conftest import Harness
+from tests.forging import forge, promoted
+from tests.toy import GATES, HEAD, NAME, STEP, Toy
+
+pytestmark = pytest.mark.slow
+SWITCHED = STEP + 'switch = "tantivy"\n'
+DATA = ("--dataset", NAME)
+
+
+@pytest.fixture
+def begun(project: Toy, harness: Harness) -> Toy:
+    """Begin a migration of one step, whose decision says PROMOTE."""
+    project.untimed()
+    project.policy(HEAD + SWITCHED + GATES)
+    project.decide()
+    assert harness("migrate", "begin", "--serving", "fts5").code == 0
+    return project
+
+
+def serves(project: Toy) -> str:
+    return value_in(project.root / "migration" / "switch.env")
+
+
+def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
+    begun: Toy, harness: Harness
+) -> None:
+    assert serves(begun) == "fts5"
+    said = harness("migrate", "status")
+    assert said.code == 0, said
+    assert "nothing is taken since" in said.out
+    assert "ADVANCE    nothing stands in the way of tantivy" in said.out
+    assert "noted: decision" in harness("migrate", "observe").out
+    assert harness("migrate", "observe").out == "nothing new\n"
+    said = harness("migrate", "advance")
+    assert said.code == 0, said
+    assert serves(begun) == "tantivy"
+    assert "in force   tantivy since" in said.out
+    assert "DRILL      the way back from tantivy was never walked" in said.out
+    assert "evidence 0 days old, good for 2" in said.out
+    assert "is the last step" in harness("migrate", "advance").error
+    said = harness("migrate", "rollback", "--reason", "names are not found")
+    assert (said.code, said.out) == (0, "back to start: SEARCH_ENGINE=fts5\n")
+    assert serves(begun) == "fts5"
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "it was decided before tantivy was taken back" in said.out
+    assert serves(begun) == "fts5"
+
+
+def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) -> None:
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    forge(begun.layout, promoted)
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "the decision is not believed" in said.out
+    assert "gate 'Overlap' of step tantivy: estimate.high: stored 1.1" in said.out
+    assert serves(begun) == "fts5"
+
+
+def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
+    harness("migrate", "advance")
+    found = json.loads(harness("migrate", "status", "--json").out)
+    assert (found["step"], found["switch"], found["next"]) == ("tantivy", "tantivy", None)
+    assert found["decision"]["sha256"] == decided(begun.layout).sha256
+    assert [ask["action"] for ask in found["asks"]] == ["drill", "done"]
+
+
+def test_without_a_promote_nothing_is_taken(begun: Toy, harness: Harness) -> None:
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "REFUSED tantivy was not taken" in said.out
+    assert "the decision is HOLD: Overlap fails" in said.out
+    begun.layout.decision.unlink()
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "nothing was decided yet" in said.out
+    assert serves(begun) == "fts5"
+
+
+def test_one_changed_byte_below_the_decision_refuses_it(begun: Toy, harness: Harness) -> None:
+    path = begun.layout.run("tantivy")
+    whole = path.read_bytes()
+    path.write_bytes(whole[:-9] + bytes([whole[-9] ^ 1]) + whole[-8:])
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "not believed" in said.out
+    assert "tantivy.parquet: was changed since" in said.out
+    assert "tantivy.parquet: was changed" in harness("migrate", "observe").error
+    assert serves(begun) == "fts5"
+
+
+def test_a_policy_that_was_changed_since_refuses_the_decision(begun: Toy, harness: Harness) -> None:
+    path = begun.root / "policy" / "toy.toml"
+    path.write_text(path.read_text().replace("margin = 0.15", "margin = 0.01"))
+    said = harness("migrate", "advance")
+    assert said.code == 1
+    assert "policy" in said.out
+    assert serves(begun) == "fts5"
+
+
+def test_an_override_is_done_and_shown_for_ever(begun: Toy, harness: Harness) -> None:
+    begun.layout.decision.unlink()
+    assert "--override asks for --reason" in harness("migrate", "advance", "--override").error
+    assert "--reason is only for" in harness("migrate", "advance", "--reason", "x").error
+    said = harness("migrate", "advance", "--override", "--reason", "the old disk is full")
+    assert said.code == 0, said
+    assert serves(begun) == "tantivy"
+    harness("migrate", "rollback")
+    said = harness("migrate", "status")
+    assert "OVERRIDDEN tantivy on" in said.out
+    assert "the old disk is full" in said.out
+    assert "set aside: nothing was decided yet" in said.out
+
+
+def test_a_step_in_force_that_fails_asks_for_its_rollback(
+    begun: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness("migrate", "advance")
+    begun.policy(HEAD + SWITCHED + GATES.replace("floor = 0.6", "floor = 0.999"))
+    begun.decide()
+    said = harness("migrate", "status")
+    assert said.code == 1
+    assert "ROLLBACK   to start: tantivy is in force and fails since" in said.out
+    assert serves(begun) == "tantivy"
+    begun.policy(HEAD + SWITCHED + GATES)
+    begun.decide()
+    later = datetime.now(UTC) + timedelta(days=3)
+    monkeypatch.setattr("harness.cli.migrate.group.now", lambda: later)
+    said = harness("migrate", "status")
+    assert said.code == 3
+    assert "MEASURE    of tantivy: evidence of" in said.out
+
+
+def test_a_switch_set_by_hand_is_noticed_and_mended(begun: Toy, harness: Harness) -> None:
+    path = begun.root / "migration" / "switch.env"
+    path.write_text("SEARCH_ENGINE=hybrid\n")
+    said = harness("migrate", "status")
+    assert said.code == 3
+    assert "MEND" in said.out
+    assert "is set to hybrid, and by the ledger it is fts5" in said.out
+    assert harness("migrate", "mend").out == "SEARCH_ENGINE=fts5\n"
+    assert harness("migrate", "status").code == 0
+    path.unlink()
+    assert harness("migrate", "status").code == 3
+
+
+def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
+    begun: Toy, harness: Harness
+) -> None:
+    harness("migrate", "advance")
+    path = begun.root / "migration" / "ledger.json"
+    path.write_text(path.read_text()[:-40])
+    for words in (("status",), ("advance",), ("observe",), ("mend",), ("rollback",)):
+        assert "is torn" in harness("migrate", *words).error
+    assert serves(begun) == "tantivy"
+    said = harness("migrate", "rollback", "--without-ledger", "fts5")
+    assert said.code == 0
+    assert serves(begun) == "fts5"
+
+
+@pytest.mark.parametrize(
+    ("words", "says"),
+    [
+        (("begin", "--serving", "fts5"), "began already"),
+        (("rollback", "--to", "hybrid"), "the step hybrid is not in force; there is start"),
+        (("status", "--at", "elsewhere"), "has not begun"),
+        (("status", "--policy", "policy/absent.toml"), "cannot be read"),
+        (("status", "--dataset", "absent"), "absent"),
+        (("observe", "--shadow", "absent"), "absent"),
+        (("drill", "--arm", "fts5"), "only arms of the stack mail"),
+    ],
+)
+def test_bad_input_is_one_line(
+    begun: Toy, harness: Harness, words: tuple[str, ...], says: str
+) -> None:
+    assert says in harness("migrate", *words).error
+    assert serves(begun) == "fts5"
+
+
+def test_who_typed_is_noted_even_where_the_system_has_no_name(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    assert migrate_places.by()
+
+    def nobody() -> str:
+        raise OSError("no such user")
+
+    monkeypatch.setattr("getpass.getuser", nobody)
+    assert migrate_places.by() == f"user {os.getuid()}"
+
+
+def test_evidence_says_why_it_is_not_believed(begun: Toy) -> None:
+    policy = begun.root / "policy" / "toy.toml"
+    found = evidence(begun.layout, policy, lambda: None)
+    assert found.decision is not None
+    assert found.refused == ""
+    (said,) = found.decision.steps
+    assert (said.step, said.compared, said.failed) == ("tantivy", 41, ())
+    assert found.decision.policy_sha256 == found.policy_sha256
+    begun.layout.decision.write_text("{")
+    found = evidence(begun.layout, policy, lambda: None)
+    assert found.decision is None
+    assert "not JSON" in found.refused
+    begun.layout.decision.unlink()
+    assert evidence(begun.layout, policy, lambda: None).refused == ""
+    assert not Path(begun.layout.decision).exists()
+
+
+def test_days_are_counted_by_the_arms_that_were_compared(project: Toy, harness: Harness) -> None:
+    """Two steps that were compared on one day were "2 days of comparison"."""
+    second = SWITCHED.replace('"tantivy"', '"again"', 1).replace('baseline = "x"', "")
+    project.untimed()
+    project.policy(HEAD + SWITCHED + GATES + second.replace('"fts5"', '"hash-hybrid"', 1) + GATES)
+    project.judge_again()
+    harness("gate", "--exit-zero")
+    assert harness("migrate", "begin", "--serving", "fts5").code == 0
+    said = harness("migrate", "observe")
+    today = datetime.now(UTC).date()
+    first, *pairs = said.out.splitlines()
+    assert first.startswith("noted: decision ")
+    assert [line.strip() for line in pairs] == [
+        f"{arms} -> tantivy: 1 day of comparison ({today})" for arms in ("fts5", "hash-hybrid")
+    ]
+
+
+def test_a_policy_with_a_step_that_no_switch_takes_is_refused_before_it_begins(
+    project: Toy, harness: Harness
+) -> None:
+    project.untimed()
+    project.policy(HEAD + STEP + GATES)
+    said = harness("migrate", "begin", "--serving", "fts5").error
+    assert "names no switch for tantivy, so they could never be taken; write switch = " in said
+    assert not (project.root / "migration" / "ledger.json").exists()

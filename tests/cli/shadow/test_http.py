@@ -1,0 +1,134 @@
+"""``harness shadow http`` (shadow_http) as it runs: two servers, a proxy, clients over sockets."""
+
+from __future__ import annotations
+
+import json
+import signal
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from threading import Thread
+from time import sleep
+from urllib.parse import parse_qs, urlsplit
+
+import httpx
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.errors import HarnessError
+from harness.shadow.log import streams
+from harness.shadow.proxy.listening import listen
+from tests.cli.conftest import Harness
+from tests.cli.mail_project import BOUNDED_S, listening
+from tests.shadow.servers import found_of
+from tests.source import ROOT
+
+pytestmark = pytest.mark.slow
+READING = ROOT / "examples" / "shadow" / "http.toml"
+WORDS = ("apple", "bread", "cheese", "nothing")
+
+
+class Search(BaseHTTPRequestHandler):
+    """Finds documents by a word."""
+
+    protocol_version = "HTTP/1.1"
+
+    def do_GET(self) -> None:
+        asked = parse_qs(urlsplit(self.path).query)
+        body = json.dumps(found_of(asked["q"][0], int(asked.get("size", ["10"])[0]))).encode()
+        self.send_response(200)
+        self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(body)))
+        self.send_header("X-Server", "the control")
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Say nothing."""
+
+
+@contextmanager
+def serving() -> Iterator[str]:
+    with ThreadingHTTPServer(("127.0.0.1", 0), Search) as server:
+        Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
+
+
+def words(control: str, candidate: str, folder: Path) -> list[str]:
+    return [
+        sys.executable, "-m", "harness", "shadow", "http", "--control", control,
+        "--candidate", candidate, "--reading", str(READING), "--out", str(folder),
+    ]  # fmt: skip
+
+
+def written(folder: Path, attempts: int) -> streams.Read:
+    for _ in range(BOUNDED_S * 20):
+        found = streams.read(folder)
+        if len(found.observations) == attempts:
+            return found
+        sleep(0.05)
+    raise AssertionError(f"{len(found.observations)} of {attempts} attempts were written")
+
+
+def test_a_client_sees_the_control_and_the_log_sees_both(tmp_path: Path) -> None:
+    with serving() as control, serving() as candidate:
+        start = words(control, candidate, tmp_path)
+        with listening(start, ROOT) as (proxy, process), httpx.Client(trust_env=False) as client:
+            for word in WORDS:
+                direct = client.get(f"{control}/search?q={word}")
+                through = client.get(f"{proxy}/search?q={word}")
+                assert through.content == direct.content
+                assert sorted(map(str.lower, through.headers)) == sorted(
+                    map(str.lower, direct.headers)
+                )
+                assert through.headers["x-server"] == "the control"
+            found = written(tmp_path, len(WORDS))
+            process.send_signal(signal.SIGINT)
+            process.wait(timeout=BOUNDED_S)
+    outcomes = [one.outcome for one in found.observations]
+    assert outcomes == [Class.EXACT] * 3 + [Class.BOTH_EMPTY]
+    assert not found.degradations
+
+
+def test_a_candidate_that_is_gone_is_seen_by_the_log_alone(tmp_path: Path) -> None:
+    with serving() as control:
+        start = words(control, "http://127.0.0.1:9", tmp_path)
+        with listening(start, ROOT) as (proxy, _), httpx.Client(trust_env=False) as client:
+            assert client.get(f"{proxy}/search?q=apple").json() == found_of("apple", 10)
+            found = written(tmp_path, 1)
+    assert found.observations[0].outcome is Class.ERROR
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"--control": "127.0.0.1:80"}, "is no address of a server"),
+        ({"--candidate": "file:///etc"}, "is no address of a server"),
+        ({"--reading": "absent.toml"}, "absent.toml"),
+        ({"--host": "localhost"}, "no address in numbers"),
+        ({"--host": "192.0.2.1"}, "cannot serve on 192.0.2.1"),
+    ],
+)
+def test_bad_input_is_one_line(
+    harness: Harness, tmp_path: Path, changed: dict[str, str], says: str
+) -> None:
+    shipped = ROOT / "policy" / "shadow.toml"
+    given = {
+        "--control": "http://127.0.0.1:1", "--candidate": "http://127.0.0.1:1",
+        "--reading": str(READING), "--out": str(tmp_path / "log"),
+        "--shadow-settings": str(shipped), **changed,
+    }  # fmt: skip
+    flat = [word for pair in given.items() for word in pair]
+    assert says in harness("shadow", "http", *flat).error
+
+
+def test_a_port_that_is_taken_is_said() -> None:
+    async def app(*_: object) -> None: ...
+
+    with serving() as url:
+        port = int(url.rpartition(":")[2])
+        with pytest.raises(HarnessError, match="name another"):
+            listen(app, "127.0.0.1", port, lambda _: None)

@@ -1,0 +1,1 @@
+"""Tests of harness.collections.python_docs."""

@@ -1,0 +1,255 @@
+"""``surface.question`` and ``surface.search``: each parameter does what it says, hints too."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from engines.stacks.agent_mail.mcp_tools.question import levels
+from engines.stacks.agent_mail.pipeline.scope import viewer
+from tests.engines.agent_mail.fakes import message, service
+from tests.engines.agent_mail.mcp_tools.conftest import MAY_1, Tools, over
+
+pytestmark = pytest.mark.slow
+ALL = [1, 2, 3, 4, 6]
+"""Messages about a review; the fifth is about lunch."""
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        ({}, ALL),
+        ({"project_key": "project-2"}, [3, 4]),
+        ({"sender": "Ann"}, [1, 3]),
+        ({"sender": "ann"}, []),
+        ({"recipient": "Dee"}, [1, 3, 4]),
+        ({"agent_name": "Ann"}, [1, 2, 3, 6]),
+        ({"agent_name": "Ann", "direction": "inbox"}, [2, 6]),
+        ({"agent_name": "Ann", "direction": "OUTBOX"}, [1, 3]),
+        ({"importance": "high, Urgent,"}, [1, 2]),
+        ({"thread_id": "t1"}, [1, 2]),
+        ({"ack_required": True}, [3]),
+        ({"ack_required": False}, [1, 2, 4, 6]),
+        ({"date_start": "2026-05-03"}, [3, 4, 6]),
+        ({"date_end": "2026-05-03"}, [1, 2, 3]),
+        ({"date_end": "2026-05-03T23:59:59.999998Z"}, [1, 2]),
+        ({"date_start": "2026-05-03T23:59:59.999999Z", "date_end": "2026-05-03"}, [3]),
+        ({"after": "2026-05-04T01:00+01:00", "until": "2026-05-04"}, [4]),
+        ({"sender": "Ann", "importance": "high", "project_key": "project-1"}, [1]),
+    ],
+)
+def test_a_parameter_is_a_filter(tools: Tools, given: dict[str, Any], expected: list[int]) -> None:
+    assert tools.ids(**given) == expected
+
+
+@pytest.mark.parametrize(
+    ("given", "code", "says"),
+    [
+        ({"project_key": "nowhere"}, "NOT_FOUND", "nowhere"),
+        ({"date_start": "2026-05-02", "date_end": "2026-05-01"}, "INVALID_ARGUMENT", "after"),
+        ({"date_start": "soon"}, "INVALID_ARGUMENT", "date_start"),
+        ({"since": "soon", "after": "later"}, "INVALID_ARGUMENT", "after"),
+        ({"sender": "Ann", "from_agent": "Bob"}, "INVALID_ARGUMENT", "from_agent"),
+        ({"importance": "high,loud"}, "INVALID_ARGUMENT", "low, normal, high, urgent"),
+        ({"ranking": "best"}, "INVALID_ARGUMENT", "relevance, recency"),
+        ({"mode": "auto"}, "INVALID_ARGUMENT", "hybrid_rerank"),
+        ({"agent_name": "Ann", "direction": "up"}, "INVALID_ARGUMENT", "inbox, outbox"),
+        ({"direction": "inbox"}, "INVALID_ARGUMENT", "agent_name"),
+        ({"offset": 1, "cursor": "s0"}, "INVALID_ARGUMENT", "give one"),
+        ({"offset": -1}, "", "offset"),
+        ({"sendr": "Ann"}, "", "sendr"),
+        ({"limit": "many"}, "", "limit"),
+    ],
+)
+def test_what_cannot_be_meant_is_a_tool_error(
+    tools: Tools, given: dict[str, Any], code: str, says: str
+) -> None:
+    said = tools.refused(**given)
+    assert f"{code}: " in said
+    assert says in said
+
+
+@pytest.mark.parametrize(
+    ("given", "code"),
+    [
+        ({"product_key": "nothing"}, "NOT_FOUND"),
+        ({"project": "nowhere"}, "NOT_FOUND"),
+        ({"project": "project-3"}, "NOT_FOUND"),
+        ({"project": "project-1", "proj": "project-2"}, "INVALID_ARGUMENT"),
+    ],
+)
+def test_a_product_has_its_own_projects(tools: Tools, given: dict[str, Any], code: str) -> None:
+    assert f"{code}: " in tools.refused("search_messages_product", **given)
+
+
+def test_a_product_is_all_of_its_projects_or_one(tools: Tools) -> None:
+    def ids(**given: object) -> list[int]:
+        return sorted(row["id"] for row in tools.product(**given)["result"])  # type: ignore[arg-type]
+
+    assert ids() == [1, 2, 3, 4]
+    for name in ("project", "project_key_filter", "project_slug", "proj"):
+        assert ids(**{name: "project-2"}) == [3, 4]
+    assert ids(query="review project:project-1") == [1, 2]
+    assert {row["project_id"] for row in tools.product()["result"]} == {1, 2}
+
+
+def test_a_hint_of_another_products_project_is_words(tools: Tools) -> None:
+    found = tools.product("review project:project-3", explain=True)
+    assert "assistance" not in found
+    assert "product_id" in found["explain"]["facets_applied"]
+
+
+@pytest.mark.parametrize(
+    ("query", "expected"),
+    [
+        ("review from:Ann", [1, 3]),
+        ("from:Ann", [1, 3, 5]),
+        ('review thread:"t 2"', [3]),
+        ("review project:project-3", [6]),
+        ("review before:2026-05-03", [1, 2, 3]),
+        ("review after:2026-05-03", [3, 4, 6]),
+        ("review after:2026-05-02 until:2026-05-03", [2, 3]),
+        ("review importance:high,urgent", [1, 2]),
+        ("review priority:low sender:Cid", [4]),
+    ],
+)
+def test_a_hint_is_applied_as_the_parameter_is(
+    tools: Tools, query: str, expected: list[int]
+) -> None:
+    found = tools.found(query)
+    assert sorted(row["id"] for row in found["result"]) == expected
+    assert all(hint["applied"] for hint in found["assistance"]["hints"])
+    assert ":" not in found["assistance"]["text"]
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["after:soon", "importance:loud", "project:nowhere", "before:2026-02-30", '"from:Ann"'],
+)
+def test_what_cannot_be_read_as_a_hint_is_words(tools: Tools, query: str) -> None:
+    found = tools.found(f"review {query}", explain=True)
+    assert "assistance" not in found
+    assert found["explain"]["facets_applied"] == []
+
+
+@pytest.mark.parametrize(
+    ("query", "given", "expected", "applied"),
+    [
+        ("review from:Bob", {"sender": "Ann"}, [1, 3], [False]),
+        ("review from:Ann", {"sender": "Ann"}, [1, 3], [True]),
+        ("review from:Ann from:Bob", {}, [1, 3], [True, False]),
+        ("review project:project-1", {"project_key": "project-2"}, [3, 4], [False]),
+        ("review after:2026-05-04", {"date_end": "2026-05-02"}, [1, 2], [False]),
+        ("review after:2026-05-04 before:2026-05-02", {}, [4, 6], [True, False]),
+    ],
+)
+def test_a_parameter_and_an_earlier_hint_go_before_a_hint(
+    tools: Tools, query: str, given: dict[str, Any], expected: list[int], applied: list[bool]
+) -> None:
+    found = tools.found(query, **given)
+    assert sorted(row["id"] for row in found["result"]) == expected
+    assert [hint["applied"] for hint in found["assistance"]["hints"]] == applied
+
+
+def test_a_slip_is_searched_for_and_pointed_at(tools: Tools) -> None:
+    found = tools.found("nowhere form:Ann")
+    assert found["assistance"] == {
+        "text": "nowhere form:Ann",
+        "hints": [],
+        "did_you_mean": [{"typed": "form:Ann", "suggestion": "from:Ann"}],
+    }
+    assert [one["kind"] for one in found["guidance"]["suggestions"]] == ["fix_typo"]
+
+
+def test_guidance_is_for_a_first_page_without_messages(tools: Tools) -> None:
+    kinds = [
+        one["kind"]
+        for one in tools.found("nowhere from:Ann importance:low")["guidance"]["suggestions"]
+    ]
+    assert kinds == ["drop_importance_filter", "drop_agent_filter"]
+    assert "guidance" not in tools.found()
+    assert "guidance" not in tools.found(offset=100)
+    last = tools.found(limit=4)["next_cursor"]
+    beyond = tools.found(cursor=last, limit=1)["next_cursor"]
+    assert "guidance" not in tools.found(cursor=beyond)
+
+
+@pytest.mark.parametrize("ranking", ["relevance", "recency"])
+def test_pages_by_cursor_and_by_offset_are_parts_of_the_whole(tools: Tools, ranking: str) -> None:
+    whole = tools.found(ranking=ranking)["result"]
+    assert len(whole) == len(ALL)
+    assert "next_cursor" not in tools.found(ranking=ranking)
+    for size in (2, 3):
+        paged: list[object] = []
+        page = tools.found(ranking=ranking, limit=size)
+        while "next_cursor" in page:
+            paged += page["result"]
+            page = tools.found(ranking=ranking, limit=size, cursor=page["next_cursor"])
+        assert [*paged, *page["result"]] == whole
+        for offset in range(len(ALL) + 2):
+            part = tools.found(ranking=ranking, limit=size, offset=offset)["result"]
+            assert part == whole[offset : offset + size]
+
+
+def test_recency_puts_the_latest_first(tools: Tools) -> None:
+    assert [row["id"] for row in tools.found(ranking="recency")["result"]] == [6, 4, 3, 2, 1]
+
+
+def test_the_limit_is_twenty_and_at_most_a_thousand() -> None:
+    many = over(service([message(at, "plan") for at in range(1, 1_202)]))
+    assert len(many.found("plan")["result"]) == 20
+    assert len(many.found("plan", limit=5_000)["result"]) == 1_000
+    assert len(many.found("plan", limit=0)["result"]) == 1
+    (row,) = many.found("plan", limit=1, offset=1_200)["result"]
+    assert row["id"] == 1_201
+    assert many.found("plan", offset=1_201)["result"] == []
+
+
+def test_a_message_has_the_keys_of_section_6_and_its_scores(tools: Tools) -> None:
+    (row,) = tools.found("br-2tnl")["result"]
+    assert row == {
+        "id": 3,
+        "subject": "review br-2tnl",
+        "importance": "normal",
+        "ack_required": True,
+        "created_ts": MAY_1 + 3 * 86_400_000_000 - 1,
+        "thread_id": "t 2",
+        "from": "Ann",
+        "project_id": 2,
+        "score": 1.0,
+        "raw_score": row["raw_score"],
+        "redacted": False,
+    }
+    assert row["raw_score"] > 0
+    assert tools.ids(min_score=1.0) != tools.ids()
+
+
+def test_explain_is_there_when_asked_for(tools: Tools) -> None:
+    assert "explain" not in tools.found()
+    said = tools.found(explain=True, sender="Ann", project_key="project-1")["explain"]
+    assert said["facets_applied"] == ["project_id", "sender_name"]
+    assert (said["engine"], said["actual_mode"]) == ("tantivy", "lexical")
+
+
+def test_a_caller_sees_its_scope_and_no_more() -> None:
+    mail = [message(1, "plan", project=1), message(2, "plan", project=2, sender="Zoe")]
+    seen = over(service(mail), scope=viewer("Eve", frozenset({1}), frozenset({"Zoe"})))
+    rows = seen.found("plan")["result"]
+    assert [(row["id"], row["subject"], row["redacted"]) for row in rows] == [
+        (1, "plan", False),
+        (2, "[redacted]", True),
+    ]
+    stranger = over(service(mail), scope=viewer("Eve", frozenset(), frozenset()))
+    assert stranger.found("plan")["result"] == []
+
+
+def test_a_mode_that_is_there_is_served(tools: Tools) -> None:
+    found = tools.found(mode="Hybrid", sender="Ann")
+    assert {1, 3} <= {row["id"] for row in found["result"]}
+    assert (found["served_by"]["engine"], found["served_by"]["mode"]) == ("hybrid", "hybrid")
+    assert "diagnostics" not in found
+
+
+def test_levels_are_each_named_once() -> None:
+    assert levels("high,HIGH, low,") == ("high", "low")

@@ -1,0 +1,160 @@
+"""Pages: every visible message once, whatever the scope, deletions and cursors."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.query import RankingMode, SearchQuery
+from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility, viewer
+from tests.engines.agent_mail.fakes import Log, message, service
+
+SUBJECTS = st.lists(st.sampled_from(["a", "a a", "a b", "b", "a a a"]), min_size=0, max_size=40)
+
+
+@settings(deadline=None, max_examples=60)
+@given(
+    subjects=SUBJECTS,
+    limit=st.integers(1, 7),
+    denied=st.frozensets(st.integers(1, 40)),
+    deleted=st.frozensets(st.integers(1, 40)),
+    recent=st.booleans(),
+)
+def test_paging_to_the_end_visits_each_visible_message_exactly_once(
+    subjects: list[str],
+    limit: int,
+    denied: frozenset[int],
+    deleted: frozenset[int],
+    recent: bool,  # noqa: FBT001  hypothesis passes by name
+) -> None:
+    messages = [message(at, subject) for at, subject in enumerate(subjects, start=1)]
+    search = service(messages, deleted=deleted)
+    scope = Scope("some", lambda m: Visibility.DENY if m.message_id in denied else Visibility.ALLOW)
+    ranking = RankingMode.RECENCY if recent else RankingMode.RELEVANCE
+    query = SearchQuery("a", limit=limit, ranking=ranking)
+    seen: list[int] = []
+    pages = 0
+    while True:
+        found = search.search(query, scope)
+        seen += [hit.message_id for hit in found.hits]
+        pages += 1
+        if found.next_cursor is None:
+            break
+        assert len(found.hits) == limit
+        query = replace(query, cursor=found.next_cursor)
+    visible = {m.message_id for m in messages if "a" in m.subject.split()} - denied - deleted
+    assert sorted(seen) == sorted(visible)
+    assert pages <= len(visible) // limit + 1
+
+
+@given(st.text(max_size=60))
+def test_any_bytes_for_a_cursor_start_at_page_one(token: str) -> None:
+    search = service([message(1, "a"), message(2, "a")])
+    plain = search.search(SearchQuery("a"))
+    found = search.search(SearchQuery("a", cursor=token))
+    if found.explain.cursor_invalidated:
+        assert found.hits == plain.hits
+
+
+@given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**62), 2**62))
+def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
+    for engine in (None, *CursorEngine):
+        cursor = SearchCursor(score, message_id, engine)
+        assert SearchCursor.decode(cursor.encode()) == cursor
+
+
+def test_the_wire_format_is_the_specifications() -> None:
+    assert SearchCursor(0.5, 42).encode() == "s3fe0000000000000:i42"
+    assert SearchCursor(0.5, 42, CursorEngine.TANTIVY).encode() == "s3fe0000000000000:i42:etantivy"
+    for bad in (
+        "s7ff0000000000000:i1",
+        "s7ff8000000000000:i1",
+        "s3fe:i1",
+        "",
+        "s3fe0000000000000:i1:elucene",
+    ):
+        assert SearchCursor.decode(bad) is None
+
+
+def test_another_engines_cursor_restarts_and_says_so() -> None:
+    log = Log()
+    messages = [message(at, "a") for at in range(1, 6)]
+    first = service(messages).search(SearchQuery("a", limit=2))
+    moved = service(messages, switch=KillSwitch.FTS5, log=log)
+    found = moved.search(SearchQuery("a", limit=2, cursor=first.next_cursor))
+    assert [hit.message_id for hit in found.hits] == [1, 2]
+    assert found.explain.cursor_invalidated
+    assert log.events[-1][0] is Event.CURSOR_INVALIDATED
+
+
+def test_a_v2_cursor_goes_on_in_any_engine() -> None:
+    messages = [message(at, "a") for at in range(1, 6)]
+    found = service(messages).search(
+        SearchQuery("a", limit=2, cursor=SearchCursor(1.0, 2).encode())
+    )
+    assert [hit.message_id for hit in found.hits] == [3, 4]
+    assert not found.explain.cursor_invalidated
+
+
+def test_redaction_hides_subject_and_body_and_is_counted() -> None:
+    messages = [
+        message(1, "a secret", project=9, sender="Eve"),
+        message(2, "a", project=9, sender="Mal"),
+    ]
+    seen = viewer("Zoe", frozenset({1}), frozenset({"Eve"}))
+    found = service(messages).search(SearchQuery("a"), seen)
+    assert [(hit.subject, hit.body, hit.redacted) for hit in found.hits] == [
+        (REDACTED, REDACTED, True)
+    ]
+    assert (found.explain.denied_count, found.explain.redacted_count) == (1, 1)
+    assert found.explain.scope_policy == "viewer:Zoe"
+
+
+def test_a_viewer_sees_own_mail_and_its_projects() -> None:
+    messages = [message(1, "a", project=9), message(2, "a", project=1, sender="Mal")]
+    assert (
+        len(
+            service(messages).search(SearchQuery("a"), viewer("Bob", frozenset(), frozenset())).hits
+        )
+        == 2
+    )
+    assert [
+        h.message_id
+        for h in service(messages)
+        .search(SearchQuery("a"), viewer("Zoe", frozenset({1}), frozenset()))
+        .hits
+    ] == [2]
+
+
+FIVE = ["a a a a", "a a", "a a", "a", "a"]
+
+
+def second_page(before: list[str], after: dict[int, str], *, limit: int) -> list[int]:
+    """Make the first page of ``before``, and the second when there are ``after`` instead."""
+    made = [message(at, subject) for at, subject in enumerate(before, start=1)]
+    token = service(made).search(SearchQuery("a", limit=limit)).next_cursor
+    now = [message(at, subject) for at, subject in after.items()]
+    found = service(now).search(SearchQuery("a", limit=limit, cursor=token))
+    assert not found.explain.cursor_invalidated
+    return [hit.message_id for hit in found.hits]
+
+
+def test_after_the_best_is_deleted_a_page_goes_on_where_the_last_one_ended() -> None:
+    left = {2: "a a", 3: "a a", 4: "a", 5: "a"}
+    assert second_page(FIVE, left, limit=2) == [3, 4]
+
+
+def test_after_better_ones_are_written_a_page_goes_on_where_the_last_one_ended() -> None:
+    better = dict.fromkeys(range(11, 31), "a a a") | {10: " a" * 100}
+    now = dict(enumerate(FIVE, start=1)) | better
+    assert second_page(FIVE, now, limit=2) == [3, 4]
+
+
+def test_after_its_message_is_deleted_a_page_goes_on_below_its_score() -> None:
+    left = {1: "a a a a", 3: "a a", 4: "a", 5: "a"}
+    assert second_page(FIVE, left, limit=2) == [3, 4]

@@ -1,0 +1,386 @@
+"""FTS5: no text is an error, the whole token first, and a broken index says so."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines.contract.errors import EngineError, IndexUnavailable
+from engines.lexical.typed import normalise
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, Change, DocChange, Found
+from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode, TimeRange
+from engines.stacks.agent_mail.sqlite import schema
+from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
+from engines.stacks.agent_mail.sqlite.like import LikeEngine
+from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
+from tests.engines.agent_mail.build import (
+    NOON,
+    STEP,
+    Mail,
+    one,
+    passes,
+    some_filters,
+    some_mail,
+    some_text,
+    stored,
+)
+
+WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
+RELEVANCE, RECENCY = RankingMode.RELEVANCE, RankingMode.RECENCY
+TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
+TEXTS = (
+    (1, "br 2tnl", "both words, side by side: br 2tnl br 2tnl"),
+    (2, "notes", "see br-2tnl for more"),
+    (3, "stone", "moss"),
+    (4, "moss", "stone"),
+    (5, "crash", "migrate and migration"),
+    (6, "naïve Straße", "部署 失败 γάμμα cafe\u0301"),
+    (7, "it doesn't", "read_csv in src/app/main.py of C++ 100%"),
+)
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("made") / "mail.db"
+    with stored(path, (one(*text) for text in TEXTS)):
+        pass
+    return path
+
+
+@pytest.fixture
+def path(made: Path, tmp_path: Path) -> Path:
+    return Path(shutil.copy(made, tmp_path))
+
+
+@pytest.fixture
+def engine(path: Path) -> Iterator[Fts5Engine]:
+    with opened(path, write=True) as store:
+        yield Fts5Engine(store, WEIGHTS)
+
+
+def ask(engine: Fts5Engine, text: str, filters: Filters | None = None) -> Found:
+    return engine.search(text, filters or Filters(), RELEVANCE, 100)
+
+
+def ids(found: Found) -> list[int]:
+    return [candidate.message_id for candidate in found.candidates]
+
+
+@given(text=TYPED)
+def test_no_text_is_an_error(store: MessageStore, text: str) -> None:
+    found = ask(Fts5Engine(store, WEIGHTS), text)
+    assert not found.used_like_fallback
+    assert not found.note
+    assert found.method == ("fts5" if normalise(text) else "filter_only")
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("br-2tnl", [2, 1]),
+        ("BR-2TNL", [2, 1]),
+        ('"br-2tnl"', [1, 2]),
+        ("br_2tnl", [1, 2]),
+        ("doesn't", [7]),
+        ("C++", [7]),
+        ("src/app/main.py", [7]),
+        ("read_csv:12", [7]),
+        ("main.py", [7]),
+        ("(crash", [5]),
+        ('"crash', [5]),
+        ("crash\0boom", [5]),
+        ("crash AND", [5]),
+        ("OR crash", [5]),
+        ("NEAR(crash", []),
+        ("crash -moss", [5]),
+        ("moss -stone", []),
+        ("subject:crash", []),
+        ("*crash", [5]),
+        ("migra*", [5]),
+        ("migra", []),
+        ('"migra*"', []),
+        ("!!! crash", [5]),
+        ("!!! AND crash", [5]),
+        ("部署", [6]),
+        ("失", []),
+        ("naïve", [6]),
+        ("naive", []),
+        ("strasse", []),
+        ("cafe\u0301", [6]),
+        ("Γάμμα", [6]),
+        ("🎉", []),
+        ("...", []),
+        ("%", []),
+    ],
+)
+def test_what_is_found(engine: Fts5Engine, text: str, found: list[int]) -> None:
+    assert ids(ask(engine, text)) == found
+
+
+def test_text_after_a_nul_is_found(engine: Fts5Engine) -> None:
+    engine.store.insert(one(9, "before\0after"))
+    assert ids(ask(engine, "after")) == [9]
+
+
+def test_a_piece_with_several_joined_tokens_asks_for_each(engine: Fts5Engine) -> None:
+    assert set(ids(ask(engine, "src/app/main.py:br-2tnl"))) == {2, 7}
+
+
+def test_the_beginning_of_a_word_does_not_count_in_identifiers(engine: Fts5Engine) -> None:
+    unweighed = Fts5Engine(engine.store, Weights(2.0, 1.0, 0.0))
+    assert ask(engine, "br*").candidates == ask(unweighed, "br*").candidates != ()
+
+
+def test_each_column_has_its_weight(engine: Fts5Engine) -> None:
+    def order(text: str, weights: Weights) -> list[int]:
+        return ids(ask(Fts5Engine(engine.store, weights), text))
+
+    assert order("stone", Weights(2.0, 1.0, 1.0)) == [3, 4]
+    assert order("stone", Weights(1.0, 2.0, 1.0)) == [4, 3]
+    assert order("br-2tnl", Weights(1.0, 1.0, 4.0)) == [2, 1]
+    assert order("br-2tnl", Weights(4.0, 1.0, 0.0)) == [1, 2]
+
+
+def test_equal_scores_come_by_id(tmp_path: Path) -> None:
+    with stored(tmp_path / "ties.db", (one(n, "salt") for n in (9, 3, 7, 1))) as store:
+        found = ask(Fts5Engine(store, WEIGHTS), "salt")
+    assert ids(found) == [1, 3, 7, 9]
+    assert len({candidate.raw_score for candidate in found.candidates}) == 1
+    assert found.candidates[0].raw_score > 0
+
+
+def test_scores_fall_and_are_higher_for_better(store: MessageStore) -> None:
+    found = ask(Fts5Engine(store, WEIGHTS), "deployment failed review")
+    keys = [(-candidate.raw_score, candidate.message_id) for candidate in found.candidates]
+    assert keys == sorted(keys)
+    assert len({score for score, _ in keys}) > 3
+
+
+def test_the_first_of_many_are_the_same_at_every_depth(store: MessageStore, mail: Mail) -> None:
+    rng, engine = Random(3), Fts5Engine(store, WEIGHTS)
+    for _ in range(60):
+        text, filters, ranking = some_text(rng), some_filters(rng), rng.choice((RELEVANCE, RECENCY))
+        whole = engine.search(text, filters, ranking, len(mail.messages))
+        assert whole.exhausted
+        for depth in (0, 1, 5, len(whole.candidates)):
+            found = engine.search(text, filters, ranking, depth)
+            assert found.candidates == whole.candidates[:depth]
+            assert found.exhausted == (depth >= len(whole.candidates))
+
+
+def test_a_depth_below_none_is_none_and_a_huge_one_is_all(engine: Fts5Engine) -> None:
+    assert engine.search("stone", Filters(), RELEVANCE, -1).candidates == ()
+    assert len(engine.search("stone", Filters(), RELEVANCE, 2**70).candidates) == 2
+
+
+def test_recency_is_newest_first_then_by_id(store: MessageStore, mail: Mail) -> None:
+    found = Fts5Engine(store, WEIGHTS).search("deployment review", Filters(), RECENCY, 1_000)
+    keys = [(-mail.by_id[message_id].created_ts, message_id) for message_id in ids(found)]
+    assert keys == sorted(keys)
+    assert len({when for when, _ in keys}) < len(keys)
+    best = Fts5Engine(store, WEIGHTS).search("deployment review", Filters(), RELEVANCE, 1_000)
+    assert sorted(found.candidates, key=hash) == sorted(best.candidates, key=hash)
+
+
+@pytest.mark.parametrize("blank", ["", "  \t\n", "\0"])
+def test_without_a_text_all_that_pass_are_listed(
+    store: MessageStore, mail: Mail, blank: str
+) -> None:
+    filters = Filters(importance=frozenset({Importance.HIGH}), sender_name="Zoë")
+    passing = [m for m in mail.messages if passes(m, filters)]
+    found = ask(Fts5Engine(store, WEIGHTS), blank, filters)
+    assert found.candidates == tuple(Candidate(m.message_id, 0.0) for m in passing) != ()
+    assert (found.method, found.used_like_fallback) == ("filter_only", False)
+    newest = Fts5Engine(store, WEIGHTS).search(blank, filters, RECENCY, 1_000)
+    by_time = sorted(passing, key=lambda m: (-m.created_ts, m.message_id))
+    assert ids(newest) == [m.message_id for m in by_time]
+
+
+def test_it_says_what_it_executed(engine: Fts5Engine) -> None:
+    found = ask(engine, "stone", Filters(thread_id=""))
+    assert found.normalized_query == '"stone"'
+    assert found.sql.endswith(" AND m.thread_id = ? ORDER BY score, m.id LIMIT ?")
+    params = (2.0, 1.0, 4.0, found.normalized_query, "", 101)
+    again = engine.store.ask(found.sql, params)
+    assert [(message_id, -score) for message_id, score in again] == [
+        (candidate.message_id, candidate.raw_score) for candidate in found.candidates
+    ]
+
+
+@given(seed=st.integers(0, 10_000))
+@settings(max_examples=30, deadline=None)
+def test_alone_or_joined_to_the_messages_the_answer_is_the_same(
+    store: MessageStore, seed: int
+) -> None:
+    rng = Random(seed)
+    engine = Fts5Engine(store, Weights(rng.random() * 5, rng.random(), 1 / 3))
+    text, depth = some_text(rng), rng.randrange(40)
+    alone = engine.search(text, Filters(), RELEVANCE, depth)
+    joined = engine.search(text, Filters(time_range=TimeRange(min_ts=0)), RELEVANCE, depth)
+    assert (alone.candidates, alone.exhausted) == (joined.candidates, joined.exhausted)
+    if alone.method == "fts5":
+        assert " JOIN " in joined.sql
+        assert " JOIN " not in alone.sql
+
+
+def test_the_same_every_time(store: MessageStore, tmp_path: Path, mail: Mail) -> None:
+    with stored(tmp_path / "again.db", mail.messages[::-1]) as other:
+        some, same = Fts5Engine(store, WEIGHTS), Fts5Engine(other, WEIGHTS)
+        rng = Random(4)
+        for text in (some_text(rng) for _ in range(80)):
+            assert ask(some, text) == ask(some, text) == ask(same, text)
+
+
+def test_a_refused_query_is_asked_for_its_words(engine: Fts5Engine) -> None:
+    refused = Fts5Engine(engine.store, WEIGHTS, compiled=lambda text: text)
+    with pytest.raises(sqlite3.OperationalError, match="no such column: 2tnl"):
+        engine.store.ask("SELECT rowid FROM messages_fts WHERE messages_fts MATCH 'br-2tnl'")
+    found = ask(refused, "br-2tnl crash")
+    assert sorted(ids(found)) == [1, 2, 5]
+    assert found.note == "FTS5 refused the query (no such column: 2tnl); asked for its words"
+    assert not found.used_like_fallback
+    assert found.normalized_query == '"br-2tnl" OR "crash"'
+
+
+@pytest.mark.parametrize("text", ["(🎉", "100%"])
+def test_a_query_without_words_that_is_refused_is_asked_of_like(
+    engine: Fts5Engine, text: str
+) -> None:
+    def refuse(_: str) -> str:
+        return "("
+
+    engine.store.insert(one(9, "done (🎉"))
+    refused = Fts5Engine(engine.store, WEIGHTS, compiled=refuse)
+    found = ask(refused, text)
+    assert found.used_like_fallback == (text == "(🎉")
+    assert ids(found) == ([9] if text == "(🎉" else [7])
+
+
+def test_the_last_resort_is_like_and_says_so(
+    engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("engines.stacks.agent_mail.sqlite.fts5.sanitize_fts_query", lambda _: "(")
+    found = ask(Fts5Engine(engine.store, WEIGHTS, compiled=lambda _: "a-b"), "stone moss")
+    assert found.candidates == (Candidate(3, 0.0), Candidate(4, 0.0))
+    assert found.used_like_fallback
+    assert found.normalized_query is None
+    assert found.note.endswith("asked LIKE")
+    assert "no such column: b" in found.note
+    assert "syntax error" in found.note
+
+
+def spoil(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as db, db:
+        db.execute("PRAGMA writable_schema = ON")
+        for statement in statements:
+            db.execute(statement)
+
+
+SPOILT = [
+    "DROP TABLE messages_fts",
+    "DELETE FROM messages_fts_data",
+    "UPDATE messages_fts_data SET block = x'deadbeefdeadbeef'",
+    *(
+        f"DELETE FROM sqlite_master WHERE name = 'messages_fts_{name}'"  # noqa: S608  our own names
+        for name in ("data", "idx", "docsize", "config")
+    ),
+]
+
+
+@pytest.mark.parametrize("statement", SPOILT)
+def test_a_broken_index_is_not_ready_until_it_is_rebuilt(path: Path, statement: str) -> None:
+    spoil(path, statement)
+    with opened(path, write=True) as store:
+        engine = Fts5Engine(store, WEIGHTS)
+        with pytest.raises(IndexUnavailable):
+            ask(engine, "br-2tnl")
+        assert not engine.health().ready
+        assert engine.health().reason
+        assert ids(ask(engine, "")) == [text[0] for text in TEXTS]
+        assert LikeEngine(store).search("br-2tnl", Filters(), RELEVANCE, 9).candidates
+        assert engine.rebuild().documents == len(TEXTS)
+    with opened(path) as store:
+        assert ids(ask(Fts5Engine(store, WEIGHTS), "br-2tnl")) == [2, 1]
+        assert Fts5Engine(store, WEIGHTS).health().ready
+
+
+@pytest.mark.parametrize(
+    ("statement", "reason"),
+    [
+        ("INSERT INTO messages_fts (messages_fts) VALUES ('delete-all')", "0 messages indexed"),
+        ("DROP TRIGGER messages_fts_update", "no messages_fts_update"),
+        ("DROP TABLE messages", "no messages_fts_insert"),
+    ],
+)
+def test_an_index_that_is_not_kept_is_not_healthy(path: Path, statement: str, reason: str) -> None:
+    spoil(path, statement)
+    with opened(path) as store:
+        assert reason in Fts5Engine(store, WEIGHTS).health().reason
+
+
+def test_health_counts_what_is_indexed(engine: Fts5Engine) -> None:
+    health = engine.health()
+    assert (health.ready, health.documents, health.reason) == (True, len(TEXTS), "")
+    changes = [engine.store.insert(one(90)), DocChange(Change.DELETE, 404)]
+    assert engine.update_incremental(changes) == 2
+    assert engine.health().documents == len(TEXTS) + 1
+
+
+def test_removed_the_messages_can_still_be_written_and_like_finds_them(
+    engine: Fts5Engine,
+) -> None:
+    engine.remove()
+    engine.store.insert(one(9, "salt"))
+    engine.store.delete(1)
+    with pytest.raises(IndexUnavailable, match="no such table: messages_fts"):
+        ask(engine, "salt")
+    found = LikeEngine(engine.store).search("salt", Filters(), RELEVANCE, 9)
+    assert ids(found) == [9]
+    left = engine.store.ask("SELECT name FROM sqlite_master WHERE name LIKE 'messages_fts%'")
+    assert left == []
+    engine.rebuild()
+    assert ids(ask(engine, "salt")) == [9]
+
+
+def test_a_rebuild_that_fails_leaves_the_index_as_it_was(
+    engine: Fts5Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = {**schema.index_of(schema.MESSAGES), "messages_fts_update": "CREATE NONSENSE"}
+    monkeypatch.setattr(schema, "index_of", lambda _: whole)
+    with pytest.raises(sqlite3.OperationalError):
+        engine.rebuild()
+    assert ids(ask(engine, "br-2tnl")) == [2, 1]
+
+
+def test_closed_it_is_an_error_of_the_engine(path: Path) -> None:
+    with opened(path) as store:
+        engine = Fts5Engine(store, WEIGHTS)
+    for text in ("salt", ""):
+        with pytest.raises(EngineError):
+            ask(engine, text)
+
+
+def test_every_table_is_made_whatever_the_index() -> None:
+    assert not any("fts" in statement for statement in schema.TABLES)
+
+
+def test_a_word_in_most_messages_still_scores_above_nothing(tmp_path: Path) -> None:
+    messages = [one(n, "salt", created_ts=NOON + n * STEP) for n in range(1, 40)]
+    with stored(tmp_path / "most.db", [*messages, one(90, "moss")]) as store:
+        found = ask(Fts5Engine(store, WEIGHTS), "salt")
+    assert ids(found) == list(range(1, 40))
+    assert all(0 < candidate.raw_score < 1e-3 for candidate in found.candidates)
+
+
+def test_a_thousand_words_are_asked(store: MessageStore) -> None:
+    some = some_mail(9, 20).messages
+    text = " ".join(f"w{n}-x{n}" for n in range(600)) + " " + some[0].body
+    assert ask(Fts5Engine(store, WEIGHTS), text).method == "fts5"

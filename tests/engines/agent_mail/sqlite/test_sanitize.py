@@ -1,0 +1,131 @@
+"""What FTS5 and LIKE are asked: FTS5 refuses none of it, and no text is lost."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from engines.lexical.typed import normalise
+from engines.stacks.agent_mail.sqlite.match import match_expression
+from engines.stacks.agent_mail.sqlite.sanitize import (
+    LONGEST_TERM,
+    MOST_TERMS,
+    OPERATORS,
+    extract_like_terms,
+    sanitize_fts_query,
+)
+from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
+
+TYPED = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)
+
+
+@pytest.fixture(scope="module")
+def fts() -> Iterator[sqlite3.Connection]:
+    with closing(sqlite3.connect(":memory:")) as db:
+        made = index_of(MESSAGES)["messages_fts"]
+        db.execute(made.replace(", content='messages', content_rowid='id'", ""))
+        yield db
+
+
+def accepted(fts: sqlite3.Connection, asked: str) -> None:
+    fts.execute("SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?", (asked,)).fetchall()
+
+
+@given(text=TYPED)
+def test_fts5_refuses_nothing(fts: sqlite3.Connection, text: str) -> None:
+    if asked := match_expression(text):
+        accepted(fts, asked)
+    else:
+        assert not normalise(text)
+    if plain := sanitize_fts_query(text):
+        accepted(fts, plain)
+    else:
+        words = "".join(c if c.isalnum() else " " for c in text).upper().split()
+        assert set(words) <= OPERATORS
+
+
+@pytest.mark.parametrize("bare", ["br-2tnl", "don't", "a.b", "C++", "a:b", '"', "(x", "x AND", "*"])
+def test_fts5_refuses_what_stands_bare(fts: sqlite3.Connection, bare: str) -> None:
+    with pytest.raises(sqlite3.OperationalError):
+        accepted(fts, bare)
+    accepted(fts, match_expression(bare))
+    accepted(fts, sanitize_fts_query(bare) or '""')
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("salt water", '"salt" OR "water"'),
+        ('"salt water"', '"salt water"'),
+        ("br-2tnl", '("br-2tnl" OR identifiers : "br\ue02d2tnl")'),
+        ('"br-2tnl"', '"br-2tnl"'),
+        ("BR_2.x/y", '("BR_2.x/y" OR identifiers : "br\ue05f2\ue02ex\ue02fy")'),
+        (
+            "a-b:c-d:a-b",
+            '("a-b:c-d:a-b" OR identifiers : "a\ue02db" OR identifiers : "c\ue02dd")',
+        ),
+        ("don't", '"don\'t"'),
+        ("mig*", '{subject body} : "mig"*'),
+        ("a-mig*", '("a-mig*" OR identifiers : "a\ue02dmig")'),
+        ('"mig*"', '"mig*"'),
+        ("salt -water", '("salt") NOT ("water")'),
+        ("+salt +water", '"salt" AND "water"'),
+        ("+salt water", '("salt") AND ("salt" OR "water" OR "water")'),
+        ("🎉 !!", '"🎉 !!"'),
+        ('"', '""""'),
+        ("  \0 ", ""),
+    ],
+)
+def test_what_fts5_is_asked(text: str, asked: str) -> None:
+    assert match_expression(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "asked"),
+    [
+        ("salt AND (water", '"salt" OR "water"'),
+        ("br-2tnl -moss", '"br-2tnl"'),
+        ("/[* salt ]/ --", '"salt"'),
+        ("mig* a-mig*", '{subject body} : "mig"* OR "a-mig"'),
+        ("salt salt", '"salt"'),
+        ("部署 é", '"部署" OR "é"'),
+        ("Near AND not", None),
+        ("!!! 🎉", None),
+        ("", None),
+    ],
+)
+def test_what_is_left_for_fts5(text: str, asked: str | None) -> None:
+    assert sanitize_fts_query(text) == asked
+
+
+@pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ("the br-2tnl a src/app.py:12", ("the", "br-2tnl", "src/app.py", "12")),
+        ('salt "stone moss" -fern', ("salt", "stone moss")),
+        ("Salt salt SALT", ("Salt",)),
+        ("a near b", ("a", "near", "b")),
+        ("one two three four five six", ("one", "two", "three", "four", "five")),
+        ("x", ("x",)),
+        ("失 a", ("失",)),
+        ("🎉 🚀", ("🎉", "🚀")),
+        ("100%", ("100",)),
+        (" \0 ", ()),
+    ],
+)
+def test_what_is_left_for_like(text: str, terms: tuple[str, ...]) -> None:
+    assert extract_like_terms(text) == terms
+
+
+@given(text=TYPED)
+def test_only_a_blank_text_has_no_term(text: str) -> None:
+    terms = extract_like_terms(text)
+    assert bool(terms) == bool(normalise(text))
+    assert len(terms) <= MOST_TERMS
+    assert len({term.lower() for term in terms}) == len(terms)
+    assert all(0 < len(term) <= LONGEST_TERM and term in normalise(text) for term in terms)

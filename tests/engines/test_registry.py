@@ -1,0 +1,244 @@
+"""The folder of arms, what may be wrong with a file, and a stack of one's own."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+
+import pytest
+
+from engines import registry as arms
+from harness.core.errors import BadPolicy, IndexNotReady, UnknownName
+from harness.core.records import Document
+
+FTS5 = """\
+summary = "An arm of one's own"
+stack = "fts5"
+
+[settings]
+tokenize = "unicode61"
+title_weight = 2.0
+text_weight = 1.0
+joined = "both"
+"""
+
+
+def written(tmp_path: Path, text: str | bytes) -> str:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(text if isinstance(text, bytes) else text.encode())
+    return str(path)
+
+
+def test_the_folder_is_the_registry() -> None:
+    assert arms.names() == tuple(sorted(path.stem for path in arms.FOLDER.glob("*.toml")))
+    assert {"fts5", "tantivy", "hybrid"} <= set(arms.names())
+
+
+@pytest.mark.parametrize("name", arms.names())
+def test_every_arm_says_what_it_is_and_opens_nothing(name: str, tmp_path: Path) -> None:
+    arm = arms.load(name, tmp_path / "cache")
+    assert arm.name == name
+    assert arm.summary
+    assert arm.path == arms.FOLDER / f"{name}.toml"
+    assert not (tmp_path / "cache").exists()
+
+
+def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName) as told:
+        arms.load("lucene", tmp_path)
+    assert "lucene" in str(told.value)
+    assert all(name in str(told.value) for name in arms.names())
+
+
+def test_a_path_to_no_file_is_an_unknown_arm(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"nowhere\.toml"):
+        arms.load(str(tmp_path / "nowhere.toml"), tmp_path)
+
+
+def test_an_arm_may_lie_anywhere(tmp_path: Path) -> None:
+    arm = arms.load(written(tmp_path, FTS5), tmp_path)
+    assert (arm.name, arm.summary) == ("mine", "An arm of one's own")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "line", "key"),
+    [
+        ("text_weight = 1.0", "text_wait = 1.0", 7, "settings.text_wait"),
+        ('joined = "both"', 'joined = "both"\nstop = true', 9, "settings.stop"),
+        ("title_weight = 2.0", 'title_weight = "2"', 6, "settings.title_weight"),
+        ("title_weight = 2.0", "title_weight = -2.0", 6, "settings.title_weight"),
+        ("title_weight = 2.0", "title_weight = inf", 6, "settings.title_weight"),
+        ("title_weight = 2.0", "title_weight = nan", 6, "settings.title_weight"),
+        ('joined = "both"', 'joined = "neither"', 8, "settings.joined"),
+        ('tokenize = "unicode61"', "", 4, "settings.tokenize"),
+        ('stack = "fts5"', 'stack = "fts5"\nk = 3', 3, "k: no such key"),
+        ('stack = "fts5"', "stack = 5", 2, "stack: is 5"),
+        ('summary = "An arm of one\'s own"', "summary = []", 1, "summary: is"),
+        ("[settings]", "settings = 3\n[more]", 5, "more"),
+        ("[settings]", "[[settings]]", 4, "settings: is"),
+        ("[settings]", "[settings", 4, "not TOML"),
+        ('stack = "fts5"', "", None, "stack: is missing"),
+    ],
+)
+def test_a_wrong_file_is_named_with_its_line_and_key(
+    tmp_path: Path, before: str, after: str, line: int | None, key: str
+) -> None:
+    name = written(tmp_path, FTS5.replace(before, after))
+    with pytest.raises(BadPolicy) as told:
+        arms.load(name, tmp_path)
+    assert told.value.path == Path(name)
+    assert told.value.line == line
+    assert key in told.value.problem
+    assert told.value.cure
+
+
+def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> None:
+    text = (arms.FOLDER / "hybrid.toml").read_text()
+    head, tail = text.split("[settings.legs.semantic]")
+    wrong = head + "[settings.legs.semantic]" + tail.replace("weight = 1.0", 'weight = "1.0"')
+    line = wrong.splitlines().index('weight = "1.0"') + 1
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, wrong), tmp_path)
+    assert told.value.line == line
+    assert "settings.legs.semantic.weight" in told.value.problem
+
+
+def test_a_leg_may_not_be_named_out_of_its_folder(tmp_path: Path) -> None:
+    text = (arms.FOLDER / "hybrid.toml").read_text().replace("legs.semantic", 'legs."../other"')
+    with pytest.raises(BadPolicy, match=r"settings\.legs"):
+        arms.load(written(tmp_path, text), tmp_path)
+
+
+def test_a_hybrid_of_one_leg_is_none(tmp_path: Path) -> None:
+    text = (arms.FOLDER / "hybrid.toml").read_text().split("[settings.legs.semantic]")[0]
+    with pytest.raises(BadPolicy, match="at least 2"):
+        arms.load(written(tmp_path, text), tmp_path)
+
+
+@pytest.mark.parametrize("text", [b"\xff\xfe", b"\x00", b"summary", b'summary = "a'])
+def test_what_is_not_toml_is_refused(tmp_path: Path, text: bytes) -> None:
+    with pytest.raises(BadPolicy, match="not TOML"):
+        arms.load(written(tmp_path, text), tmp_path)
+
+
+def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
+    with pytest.raises(UnknownName, match=r"dense, .*fts5, hybrid, mail, .*tantivy, .*remote/mcp"):
+        arms.load(written(tmp_path, FTS5.replace('"fts5"', '"lucene"')), tmp_path)
+
+
+OWN = """\
+from __future__ import annotations
+
+from collections.abc import Iterable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from harness.core.engine import Answer, Hit
+
+
+class Settings(StackSettings):
+    loud: bool
+
+
+@dataclass(frozen=True)
+class Searcher:
+    kind: ClassVar[str] = "substring"
+    lines: tuple[tuple[str, str], ...]
+    manifest: object
+
+    def search(self, text, k):
+        found = [doc_id for doc_id, line in self.lines if text in line][:k]
+        return Answer(tuple(Hit(d, 1.0, 1.0) for d in found), self.manifest.fingerprint)
+
+
+@dataclass(frozen=True)
+class Substring:
+    settings: Settings
+
+    def build(self, documents, index: Path):
+        def fill(passing: Iterable) -> None:
+            lines = sorted(f"{d.doc_id}\\t{d.text}" for d in passing)
+            (index / "lines").write_text("\\n".join(lines))
+
+        return manifest.record(
+            index, documents, fill, engine="substring", version="1",
+            settings=self.settings.model_dump(),
+        )
+
+    @contextmanager
+    def open(self, index: Path):
+        made = manifest.read(index)
+        rows = [tuple(line.split("\\t")) for line in (index / "lines").read_text().split("\\n")]
+        yield Searcher(tuple(rows), made)
+
+
+def engine(settings, cache):
+    return Substring(Settings.model_validate(settings))
+"""
+MINE = 'summary = "Substrings"\nstack = "own.py"\n[settings]\nloud = true\n'
+
+
+def test_a_stack_of_ones_own_lies_beside_its_arm(tmp_path: Path, index: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    engine = arms.load(written(tmp_path, MINE), tmp_path).engine
+    made = engine.build([Document("b", "", "sea water"), Document("a", "", "water")], index)
+    with engine.open(index) as searcher:
+        answer = searcher.search("water", 5)
+    assert [hit.doc_id for hit in answer.hits] == ["a", "b"]
+    assert answer.served_by == made.fingerprint
+
+
+def test_settings_of_a_stack_of_ones_own_are_as_strict(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text(OWN)
+    with pytest.raises(BadPolicy) as told:
+        arms.load(written(tmp_path, MINE.replace("true", "3")), tmp_path)
+    assert told.value.line == 4
+    assert "own.py has the settings loud" in told.value.cure
+
+
+def test_two_stacks_of_one_name_do_not_meet(tmp_path: Path) -> None:
+    engines = []
+    for folder in ("one", "two"):
+        (tmp_path / folder).mkdir()
+        text = OWN.replace("class Substring", f"class Sub{folder}").replace(
+            "return Substring(", f"return Sub{folder}("
+        )
+        (tmp_path / folder / "own.py").write_text(text)
+        engines.append(arms.load(written(tmp_path / folder, MINE), tmp_path).engine)
+    assert [type(engine).__name__ for engine in engines] == ["Subone", "Subtwo"]
+
+
+def test_a_stack_file_that_is_not_there_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(BadPolicy, match=r"no file .*own\.py"):
+        arms.load(written(tmp_path, MINE), tmp_path)
+
+
+def test_a_stack_file_without_an_engine_is_an_error(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("")
+    with pytest.raises(BadPolicy, match="no function engine"):
+        arms.load(written(tmp_path, MINE), tmp_path)
+
+
+def test_an_index_of_other_settings_is_not_opened(tmp_path: Path, index: Path) -> None:
+    name = written(tmp_path, FTS5)
+    arms.load(name, tmp_path).engine.build([Document("a", "", "water")], index)
+    written(tmp_path, FTS5.replace("title_weight = 2.0", "title_weight = 3.0"))
+    with (
+        pytest.raises(IndexNotReady, match="settings_sha256"),
+        arms.load(name, tmp_path).engine.open(index),
+    ):
+        pass
+
+
+def test_an_index_of_another_sqlite_is_not_opened(
+    tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    engine = arms.load(written(tmp_path, FTS5), tmp_path).engine
+    engine.build([Document("a", "", "water")], index)
+    monkeypatch.setattr(sqlite3, "sqlite_version", "99.0.0")
+    with pytest.raises(IndexNotReady, match=r"99\.0\.0"), engine.open(index):
+        pass

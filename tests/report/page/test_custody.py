@@ -1,0 +1,116 @@
+"""How evidence was kept, in words for the first screen and in values for machines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.policy.looks import Looks
+from harness.report.decision.markdown import to_markdown
+from harness.report.page.custody import (
+    Coverage,
+    Custody,
+    Pinned,
+    Since,
+    evidence_json,
+    lines,
+    record_json,
+)
+from harness.report.page.page import to_page
+from tests.report.builder import report
+
+FIRST = Looks(1, 1, 0, (), ())
+KEPT = Custody(
+    Coverage(1600, 1440, 12, 0, {}), None, "harness policy pin p.toml", 1, "0" * 64, None,
+    {"tantivy": FIRST},
+)  # fmt: skip
+
+
+def test_unjudged_queries_are_the_first_line() -> None:
+    assert lines(KEPT)[0] == "1,600 queries: 160 unjudged (10.0 %), 12 negative."
+    more = Coverage(1600, 1600, 0, 3, {"tantivy": 2})
+    assert lines(replace(KEPT, coverage=more))[0] == (
+        "1,600 queries: 0 unjudged, 0 negative; 3 judged queries are not in the query set;"
+        " tantivy left 2 unanswered."
+    )
+
+
+def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
+    found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, left_out=15))
+    assert lines(found)[0] == (
+        "285 queries: 0 unjudged, 0 negative; 15 of 300 queries have no judgement and were left"
+        " out."
+    )
+
+
+def test_pins_of_other_names_only_are_told() -> None:
+    said = lines(replace(KEPT, pinned_names=("mail", "news")))[1]
+    assert said.startswith("NOT PINNED under this name: the policy has pins of mail, news.")
+    pinned = replace(KEPT, pinned=Pinned("2026-03-01", 1, ()), pinned_names=("mail",))
+    assert lines(pinned)[1].startswith("As pinned on 2026-03-01")
+
+
+@pytest.mark.parametrize(
+    ("pinned", "says"),
+    [
+        (
+            None,
+            "NOT PINNED: nothing notices a trimmed query set. Pin it: harness policy pin",
+        ),
+        (Pinned("2026-03-01", 1, ()), "As pinned on 2026-03-01: queries, judgements and race"),
+        (Pinned("2026-03-01", 2, ()), "As pinned on 2026-03-01 (second pin): queries"),
+        (
+            Pinned("2026-03-01", 4, ("1 query added (b)", "race k is 20, pinned 50")),
+            "NOT AS PINNED on 2026-03-01: 1 query added (b); race k is 20, pinned 50.",
+        ),
+    ],
+)
+def test_the_pin_is_the_second(pinned: Pinned | None, says: str) -> None:
+    assert lines(replace(KEPT, pinned=pinned))[1].startswith(says)
+
+
+def test_what_changed_since_the_last_decision_on_other_evidence() -> None:
+    since = Since("2026-02-01T00:00:00+00:00", ("1 query removed (a)",))
+    assert lines(replace(KEPT, since=since))[2] == (
+        "Since the decision of 2026-02-01T00:00:00+00:00, the last on other evidence: 1 query"
+        " removed (a)."
+    )
+
+
+def test_looks_are_the_last() -> None:
+    assert lines(KEPT)[-2:] == (
+        "First look at every step.",
+        "No log of earlier looks: this one begins here, and nothing is known of others.",
+    )
+    fifth = replace(KEPT, number=5, earlier=("race", "tantivy against fts5 by policy 'b', 3x"))
+    assert lines(fifth)[-1] == (
+        "First look at every step, by line 5 of the experiment log. Before it: race; tantivy"
+        " against fts5 by policy 'b', 3x."
+    )
+    fourth = Looks(2, 4, 2, ("another race",), (("2026-02-01", "hold"), ("2026-02-02", "hold")))
+    assert lines(replace(KEPT, number=5, looks={"a": FIRST, "tantivy": fourth}))[-1] == (
+        "tantivy: 4th look (2 untimed, 4 timed, 2 of them races that no gate judged). Before:"
+        " 2026-02-01 hold, 2026-02-02 hold. Other than last time: another race."
+    )
+    stopped = Looks(2, 2, 0, (), (), resumed=3)
+    assert lines(replace(KEPT, number=5, looks={"tantivy": stopped}))[-1] == (
+        "tantivy: second look (2 untimed, 2 timed; races resumed after a stop: 3)."
+    )
+
+
+def test_the_same_for_machines() -> None:
+    found = replace(KEPT, pinned=Pinned("2026-03-01", 2, ("1 query added (b)",)))
+    said = evidence_json(found)
+    assert (said["queries"], said["judged"], said["unjudged"]) == (1600, 1440, 160)
+    assert said["pin"]["differences"] == ["1 query added (b)"]
+    kept = record_json(found)
+    assert (kept["number"], kept["since"]) == (1, None)
+    assert kept["steps"]["tantivy"]["looks"] == 1
+
+
+def test_both_pages_show_it() -> None:
+    kept = replace(report(), custody=KEPT)
+    assert "<li>1,600 queries: 160 unjudged (10.0 %), 12 negative.</li>" in to_page([kept])
+    assert "- 1,600 queries: 160 unjudged" in to_markdown([kept])
+    assert "NOT PINNED" not in to_page([report()])

@@ -1,0 +1,71 @@
+"""What clusters of queries cost stands on the page and in the decision."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from harness.core.clusters import Clustering, Dependence
+from harness.report.decision.decided import schema
+from harness.report.decision.decision_json import to_json
+from harness.report.page.cards import effect
+from tests.report import builder
+from tests.report.page.test_trust import known
+
+WORTH = Dependence(40, 25, 6, 1.6)
+
+
+def test_the_page_says_what_queries_are_worth() -> None:
+    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
+    says = "40 queries in 25 clusters (largest 6): design effect 1.60, worth 25 independent ones."
+    assert says in effect(report, "tantivy")
+    assert "clusters" not in effect(report, "hybrid")
+
+
+def test_queries_that_stand_alone_need_no_word() -> None:
+    alone = Dependence(40, 40, 1, 1.0)
+    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": alone}})
+    assert "clusters" not in effect(report, "tantivy")
+
+
+def test_the_decision_has_the_same_for_machines() -> None:
+    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
+    written = to_json([report])
+    jsonschema.validate(written, schema())
+    found = {one["name"]: one["dependence"] for one in written["datasets"][0]["comparisons"]}
+    assert found["tantivy"]["nDCG@10"] == {
+        "queries": 40, "clusters": 25, "largest": 6, "design_effect": 1.6, "effective": 25,
+    }  # fmt: skip
+    assert found["hybrid"] == {}
+    assert written["datasets"][0]["clusters"] == {
+        "how": "near-duplicates", "reason": "", "parted": 0,
+    }  # fmt: skip
+
+
+def test_near_duplicates_that_intents_part_are_counted_on_the_page() -> None:
+    plain = builder.report()
+    parted = {name: replace(one, parted=frozenset("abc")) for name, one in plain.evidence.items()}
+    report = replace(plain, evidence=parted)
+    says = "Declared intents part 3 queries that are near duplicates by their words."
+    assert says in effect(report, "tantivy")
+    assert to_json([report])["datasets"][0]["clusters"]["parted"] == 3
+    assert "Declared intents" not in effect(plain, "tantivy")
+
+
+@pytest.mark.parametrize(
+    ("how", "says"),
+    [("none", "All queries were taken"), ("given", "Queries without an intent were taken")],
+)
+def test_a_policy_that_takes_queries_for_independent_is_named(
+    tmp_path: Path, how: Clustering, says: str
+) -> None:
+    trust = known(tmp_path)
+    policy = replace(trust.policy, clusters=how, clusters_reason="one a session was drawn")
+    report = replace(builder.report(), trust=replace(trust, policy=policy))
+    shown = effect(report, "tantivy")
+    assert f"{says} to be independent: one a session was drawn." in shown
+    written = to_json([report])["datasets"][0]["clusters"]
+    assert written == {"how": how, "reason": "one a session was drawn", "parted": 0}

@@ -1,0 +1,140 @@
+"""Figures are the same to the byte, take their colours from the page and load nothing."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from dataclasses import replace
+from xml.etree import ElementTree as ET
+
+import numpy as np
+import pytest
+
+from harness.core.gate import Finding, Verdict
+from harness.core.scores import Estimate
+from harness.report.inputs import ReportInput
+from harness.report.page import figures
+from harness.report.page.cards import paired
+from harness.report.page.latency_curves import latency_curves
+from tests.report import builder
+
+pytestmark = pytest.mark.slow
+Draw = Callable[[ReportInput], str | None]
+
+
+def pairs(report: ReportInput) -> str | None:
+    found = paired(report.evidence["hybrid"], report.measure)
+    assert found is not None
+    return figures.paired_differences("x", found, report.differences["hybrid"][report.measure])
+
+
+def curves(report: ReportInput) -> str | None:
+    assert report.latency is not None
+    return latency_curves("x", report.latency)
+
+
+ALL: dict[str, Draw] = {
+    "gates": lambda report: figures.gates("x", report.decisions[2].findings),
+    "pairs": pairs,
+    "curves": curves,
+    "means": lambda report: figures.means("x", report.means, ("nDCG@10", "R@50")),
+    "slices": lambda report: figures.slice_means(
+        "x", report.slice_means, "nDCG@10", tuple(report.arms)
+    ),
+    "agreement": lambda report: figures.agreement("x", report.evidence["hybrid"], "Jaccard@10"),
+}
+
+
+@pytest.fixture(params=sorted(ALL))
+def draw(request: pytest.FixtureRequest) -> Draw:
+    return ALL[request.param]
+
+
+def test_twice_the_same_bytes(draw: Draw) -> None:
+    assert draw(builder.report()) == draw(builder.report())
+
+
+def test_a_figure_is_well_formed_and_alone(draw: Draw) -> None:
+    svg = draw(builder.report())
+    assert svg is not None
+    ET.fromstring(svg)  # noqa: S314  just drawn
+    assert "http" not in svg
+    assert "<script" not in svg
+    ids = re.findall(r'\bid="([^"]+)"', svg)
+    assert all(each.startswith("x-") for each in ids)
+    used = re.findall(r'(?:href="|url\()#([^")]+)', svg)
+    assert set(used) <= set(ids)
+    assert 'aria-label="' in svg
+
+
+def test_colours_come_from_the_page(draw: Draw) -> None:
+    svg = draw(builder.report())
+    assert svg is not None
+    assert "var(--ink, #" in svg
+    plain = re.sub(r"var\(--[\w-]+, #[0-9a-f]{6}\)", "", svg)
+    assert re.findall(r"(?:fill|stroke): #[0-9a-f]{3,6}", plain) == []
+
+
+def test_nothing_to_show_is_no_figure() -> None:
+    report = builder.report()
+    evidence = report.evidence["shadow"]
+    unmoved = paired(evidence, "nDCG@10")
+    assert unmoved is not None
+    assert report.latency is not None
+    nobody = replace(report.latency, race=replace(report.latency.race, verified={}))
+    assert figures.gates("x", ()) is None
+    assert figures.paired_differences("x", unmoved, None) is None
+    assert latency_curves("x", nobody) is None
+    assert figures.means("x", {}, ("m",)) is None
+    assert figures.slice_means("x", {}, "m", ("a",)) is None
+    assert figures.agreement("x", evidence, "tau") is None
+    assert figures.agreement("x", evidence, "unknown") is None
+
+
+def test_an_unverified_arm_has_no_curve() -> None:
+    svg = curves(builder.report())
+    assert svg is not None
+    assert "tantivy-default" in svg
+    assert "hybrid-rrf" not in svg
+
+
+def test_infinite_ends_and_hostile_names_can_be_drawn() -> None:
+    odd = Estimate(0.5, -float("inf"), float("inf"), 3)
+    names = ["<script>$\\frac{x$", "\x00 \u202e שלום 漢字", "x" * 500]
+    gates = [Finding(n, "r", Verdict.FAIL, "why", "b", odd, 0.1, "u") for n in names]
+    svg = figures.gates("x", gates)
+    dots = figures.means("y", {name: {"m": odd} for name in names}, ("m",))
+    for found in (svg, dots):
+        assert found is not None
+        ET.fromstring(found)  # noqa: S314  just drawn
+        assert "<script" not in found
+        assert not re.search(r"\b(nan|inf)\b", found)
+
+
+def test_a_gate_without_a_number_is_words() -> None:
+    none = Finding("g", "r", Verdict.INCONCLUSIVE, "why", "b", None, None, "u", settle="s")
+    svg = figures.gates("x", [none, replace(none, estimate=Estimate(1.0, 1.0, 1.0, 1))])
+    assert svg is not None
+    assert "nothing to measure" in svg
+    assert "no bound to draw" in svg
+
+
+def test_each_verdict_has_its_own_colour() -> None:
+    found = {}
+    for verdict in Verdict:
+        gate = Finding("g", "r", verdict, "why", "b", Estimate(1.0, 0.5, 1.5, 9), 0.0, "u")
+        svg = figures.gates("x", [gate])
+        assert svg is not None
+        found[verdict] = {v for v in Verdict if f"var(--{v.value}," in svg}
+    assert found == {verdict: {verdict} for verdict in Verdict}
+
+
+def test_a_large_query_set_stays_small() -> None:
+    rng = np.random.default_rng(1)
+    report = builder.report()
+    race = builder.race(("a", "b"))
+    big = replace(race, elapsed_ns={"a": rng.integers(1, 10**9, (4, 25_000))})
+    assert report.latency is not None
+    svg = latency_curves("x", replace(report.latency, race=big))
+    assert svg is not None
+    assert len(svg) < 40_000

@@ -1,0 +1,54 @@
+"""All steps in one sentence."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.core.gate import Outcome, Verdict
+from harness.report.page.cards import Card, GateRow, Tone
+from harness.report.page.headline import headline
+
+GATE = GateRow(
+    gate="Names are found", rule="non_inferior", verdict=Verdict.FAIL, bound="loses less than 0.02",
+    value="-0.0500", interval="[-0.0700, -0.0300]", n="400", p_value="", reason="it lost",
+    settle="", timed=False, bar=None, trust="",
+)  # fmt: skip
+
+
+def step(name: str, tone: Tone, *because: GateRow) -> Card:
+    return Card(
+        step=name, control="old", candidate="new", taken=False, outcome=Outcome.HOLD, tone=tone,
+        answer="", gates=because, because=because, more=(), counts="", effect="", errs="",
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("cards", "says"),
+    [
+        ((), ""),
+        ((step("a", Tone.PROMOTE),), "Yes to a."),
+        (
+            (step("a", Tone.PROMOTE), step("b", Tone.PROMOTE), step("c", Tone.WAITS)),
+            "Yes to a and b; not yet to c.",
+        ),
+        (
+            (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, GATE)),
+            (
+                "Yes to a; no to b; not yet to c"
+                " (b: measured -0.0500 [-0.0700, -0.0300]; required: loses less than 0.02)."
+            ),
+        ),
+        (
+            (step("a", Tone.HOLD, replace(GATE, value="16.679 ratio", bound="below 10 times")),),
+            "No to a (a: measured 16.679 times [-0.0700, -0.0300]; required: below 10 times).",
+        ),
+        (
+            (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
+            "Take back a; not yet to b (a: Names are found: it lost).",
+        ),
+    ],
+)
+def test_the_answer_is_one_sentence(cards: tuple[Card, ...], says: str) -> None:
+    assert headline(cards) == says

@@ -1,0 +1,58 @@
+"""What the missing judgements leave open, beside each difference."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from harness.core.engine import Hit
+from harness.core.evidence import Side
+from harness.core.qrels import Qrels
+from harness.core.run import Row, Run, Status
+from harness.measures.quality import score
+from harness.report.inputs import ReportInput
+from harness.report.page.unjudged import unjudged
+from harness.report.rounding import MINUS
+from tests.report import builder
+
+
+def judged(measure: str, *measures: str) -> ReportInput:
+    """Control shows what is good first, the candidate what nobody judged and then what is good."""
+    report = builder.report()
+    qrels = Qrels({query_id: {"d001": 1} for query_id in report.queries})
+
+    def side(of: Side, *ids: str) -> Side:
+        hits = [Hit(doc_id, 1.0, 1.0) for doc_id in ids]
+        run = Run.of(of.arm, [Row(q, Status.ANSWERED, hits) for q in report.queries])
+        return replace(of, run=run, scores=score(run, qrels, measures, tuple(report.queries)))
+
+    evidence = report.evidence["tantivy"]
+    control, candidate = evidence.control, evidence.candidate
+    changed = replace(
+        evidence, control=side(control, "d001"), candidate=side(candidate, "d002", "d001")
+    )
+    return replace(report, measure=measure, qrels=qrels, evidence={"tantivy": changed})
+
+
+def test_a_difference_stands_beside_what_could_become_of_it() -> None:
+    (row,) = unjudged(judged("RR@10", "RR@10", "Judged@10")).rows
+    assert [cell.text for cell in row] == [
+        "tantivy", "1.000", "0.5000", f"{MINUS}0.5000", "0", f"{MINUS}0.5000 to 0",
+    ]  # fmt: skip
+
+
+def test_bounds_that_are_not_reached_say_so() -> None:
+    (row,) = unjudged(judged("AP@10", "AP@10")).rows
+    assert row[1].text == "not measured"
+    assert row[5].note == "outer bounds, not reached"
+
+
+@pytest.mark.parametrize("measure", ["Bpref", "Judged@10"])
+def test_a_measure_without_bounds_says_so(measure: str) -> None:
+    (row,) = unjudged(judged(measure, measure)).rows
+    assert row[5].text == f"{measure} has no bounds"
+
+
+def test_where_no_query_has_a_value_there_is_no_row() -> None:
+    assert unjudged(judged("RR@10", "nDCG@10")).rows == ()

@@ -1,0 +1,187 @@
+"""The page of a shadow log: shadow_words, shadow_figures, shadow_sides and shadow_json."""
+
+from __future__ import annotations
+
+import json
+import math
+import random
+from dataclasses import replace
+from datetime import date
+
+import numpy as np
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.run import Status
+from harness.core.scores import Estimate
+from harness.report.shadow import figures, words
+from harness.report.shadow.json_file import to_json
+from harness.report.shadow.page import to_page
+from harness.report.shadow.sides import side_by_side
+from harness.report.shadow.words import Shadowed
+from harness.shadow.log.record import Degradation, Divergence, Kind
+from harness.shadow.watch.diverging import Judged
+from harness.shadow.watch.register import Accepted, Register, Standing
+from harness.shadow.watch.summary import Summary
+from harness.shadow.watch.track import Point
+from tests.report.page.test_page import LOADING, Reader
+from tests.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
+
+pytestmark = pytest.mark.slow
+TODAY = date(2026, 11, 22)
+HOSTILE = "<script>alert(1)</script>\u202e&amp;"
+TIES = Accepted(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
+
+
+def found(register: tuple[Accepted, ...] = (TIES,)) -> Shadowed:
+    """Fold a log with one of each, whose candidate shows a document twice in every answer."""
+    summary, rng = Summary(bounds()), random.Random(1)
+    for number in range(1, 101):
+        quick = seen(elapsed_ns=rng.randint(500_000, 900_000), duplicates=1)
+        summary.see(attempt(number, text=f"q{number}", slices=("id",), candidate=quick))
+    summary.see(attempt(101, text="ties", outcome=Class.TIE_ORDER, slices=("words",)))
+    summary.see(attempt(102, text=HOSTILE, outcome=Class.DISJOINT, jaccard=0.0))
+    summary.see(shed(103, reason=HOSTILE))
+    for one in divergences().values():
+        summary.tell(one)
+    summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
+    traces = summary.diverging.traces()
+    known = Register(register)
+    return Shadowed(summary, Judged.of(traces, known, today=TODAY), known)
+
+
+def divergences() -> dict[tuple[str, int], Divergence]:
+    ties = divergence(101, Class.TIE_ORDER, ["a", "b"], ["b", "a"], text="ties")
+    lost = divergence(102, Class.DISJOINT, ["a", HOSTILE], ["c", "a2"], text=HOSTILE)
+    lost = replace(lost, params={HOSTILE: HOSTILE})
+    return {(one.writer, one.number): one for one in (ties, lost)}
+
+
+def page(shown: Shadowed) -> str:
+    times = {"control": {"p50": Estimate(1e6, 0.9e6, 1.1e6, 102), "p99": None}}
+    return to_page(shown, divergences(), times, today=TODAY, top=5, commands=(HOSTILE,))
+
+
+def empty() -> Shadowed:
+    return Shadowed(Summary(bounds()), Judged(()), Register(()))
+
+
+def test_the_page_runs_nothing_and_loads_nothing() -> None:
+    read = Reader(page(found()))
+    assert not read.scripts
+    for tag, attributes in read.elements:
+        assert tag not in {"script", "link", "img", "iframe", "object"}
+        assert not LOADING & set(attributes)
+        assert not [name for name in attributes if name.startswith("on")]
+    policy = [a["content"] for t, a in read.elements if t == "meta" and "http-equiv" in a]
+    assert policy
+    assert str(policy[0]).startswith("default-src 'none'; style-src 'unsafe-inline'; base-uri")
+
+
+def test_what_people_typed_is_shown_and_cannot_turn_the_line_around() -> None:
+    text = Reader(page(found())).text
+    assert "<script>alert(1)</script>⟨U+202E⟩&amp;" in text
+    assert "\u202e" not in text
+
+
+def test_the_page_says_what_to_know_first() -> None:
+    text = Reader(page(found())).text
+    assert "1 alarm raised (duplicates); 1 attempt of 1 query diverged without" in text
+    assert "2 diverging attempts: 1 accepted, 1 open. 1 stand in the way." in text
+    assert "class tie_order" in text
+    assert "too few times" in text
+
+
+def test_every_table_of_the_page_has_its_numbers() -> None:
+    text = Reader(page(found())).text
+    assert "103 102 99.0 % 0 0.0 % 0 0.0 % 1 1.0 %" in text
+    assert "candidate: crash 1 degradation" in text
+
+
+def test_the_same_log_gives_the_same_bytes() -> None:
+    assert page(found()) == page(found())
+
+
+def test_an_empty_log_makes_a_page_that_says_so() -> None:
+    text = Reader(to_page(empty(), {}, {}, today=TODAY, top=5, commands=())).text
+    assert "No attempt was written down yet." in text
+    assert "Nothing was compared yet." in text
+    assert "No pair was timed yet." in text
+    assert "Nothing is accepted." in text
+
+
+def test_the_json_is_json_and_says_the_same() -> None:
+    said = to_json(found(), today=TODAY, percentiles={})
+    told = json.loads(json.dumps(said, allow_nan=False))
+    assert told["tally"] == {
+        "attempted": 103, "compared": 102, "errored": 0, "skipped": 0, "shed": 1, "missing": 0,
+    }  # fmt: skip
+    assert [one["state"] for one in told["alarms"] if one["name"] == "duplicates"] == [
+        "raised", "early",
+    ]  # fmt: skip
+    assert [one["register"] for one in told["divergences"]] == ["open", "accepted"]
+    assert told["estimates"]["overlap"]["n"] == 102
+    assert told["sequences"]["overlap"][-1]["n"] == 102
+    assert told["blocking"] == 1
+    assert json.dumps(to_json(empty(), today=TODAY, percentiles={}), allow_nan=False)
+
+
+def test_the_headline_of_a_calm_log() -> None:
+    assert words.headline(empty()).startswith("No alarm is raised")
+    assert empty().early
+
+
+def test_side_by_side_shows_where_each_hit_went() -> None:
+    shown = side_by_side(found().judged.standing, divergences())
+    ties = next(one for one in shown if one.outcome == "tie_order")
+    assert ties.control is not None
+    assert ties.candidate is not None
+    assert [(h.doc_id, h.move) for h in ties.control.hits] == [("a", "down 1"), ("b", "up 1")]
+    assert [(h.doc_id, h.move) for h in ties.candidate.hits] == [("b", "up 1"), ("a", "down 1")]
+    assert not ties.blocks
+    assert shown[0].blocks
+    assert shown[0].standing is Standing.OPEN
+
+
+@pytest.mark.parametrize(
+    ("status", "error", "says"),
+    [
+        (Status.ANSWERED, "", "found nothing"),
+        (Status.FAILED, "disk gone", "failed: disk gone"),
+        (Status.TIMED_OUT, "2 s", "was given up: 2 s"),
+        (Status.NOT_ASKED, "", "was not asked"),
+    ],
+)
+def test_an_arm_without_hits_says_why(status: Status, error: str, says: str) -> None:
+    gone = replace(side([]), status=status, error=error)
+    one = replace(divergences()["w1", 102], candidate=gone)
+    (first, *_) = side_by_side(found().judged.standing, {("w1", 102): one})
+    assert first.candidate is not None
+    assert (first.candidate.hits, first.candidate.instead) == ((), says)
+
+
+def test_a_divergence_that_is_not_in_the_log_is_no_error() -> None:
+    (first, *_) = side_by_side(found().judged.standing, {})
+    assert first.control is None
+    assert (
+        "The log does not hold this divergence."
+        in Reader(to_page(found(), {}, {}, today=TODAY, top=1, commands=())).text
+    )
+
+
+def test_sequences_are_drawn_with_unbounded_ends() -> None:
+    points = [Point(at, Estimate(0.1, 0.0, math.inf, at)) for at in range(1, 50)]
+    drawn = figures.sequences("s", {"ratio": points, "failures": []})
+    assert drawn is not None
+    assert "unbounded" in drawn
+    assert drawn.count("median time ratio") == 2
+    assert figures.sequences("s", {"ratio": []}) is None
+
+
+def test_curves_need_times() -> None:
+    none = np.array([], dtype=np.int64)
+    assert figures.curves("c", {"control": none, "candidate": none}) is None
+    times = np.array([10**6, 5 * 10**6, 10**9], dtype=np.int64)
+    drawn = figures.curves("c", {"control": times, "candidate": times * 2})
+    assert drawn is not None
+    assert "candidate" in drawn

@@ -1,0 +1,208 @@
+"""Pairs become records by the same classes and measures as a replay."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from harness.agreement.agree import agree
+from harness.agreement.classes import Class
+from harness.core.engine import Answer, Hit
+from harness.core.records import Scalar
+from harness.core.run import Row, Run, Status
+from harness.shadow.live.compare import Judged, judged
+from harness.shadow.live.pair import Attempt, Pair, Served
+from harness.shadow.live.side import given_up, not_asked
+from harness.shadow.log.record import DIVERGING, Kind, Side, query_key
+from tests.shadow.arms import MANIFEST, hits
+
+PRINT = MANIFEST.fingerprint
+G = PRINT[:16]
+
+
+def pair(
+    shown: object = "ab",
+    candidate: str | Side | None = "ab",
+    *,
+    number: int = 1,
+    k: int = 10,
+    text: str = "red fox",
+    params: Mapping[str, Scalar] | None = None,
+    error: str = "",
+    after: str = G,
+    shed: str = "",
+) -> Pair:
+    """One pair; letters are the documents that an arm showed."""
+    answer = Answer(hits(shown), PRINT) if isinstance(shown, str) else shown
+    served = Served(text, k, params or {}, answer, error, 1_000, G)
+    side = found(candidate) if isinstance(candidate, str) else candidate
+    return Pair(Attempt(number, 10 * number, 7, served, lambda: G), side, after, shed)
+
+
+def found(ids: str, served_by: str = PRINT, after: str = G) -> Side:
+    return Side(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
+
+
+def judge(*pairs: Pair) -> Judged:
+    return judged(pairs, writer="w", persistence=0.9, slices=None)
+
+
+def one(made: Pair) -> tuple[Class, str]:
+    (observation,) = judge(made).observations
+    return observation.outcome, observation.reason
+
+
+lists = st.text("abcdefgh", max_size=6)
+
+
+@settings(deadline=None, max_examples=60)
+@given(rows=st.lists(st.tuples(lists, lists, st.sampled_from([1, 3, 10])), min_size=1, max_size=9))
+def test_each_pair_is_classified_and_measured_as_in_a_replay(
+    rows: list[tuple[str, str, int]],
+) -> None:
+    made = [pair(a[:k], b[:k], number=n, k=k) for n, (a, b, k) in enumerate(rows, start=1)]
+    records = {record.number: record for record in judge(*made).observations}
+    for number, (a, b, k) in enumerate(rows, start=1):
+        runs = [
+            Run.of(arm, [Row("q", Status.ANSWERED, hits(ids[:k]), PRINT)])
+            for arm, ids in (("control", a), ("candidate", b))
+        ]
+        wanted = agree(*runs, depths=[k], p=0.9)
+        record = records[number]
+        assert record.outcome == wanted.classes[0]
+        for value, scores in ((record.jaccard, f"Jaccard@{k}"), (record.rbo, "RBO")):
+            same = wanted.scores[scores].values
+            assert (value is None) == (len(same) == 0)
+            assert value is None or value == pytest.approx(float(same[0]), abs=1e-12)
+
+
+def test_an_observation_tells_what_both_arms_showed() -> None:
+    (record,) = judge(pair("abb", "bacd", params={"limit": 3}, number=4)).observations
+    assert (record.number, record.served, record.at, record.writer) == (4, 40, 7, "w")
+    assert record.query == query_key("red fox", {"limit": 3})
+    assert record.control is not None
+    assert record.candidate is not None
+    assert (record.control.hits, record.control.duplicates, record.control.elapsed_ns) == (
+        2,
+        1,
+        1_000,
+    )
+    assert (record.candidate.top, record.candidate.top_raw) == (1.0, 50.0)
+    assert record.candidate.served_by == PRINT
+    assert record.control.generation == G
+    assert record.control.answer != record.candidate.answer
+    (same,) = judge(pair("ab", "ab")).observations
+    assert same.control is not None
+    assert same.candidate is not None
+    assert same.control.answer == same.candidate.answer == record.control.answer
+
+
+def test_a_divergence_has_all_that_it_takes_to_ask_again() -> None:
+    made = judge(pair("abb", "ba", params={"limit": 3}, number=4, k=5))
+    (record,) = made.divergences
+    assert (record.text, record.k, record.params) == ("red fox", 5, {"limit": 3})
+    assert [hit.doc_id for hit in record.control.hits] == ["a", "b", "b"]
+    assert record.candidate == found("ba")
+    assert record.outcome is Class.REORDER
+
+
+ERROR = given_up(Status.FAILED, "ValueError: x", 5)
+LATE = given_up(Status.TIMED_OUT, "late", 5)
+
+
+@pytest.mark.parametrize(
+    ("made", "outcome", "reason"),
+    [
+        (pair(candidate=ERROR), Class.ERROR, "candidate: ValueError: x"),
+        (pair(None, error="KeyError: y"), Class.ERROR, "control: KeyError: y"),
+        (pair(None, ERROR, error="KeyError: y"), Class.ERROR,
+         "control: KeyError: y; candidate: ValueError: x"),
+        (pair(["a"]), Class.ERROR, "control: answered list instead of an Answer"),
+        (pair("abc", k=2), Class.ERROR, "control: 3 hits were shown where 2"),
+        (pair(candidate=LATE), Class.TIMEOUT, "candidate: late"),
+        (pair(candidate=not_asked("down")), Class.SKIPPED, "candidate: down"),
+        (pair(candidate=None, shed="queue"), Class.SHED, "queue"),
+        (pair(after="other"), Class.STALE, f"the index of the control moved from {G} to other"),
+        (pair(candidate=found("xy", after="z")), Class.STALE,
+         f"the index of the candidate moved from {G} to z"),
+    ],
+)  # fmt: skip
+def test_what_was_not_compared_says_why_and_has_no_number(
+    made: Pair, outcome: Class, reason: str
+) -> None:
+    records = judge(made)
+    (record,) = records.observations
+    assert record.outcome is outcome
+    assert record.reason.startswith(reason)
+    assert record.jaccard is None
+    assert record.rbo is None
+    assert len(records.divergences) == (outcome in DIVERGING)
+
+
+def test_an_index_whose_generation_is_not_known_may_have_moved() -> None:
+    outcome, reason = one(pair(after=""))
+    assert outcome is Class.STALE
+    assert reason.endswith("to unknown")
+    unknown = Side(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
+    assert one(pair(candidate=unknown))[0] is Class.STALE
+
+
+def test_two_empty_answers_agree_and_one_is_a_divergence() -> None:
+    both, left, right = judge(
+        pair("", "", number=1), pair("", "a", number=2), pair("a", "", number=3)
+    ).observations
+    assert (both.outcome, both.jaccard, both.rbo) == (Class.BOTH_EMPTY, None, None)
+    assert (left.outcome, left.jaccard) == (Class.SERVING_EMPTY, 0.0)
+    assert (right.outcome, right.jaccard) == (Class.SHADOW_EMPTY, 0.0)
+    assert both.control is not None
+    assert (both.control.hits, both.control.top) == (0, None)
+
+
+def test_another_engine_that_answers_is_a_fallback() -> None:
+    made = judge(pair(candidate=found("ab", served_by="somebody")))
+    (fallback,) = made.degradations
+    assert (fallback.arm, fallback.kind) == ("candidate", Kind.FALLBACK)
+    assert "somebody" in fallback.cause
+    assert not judge(pair()).degradations
+
+
+def test_what_is_shed_in_a_batch_is_said_once_a_reason() -> None:
+    made = [pair(candidate=None, shed="queue", number=n) for n in (1, 2, 3)]
+    found_ = judge(*made, pair(candidate=None, shed="budget", number=4), pair(number=5))
+    assert [(one.number, one.kind, one.cause) for one in found_.degradations] == [
+        (1, Kind.SHED, "queue: 3 of the 5 attempts of a batch"),
+        (4, Kind.SHED, "budget: 1 of the 5 attempts of a batch"),
+    ]
+    assert len(found_.observations) == 5
+
+
+def test_a_moved_index_is_a_degradation() -> None:
+    (stale,) = judge(pair(after="other")).degradations
+    assert (stale.kind, stale.arm) == (Kind.STALE, "shadow")
+
+
+def test_numbers_of_any_type_are_written_as_floats() -> None:
+    shown = (Hit("a", np.float32(0.5), 3),)  # type: ignore[arg-type]
+    (record,) = judge(pair(Answer(shown, PRINT), "b")).divergences
+    assert [type(value) for value in record.control.hits[0][1:]] == [float, float]
+
+
+def test_half_of_a_character_can_be_written() -> None:
+    answer = Answer((Hit("\ud800", 1.0, 1.0),), PRINT)
+    (record,) = judge(pair(answer, "b", text="\udfff")).divergences
+    assert record.text == "\\udfff"
+    assert record.control.hits[0].doc_id == "\\ud800"
+
+
+def test_slices_are_named_by_text_and_params() -> None:
+    made = judged(
+        [pair("a", "b", text="x", params={"p": 1})],
+        writer="w",
+        persistence=0.9,
+        slices=lambda text, params: (text, *params),
+    )
+    assert made.observations[0].slices == made.divergences[0].slices == ("x", "p")

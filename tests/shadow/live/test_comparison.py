@@ -1,0 +1,305 @@
+"""The comparison, with its lane and its recorder: it samples, sheds, switches, and goes on."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from threading import Event, Thread
+
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.engine import Answer
+from harness.core.errors import HarnessError
+from harness.shadow.live.admission import Reason
+from harness.shadow.live.comparison import Comparison
+from harness.shadow.live.sampler import Sampler
+from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.log import streams
+from harness.shadow.log.log import OFF, Stream
+from harness.shadow.log.record import Kind
+from tests.shadow.arms import OTHER, Arm, arm, broken, given, hits
+from tests.shadow.live.make import (
+    HASTY,
+    LIMITS,
+    MS,
+    RECORDING,
+    SECOND,
+    comparison,
+    drained,
+    on_thread,
+)
+
+
+def ask(made: Comparison, count: int, text: str = "ab") -> None:
+    shadowed = Shadowed(Arm(), made)
+    for _ in range(count):
+        shadowed.search(text, 10)
+
+
+def until(true: Callable[[], object]) -> None:
+    """Wait until it is so."""
+    for _ in range(2_000):
+        if true():
+            return
+        time.sleep(0.005)
+    pytest.fail("it is still not so")
+
+
+class Held:
+    """A candidate that waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.go = Event()
+        self.arm = Arm(OTHER, self.act)
+
+    def act(self, _: str, __: int) -> Answer:
+        assert self.go.wait(30)
+        return Answer(hits("ab"), OTHER.fingerprint)
+
+
+def test_the_sampler_says_which_queries_are_attempts(tmp_path: Path) -> None:
+    with comparison(tmp_path, on_thread(arm()), rate=250_000) as made:
+        ask(made, 40)
+        made.change_rate(0)
+        ask(made, 40)
+        made.change_rate(370_000)
+        ask(made, 20)
+        found = drained(made)
+        counts = made.counts
+        with pytest.raises(HarnessError, match="in a million"):
+            made.change_rate(-1)
+    sampler = Sampler(rate=250_000, seed=1)
+    picked = [n for n in range(1, 41) if sampler.takes(n)]
+    sampler.change(0, first=41)
+    sampler.change(370_000, first=81)
+    picked += [n for n in range(81, 101) if sampler.takes(n)]
+    assert [one.served for one in found.observations] == picked
+    assert [one.number for one in found.observations] == list(range(1, len(picked) + 1))
+    assert (counts.served, counts.attempted) == (100, len(picked))
+
+
+def test_it_goes_on_where_it_stopped(tmp_path: Path) -> None:
+    for _ in range(3):
+        with comparison(tmp_path, on_thread(arm()), rate=500_000) as made:
+            ask(made, 10)
+            drained(made)
+            assert made.counts.served == 10
+    found = streams.read(tmp_path)
+    assert [one.number for one in found.observations] == list(range(1, 16))
+    assert [one.served for one in found.observations] == sorted(
+        one.served for one in found.observations
+    )
+    assert found.missing == 0
+
+
+def test_what_does_not_fit_is_shed_and_written_down(tmp_path: Path) -> None:
+    held = Held()
+    limits = replace(LIMITS, queue=3)
+    with comparison(tmp_path, on_thread(given(held.arm)), limits=limits) as made:
+        ask(made, 10)
+        held.go.set()
+        found = drained(made)
+        assert made.counts.shed == {Reason.QUEUE: 6}
+    tally = found.tally
+    assert (tally.attempted, tally.compared, tally.shed) == (10, 4, 6)
+    assert {one.reason for one in found.observations if one.outcome is Class.SHED} == {"queue"}
+    assert {one.kind for one in found.degradations} == {Kind.SHED}
+
+
+def test_a_minute_has_its_budget(tmp_path: Path) -> None:
+    limits = replace(LIMITS, budget_ns=1)
+    with comparison(tmp_path, on_thread(arm()), limits=limits) as made:
+        ask(made, 1)
+        drained(made)
+        ask(made, 3)
+        found = drained(made)
+    assert [one.reason for one in found.observations] == ["", *["budget"] * 3]
+
+
+def test_a_switch_sheds_and_is_said(tmp_path: Path) -> None:
+    with comparison(tmp_path, on_thread(arm())) as made:
+        made.switch_off("too dear")
+        ask(made, 2)
+        made.switch_on()
+        ask(made, 1)
+        found = drained(made)
+    assert [one.reason for one in found.observations] == ["off", "off", ""]
+    (said,) = [one for one in found.degradations if one.kind is Kind.DISABLED]
+    assert said.cause == "too dear"
+
+
+def test_a_file_switches_it_off_while_it_is_there(tmp_path: Path) -> None:
+    with comparison(tmp_path, on_thread(arm())) as made:
+        (tmp_path / OFF).touch()
+        until(lambda: made.off)
+        ask(made, 2)
+        (tmp_path / OFF).unlink()
+        until(lambda: not made.off)
+        ask(made, 1)
+        made.switch_off("by hand")
+        (tmp_path / OFF).touch()
+        (tmp_path / OFF).unlink()
+        drained(made)
+        assert made.off == "by hand"
+        found = drained(made)
+    assert [one.outcome for one in found.observations] == [Class.SHED, Class.SHED, Class.EXACT]
+
+
+def test_a_file_that_is_there_at_the_start_counts_for_the_first_question(tmp_path: Path) -> None:
+    (tmp_path / OFF).touch()
+    with comparison(tmp_path, on_thread(arm())) as made:
+        ask(made, 1)
+        found = drained(made)
+    assert [one.reason for one in found.observations] == ["off"]
+    assert [one.kind for one in found.degradations if one.number == 0] == [Kind.DISABLED]
+
+
+def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(tmp_path: Path) -> None:
+    limits = replace(LIMITS, backoff_ns=400 * MS, backoff_most_ns=60 * SECOND)
+    with comparison(tmp_path, on_thread(arm("quit")), limits=limits) as made:
+        ask(made, 1, "quit")
+        ask(made, 2)
+        drained(made)
+        time.sleep(0.5)
+        ask(made, 1)
+        ask(made, 1, "quit")
+        drained(made)
+        time.sleep(0.5)
+        ask(made, 1)
+        found = drained(made)
+    outcomes = [one.outcome for one in found.observations]
+    skipped = [Class.ERROR, Class.SKIPPED, Class.SKIPPED, Class.EXACT, Class.ERROR, Class.EXACT]
+    assert outcomes == skipped
+    assert "is down" in found.observations[1].reason
+
+
+def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path) -> None:
+    limits = replace(LIMITS, backoff_ns=20 * MS, backoff_most_ns=60 * SECOND)
+    with comparison(tmp_path, on_thread(broken), limits=limits) as made:
+        end = time.monotonic() + 1
+        while time.monotonic() < end:
+            ask(made, 1)
+            time.sleep(0.005)
+        found = drained(made)
+    starts = [one for one in found.degradations if one.kind is Kind.CRASH]
+    assert 1 < len(starts) <= 7
+    assert found.tally.skipped == found.tally.attempted > len(starts)
+
+
+def test_too_many_threads_that_hang_switch_it_off(tmp_path: Path) -> None:
+    limits = replace(HASTY, abandoned=1)
+    with comparison(tmp_path, on_thread(arm("hang")), limits=limits) as made:
+        ask(made, 2, "hang")
+        drained(made)
+        ask(made, 1)
+        found = drained(made)
+    assert [one.outcome for one in found.observations] == [
+        Class.TIMEOUT, Class.TIMEOUT, Class.SHED,
+    ]  # fmt: skip
+    assert "2 threads" in next(o.cause for o in found.degradations if o.kind is Kind.DISABLED)
+
+
+def test_closing_writes_what_waits_as_skipped(tmp_path: Path) -> None:
+    held = Held()
+    made = comparison(tmp_path, on_thread(given(held.arm)))
+    ask(made, 5)
+    until(lambda: held.arm.asked)
+    closing = Thread(target=made.close)
+    closing.start()
+    until(lambda: made.off == "closed")
+    time.sleep(0.05)
+    held.go.set()
+    closing.join()
+    found = streams.read(tmp_path)
+    assert [one.outcome for one in found.observations] == [Class.EXACT] + [Class.SKIPPED] * 4
+    assert found.observations[-1].reason.endswith("was closed before it was asked")
+    comparison(tmp_path, on_thread(arm())).close()
+
+
+def test_many_threads_may_serve_at_once(tmp_path: Path) -> None:
+    limits = replace(LIMITS, in_flight=3, queue=10_000)
+    with comparison(tmp_path, on_thread(arm()), limits=limits) as made:
+        threads = [Thread(target=ask, args=(made, 100)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        found = drained(made)
+    assert [one.number for one in sorted(found.observations, key=lambda one: one.number)] == list(
+        range(1, 401)
+    )
+    assert found.tally.compared == 400
+
+
+def test_a_full_backlog_loses_attempts_and_says_so(tmp_path: Path) -> None:
+    recording = replace(RECORDING, backlog=5, linger_ns=300 * MS)
+    with comparison(tmp_path, on_thread(arm()), recording=recording) as made:
+        ask(made, 40)
+        drained(made)
+        ask(made, 1)
+        found = drained(made)
+        lost = made.counts.lost
+    assert lost > 0
+    assert found.missing == lost
+    assert len(found.observations) == 41 - lost
+    said = [one.cause for one in found.degradations if one.kind is Kind.FAULT]
+    assert sum(int(cause.split()[0]) for cause in said) == lost
+
+
+def test_a_disk_that_fails_for_a_while_loses_only_that_while(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Stream.append
+
+    def fails(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    with comparison(tmp_path, on_thread(arm())) as made:
+        ask(made, 2)
+        drained(made)
+        monkeypatch.setattr(Stream, "append", fails)
+        ask(made, 3)
+        drained(made)
+        monkeypatch.setattr(Stream, "append", whole)
+        ask(made, 1)
+        found = drained(made)
+        assert made.counts.lost == found.missing == 3
+    assert found.tally.attempted == 3
+    (said,) = [one.cause for one in found.degradations]
+    assert said.startswith("3 were not written down: OSError: [Errno 28] No space left")
+
+
+def test_a_pair_that_cannot_be_written_spoils_no_other(tmp_path: Path) -> None:
+    recording = replace(RECORDING, linger_ns=100 * MS)
+    with comparison(tmp_path, on_thread(arm()), recording=recording) as made:
+        shadowed = Shadowed(Arm(), made)
+        shadowed.search("ab", 10)
+        shadowed.search_with("ab", 10, {"half": "\ud800"})
+        shadowed.search("ab", 10)
+        found = drained(made)
+    outcomes = [one.outcome for one in found.observations]
+    assert outcomes == [Class.EXACT, Class.SKIPPED, Class.EXACT]
+    assert [(one.number, one.kind) for one in found.degradations] == [(2, Kind.FAULT)]
+
+
+@pytest.mark.parametrize(
+    ("change", "problem"),
+    [
+        ({"in_flight": 0}, "in_flight is 0; give at least 1"),
+        ({"queue": -1}, "queue is -1"),
+        ({"hang_ns": 1}, "must not lie below late_ns"),
+        ({"backoff_ns": 2}, "backoff_most_ns 1 below"),
+    ],
+)
+def test_limits_that_cannot_be_are_refused(change: dict[str, int], problem: str) -> None:
+    with pytest.raises(HarnessError, match=problem):
+        replace(LIMITS, **change)
+
+
+@pytest.mark.parametrize("persistence", [0, 1])
+def test_a_persistence_that_cannot_be_is_refused(persistence: float) -> None:
+    with pytest.raises(HarnessError, match="persistence"):
+        replace(RECORDING, persistence=persistence)

@@ -1,0 +1,125 @@
+"""Whatever a candidate says: nothing of it is run, and who asks goes on."""
+
+from __future__ import annotations
+
+import os
+import pickle
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.core.engine import Hit
+from harness.core.run import Status
+from harness.shadow.live import messages
+from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard, said
+from harness.shadow.live.process import ProcessWorker
+from harness.shadow.live.worker import Lost
+from harness.shadow.log.record import Kind, Side
+from tests.shadow.babbling import Runs, babbling, frame
+from tests.shadow.live.make import MEMORY, SECOND
+
+SIDE = Side(Status.ANSWERED, (Hit("é\u2028", 0.5, -1e300),), "f", "note", "", 5, "g:1", "g:2")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "how",
+    [
+        "a pickle", "no JSON", "JSON of no kind", "a deep list", "a number that never ends",
+        "a key twice", "a frame of less than nothing", "a frame of two gigabytes", "half a frame",
+        "a byte", "two frames",
+    ],
+)  # fmt: skip
+def test_what_a_candidate_babbles_loses_it_and_runs_nothing(tmp_path: Path, how: str) -> None:
+    made = tmp_path / "made"
+    limit = (6 if how == "half a frame" else 60) * SECOND
+    with pytest.raises(Lost, match="it did not open") as lost:
+        ProcessWorker(partial(babbling, how, made), start_ns=limit, memory_bytes=MEMORY)
+    assert lost.value.kind is Kind.CRASH
+    assert not made.exists()
+
+
+def test_what_is_planted_would_run_where_it_is_unpickled(tmp_path: Path) -> None:
+    pickle.loads(pickle.dumps(Runs(str(tmp_path / "made"))))  # noqa: S301  that is the point
+    assert (tmp_path / "made").is_dir()
+
+
+@pytest.mark.parametrize("message", [Opened(""), Opened("no"), Answered(7, SIDE)])
+def test_a_message_comes_through_as_it_was(message: Opened | Answered) -> None:
+    assert heard(said(message)) == message
+
+
+def test_a_question_may_hold_half_a_character() -> None:
+    assert b"\\ud800" in asking(1, ("\ud800", 5, {"a": 1.5, "b": None}), 9)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda text: text.replace("answered", "maybe"),
+        lambda text: text.replace("0.5", "1e999"),
+        lambda text: text.replace("0.5", "null"),
+        lambda text: text.replace('"number":7', '"number":0'),
+        lambda text: text.replace('"number":7', '"number":"7"'),
+        lambda text: text.replace('"note"', "5"),
+        lambda text: text.replace('{"number"', '{"more":1,"number"'),
+        lambda text: text.replace('{"number":7', '{"number":7,"number":7'),
+        lambda text: text[:-1],
+        lambda text: f"[{text}]",
+        lambda _: "null",
+    ],
+)
+def test_what_is_no_message_is_refused(change: Callable[[str], str]) -> None:
+    with pytest.raises(Garbage):
+        heard(change(said(Answered(7, SIDE)).decode()).encode())
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_message_or_refused(raw: bytes) -> None:
+    with pytest.raises(Garbage):
+        heard(raw)
+
+
+def read(*pieces: bytes) -> bytes:
+    """Read a frame from a pipe into which the pieces are written one by one."""
+    left = list(pieces)
+    out, into = os.pipe()
+
+    def ready() -> None:
+        if left:
+            os.write(into, left.pop(0))
+        else:
+            raise TimeoutError
+
+    try:
+        return frame_of(out, ready)
+    finally:
+        os.close(out)
+        os.close(into)
+
+
+def test_a_frame_may_come_in_pieces() -> None:
+    whole = frame(b"abc")
+    assert read(whole) == b"abc"
+    assert read(*(whole[at : at + 1] for at in range(len(whole)))) == b"abc"
+
+
+def test_a_frame_that_never_ends_is_waited_for_no_longer_than_ready_says() -> None:
+    for pieces in ([], [b"\x00"], [frame(b"ab", 3)]):
+        with pytest.raises(TimeoutError):
+            read(*pieces)
+
+
+@pytest.mark.parametrize("size", [-1, messages.MAX_ANSWER_BYTES + 1, (1 << 31) - 1])
+def test_a_length_that_cannot_be_is_refused_before_it_is_read(size: int) -> None:
+    with pytest.raises(Garbage, match="bytes; at most"):
+        read(frame(b"x", size))
+
+
+def test_what_follows_an_answer_is_no_answer_to_the_next_question() -> None:
+    with pytest.raises(Garbage, match="more than it was asked"):
+        read(frame(b"a") + frame(b"b"))

@@ -1,0 +1,192 @@
+"""What is served is the control's, whatever happens in its shadow."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import cast
+
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.engine import Answer, Searcher
+from harness.core.records import Scalar
+from harness.core.run import Status
+from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.live.worker import Worker
+from harness.shadow.log import streams
+from harness.shadow.log.record import Kind
+from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
+from tests.shadow.live.make import HASTY, LIMITS, comparison, drained, in_process, on_thread
+
+pytestmark = pytest.mark.slow
+TEXTS = ["ab", "abc", "", "cde", "zzz", "ae"]
+
+
+def test_the_very_answer_of_the_control_is_served(tmp_path: Path) -> None:
+    shown: list[Answer] = []
+
+    def act(_: str, __: int) -> Answer:
+        shown.append(Answer(hits("ab"), MANIFEST.fingerprint))
+        return shown[-1]
+
+    with comparison(tmp_path, on_thread(arm())) as made:
+        shadowed = Shadowed(Arm(act=act), made)
+        answers = [shadowed.search("ab", 10), shadowed.search_with("ab", 10, {"limit": 3})]
+        found = drained(made)
+    assert all(answer is one for answer, one in zip(answers, shown, strict=True))
+    assert found.tally.compared == 2
+
+
+@pytest.mark.parametrize(
+    ("how", "start"),
+    [
+        ("raise", on_thread), ("quit", on_thread), ("hang", on_thread),
+        ("hang", in_process), ("exit", in_process), ("leak", in_process),
+    ],
+)  # fmt: skip
+def test_a_candidate_that_misbehaves_changes_no_answer(
+    tmp_path: Path, how: str, start: Callable[..., Callable[[], Worker]]
+) -> None:
+    alone = Arm()
+    texts = [*TEXTS, how, *TEXTS]
+    with comparison(tmp_path, start(arm(how)), limits=HASTY if how == "hang" else LIMITS) as made:
+        shadowed = Shadowed(Arm(), made)
+        for text in texts:
+            assert shadowed.search(text, 10) == alone.search(text, 10)
+        found = drained(made)
+    tally = found.tally
+    assert (tally.attempted, tally.errored) == (len(texts), 1)
+    bad = found.observations[len(TEXTS)]
+    assert bad.outcome is (Class.TIMEOUT if how == "hang" else Class.ERROR)
+    assert all(one.compared for one in found.observations if one is not bad)
+    lost = [one for one in found.degradations if one.kind in {Kind.CRASH, Kind.TIMEOUT}]
+    assert len(lost) == (how != "raise")
+
+
+@pytest.mark.parametrize("garbage", [None, 7, "hits", Answer(None, "x")])  # type: ignore[arg-type]
+def test_garbage_of_a_candidate_changes_no_answer(tmp_path: Path, garbage: Answer) -> None:
+    with comparison(tmp_path, on_thread(given(Arm(act=lambda *_: garbage)))) as made:
+        assert Shadowed(Arm(), made).search("ab", 10) == Arm().search("ab", 10)
+        found = drained(made)
+    assert found.tally.errored == 1
+
+
+@pytest.mark.parametrize("garbage", [None, 7, Answer(None, "x")])  # type: ignore[arg-type]
+def test_garbage_of_the_control_is_served_as_it_is_and_written_as_a_failure(
+    tmp_path: Path, garbage: Answer
+) -> None:
+    with comparison(tmp_path, on_thread(arm())) as made:
+        assert Shadowed(Arm(act=lambda *_: garbage), made).search("ab", 10) is garbage
+        (one,) = drained(made).observations
+    assert one.outcome is Class.ERROR
+    assert one.control is not None
+    assert one.control.status is Status.FAILED
+
+
+@pytest.mark.parametrize("error", [KeyError("x"), RuntimeError("\ud800"), KeyboardInterrupt()])
+def test_what_the_control_raises_is_raised(tmp_path: Path, error: BaseException) -> None:
+    def act(_: str, __: int) -> Answer:
+        raise error
+
+    with comparison(tmp_path, on_thread(arm())) as made:
+        with pytest.raises(type(error)) as caught:
+            Shadowed(Arm(act=act), made).search("ab", 10)
+        found = drained(made)
+    assert caught.value is error
+    stopped_by_a_person = isinstance(error, KeyboardInterrupt)
+    assert found.tally.errored == (not stopped_by_a_person)
+    if not stopped_by_a_person:
+        (one,) = found.divergences
+        assert one.control.error.startswith(type(error).__name__)
+        assert one.candidate.status is Status.ANSWERED
+
+
+def test_each_arm_has_its_own_clock(tmp_path: Path) -> None:
+    def slow(_: str, __: int) -> Answer:
+        time.sleep(0.1)
+        return Answer(hits("a"), OTHER.fingerprint)
+
+    with comparison(tmp_path, on_thread(given(Arm(OTHER, slow)))) as made:
+        Shadowed(Arm(), made).search("a", 10)
+        (one,) = drained(made).observations
+    assert one.control is not None
+    assert one.candidate is not None
+    assert one.control.elapsed_ns < 100_000_000 <= one.candidate.elapsed_ns
+
+
+@pytest.mark.parametrize("moves", ["control", "candidate"])
+def test_an_index_that_moves_during_the_pair_makes_it_stale(tmp_path: Path, moves: str) -> None:
+    control = Arm()
+    candidate = Arm(OTHER)
+    mover = control if moves == "control" else candidate
+
+    def act(text: str, k: int) -> Answer:
+        mover.generation += text == "move"
+        return Answer(hits("b"[:k]), OTHER.fingerprint)
+
+    candidate.act = act
+    with comparison(tmp_path, on_thread(given(candidate))) as made:
+        shadowed = Shadowed(control, made)
+        for text in ("a", "move", "a"):
+            shadowed.search(text, 10)
+            drained(made)
+        found = streams.read(tmp_path)
+    assert [one.outcome for one in found.observations] == [
+        Class.DISJOINT, Class.STALE, Class.DISJOINT,
+    ]  # fmt: skip
+    assert found.tally.skipped == 1
+    assert moves in found.observations[1].reason
+
+
+def test_a_control_that_takes_no_params_is_asked_with_the_text_alone(tmp_path: Path) -> None:
+    candidate = Arm(OTHER)
+    with comparison(tmp_path, on_thread(given(candidate))) as made:
+        shadowed = Shadowed(Plain("ab"), made)
+        assert shadowed.search_with("ab", 1, {"limit": 3}).hits == hits("a")
+        drained(made)
+    assert candidate.asked == [("ab", 1, {"limit": 3})]
+
+
+def test_whatever_else_the_control_can_do_it_can_do_here(tmp_path: Path) -> None:
+    control = Arm()
+    with comparison(tmp_path, on_thread(arm())) as made:
+        shadowed = Shadowed(control, made)
+        assert shadowed.manifest is MANIFEST
+        assert shadowed.asked is control.asked
+        with pytest.raises(AttributeError):
+            _ = shadowed.nothing
+
+
+class Broken:
+    """A mapping that cannot be copied, and a manifest that cannot be read."""
+
+    @property
+    def manifest(self) -> object:
+        raise RuntimeError("gone")
+
+    def search(self, text: str, _: int) -> str:
+        return text
+
+
+def test_a_failure_of_our_own_is_counted_and_not_served(tmp_path: Path) -> None:
+    bad = cast("Mapping[str, Scalar]", 7)
+    with comparison(tmp_path, on_thread(arm())) as made:
+        shadowed = Shadowed(Plain("ab"), made)
+        for _ in range(5):
+            assert shadowed.search_with("x", 10, bad).hits == hits("ab")
+        shadowed.search("x", 0)
+        shadowed.search(cast("str", None), 10)
+        found = drained(made)
+        assert made.counts.faults == 7
+    assert found.tally.attempted == 0
+    causes = [one.cause for one in found.degradations if one.kind is Kind.FAULT]
+    assert [cause.split(", the ")[1][0] for cause in causes] == ["1", "2", "4"]
+
+
+def test_a_control_whose_index_cannot_be_told_is_served_and_not_compared(tmp_path: Path) -> None:
+    with comparison(tmp_path, on_thread(arm())) as made:
+        shadowed = Shadowed(cast("Searcher", Broken()), made)
+        assert cast("str", shadowed.search("x", 10)) == "x"
+        assert drained(made).tally.compared == 0

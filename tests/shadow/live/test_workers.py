@@ -1,0 +1,175 @@
+"""A candidate that fails in any way is a side of a pair, or a worker that is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+
+import psutil
+import pytest
+
+from harness.core.engine import Answer, Hit
+from harness.core.run import Status
+from harness.shadow.live.generation import Generation
+from harness.shadow.live.process import QUESTION_BYTES, ProcessWorker
+from harness.shadow.live.worker import Lost, Open, ThreadWorker, Worker
+from harness.shadow.log.record import Kind
+from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
+from tests.shadow.live.make import MEMORY, MS, SECOND
+
+pytestmark = pytest.mark.slow
+PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
+
+
+def thread(opens: Open, start_ns: int = 20 * SECOND) -> Worker:
+    return ThreadWorker(opens, start_ns=start_ns)
+
+
+def process(opens: Open, start_ns: int = 30 * SECOND) -> ProcessWorker:
+    return ProcessWorker(opens, start_ns=start_ns, memory_bytes=MEMORY)
+
+
+def children() -> list[psutil.Process]:
+    """Candidates of this process that still run."""
+    return [one for one in psutil.Process().children() if "spawn_main" in str(one.cmdline())]
+
+
+@pytest.mark.parametrize("start", [thread, process])
+def test_a_worker_answers_with_who_it_is_and_what_it_cost(start: type[ThreadWorker]) -> None:
+    worker = start(arm(), start_ns=30 * SECOND)
+    side = worker.ask(("abc", 2, {}), **PATIENT)
+    assert (side.status, side.hits) == (Status.ANSWERED, hits("ab"))
+    assert side.served_by == OTHER.fingerprint
+    assert side.before == side.after == f"{OTHER.fingerprint[:16]}:0"
+    assert 0 < side.elapsed_ns < 20 * SECOND
+    raised = worker.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
+    assert raised.status is Status.TIMED_OUT
+    assert worker.close() is False
+
+
+@pytest.mark.parametrize("start", [thread, process])
+def test_an_exception_is_an_answer_of_its_own_kind(start: type[ThreadWorker]) -> None:
+    worker = start(arm("raise"), start_ns=30 * SECOND)
+    side = worker.ask(("raise", 2, {}), **PATIENT)
+    assert side.status is Status.FAILED
+    assert side.error == "ValueError: half of a character: \\ud800"
+    assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
+    worker.close()
+
+
+def test_a_thread_that_hangs_is_given_up_and_left() -> None:
+    worker = thread(arm("hang"))
+    with pytest.raises(Lost, match=r"no answer after 0\.050 s") as lost:
+        worker.ask(("hang", 2, {}), late_ns=50 * MS, hang_ns=50 * MS)
+    assert lost.value.kind is Kind.TIMEOUT
+    assert lost.value.side is not None
+    assert lost.value.side.status is Status.TIMED_OUT
+    assert worker.close() is True
+
+
+def test_a_thread_that_exits_is_lost() -> None:
+    worker = thread(arm("quit"))
+    with pytest.raises(Lost, match="SystemExit") as lost:
+        worker.ask(("quit", 2, {}), **PATIENT)
+    assert lost.value.kind is Kind.CRASH
+    assert worker.close() is False
+
+
+@pytest.mark.parametrize(
+    ("how", "kind", "cause"),
+    [
+        ("hang", Kind.TIMEOUT, "no answer"),
+        ("exit", Kind.CRASH, "exit code 7"),
+        ("crash", Kind.CRASH, "exit code -11"),
+        ("leak", Kind.CRASH, "grew to"),
+    ],
+)
+def test_a_process_that_hangs_ends_or_leaks_is_lost_and_gone(
+    how: str, kind: Kind, cause: str
+) -> None:
+    worker = process(arm(how))
+    assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
+    hang_ns = 200 * MS if how == "hang" else 60 * SECOND
+    with pytest.raises(Lost, match=cause) as lost:
+        worker.ask((how, 2, {}), late_ns=hang_ns, hang_ns=hang_ns)
+    assert lost.value.kind is kind
+    assert lost.value.side is not None
+    assert lost.value.side.status is (Status.TIMED_OUT if how == "hang" else Status.FAILED)
+    worker.close()
+    assert not children()
+
+
+def test_a_process_that_is_killed_is_lost_and_too_long_a_question_not_asked() -> None:
+    worker = process(arm())
+    side = worker.ask(("x" * QUESTION_BYTES, 2, {}), **PATIENT)
+    assert side.status is Status.NOT_ASKED
+    assert worker.ask(("ab", 2, {}), **PATIENT).status is Status.ANSWERED
+    (child,) = children()
+    os.kill(child.pid, signal.SIGKILL)
+    with pytest.raises(Lost, match="exit code -9"):
+        worker.ask(("ab", 2, {}), **PATIENT)
+    worker.close()
+
+
+@pytest.mark.parametrize("start", [thread, process])
+def test_a_candidate_that_does_not_open_is_lost(start: type[ThreadWorker]) -> None:
+    with pytest.raises(Lost, match="did not open: RuntimeError: there is no index") as lost:
+        start(broken, start_ns=30 * SECOND)
+    assert lost.value.side is None
+
+
+def test_a_candidate_that_opens_too_slowly_is_ended() -> None:
+    with pytest.raises(Lost, match="did not open: no answer after"):
+        process(slow_to_open, start_ns=300 * MS)
+    assert not children()
+    with pytest.raises(Lost, match="was not open after") as lost:
+        thread(slow_to_open, start_ns=50 * MS)
+    assert lost.value.left
+
+
+def test_an_opener_that_no_process_can_be_given_is_refused() -> None:
+    with pytest.raises(Lost, match="did not start"):
+        process(given(Arm()))
+
+
+@pytest.mark.parametrize(
+    "garbage",
+    [
+        None,
+        "ab",
+        Answer([Hit("a", 1.0, 1.0)], "x"),  # type: ignore[arg-type]
+        Answer((Hit("a", float("nan"), 1.0),), "x"),
+        Answer(hits("abcde"), "x"),
+        Answer(hits("a"), None),  # type: ignore[arg-type]
+        Answer((("a", 1.0, 1.0),), "x"),  # type: ignore[arg-type]
+    ],
+)
+def test_garbage_is_a_failure_and_no_empty_answer(garbage: Answer) -> None:
+    worker = thread(given(Arm(act=lambda *_: garbage)))
+    side = worker.ask(("ab", 2, {}), **PATIENT)
+    assert (side.status, side.hits) == (Status.FAILED, ())
+    assert side.error
+    worker.close()
+
+
+def test_params_reach_a_candidate_that_takes_them_and_its_note_comes_back() -> None:
+    taking = Arm(act=lambda *_: Answer(hits("a"), OTHER.fingerprint, "as a prefix"))
+    worker = thread(given(taking))
+    assert worker.ask(("ab", 2, {"limit": 3}), **PATIENT).note == "as a prefix"
+    assert taking.asked == [("ab", 2, {"limit": 3})]
+    worker.close()
+    plain = thread(given(Plain()))
+    side = plain.ask(("ab", 2, {"limit": 3}), **PATIENT)
+    assert (side.hits, side.note) == (hits("ab"), "")
+    plain.close()
+
+
+def test_a_generation_moves_with_the_manifest_and_with_the_number() -> None:
+    moving, still = Arm(), Plain()
+    generation = Generation(moving)
+    first = generation()
+    moving.generation += 1
+    second = generation()
+    moving.manifest = OTHER
+    assert len({first, second, generation()}) == 3
+    assert Generation(still)() == OTHER.fingerprint[:16]

@@ -1,0 +1,131 @@
+"""Alarms on change: raised by what is planted, and as rarely as promised where nothing changes."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from scipy.spatial.distance import jensenshannon
+from scipy.stats import ks_2samp
+
+from harness.shadow.watch.alarms import State
+from harness.shadow.watch.bounds import MixBound, ScoresBound, Watched
+from harness.shadow.watch.change import Change, Mix, Scores, Windows, distance, gap
+from tests.shadow.attempts import attempt, seen, shed
+
+WATCH = Watched(confidence=0.95, slow_ratio=2, seed=5, resamples=499)
+SLICES = ("identifier", "phrase", "natural language")
+
+
+def scores(p_value: float = 0.01) -> Scores:
+    return Scores("candidate", ScoresBound(window=50, max_distance=0.2, p_value=p_value), WATCH)
+
+
+def mix(p_value: float = 0.01, distance: float = 0.01) -> Mix:
+    return Mix(MixBound(window=100, max_distance=distance, p_value=p_value), WATCH)
+
+
+def test_windows_do_not_overlap_and_are_held_against_the_first() -> None:
+    windows: Windows[int] = Windows(3)
+    assert windows.lacking == 6
+    found = [pair for value in range(11) if (pair := windows.take(value))]
+    assert found == [((0, 1, 2), (3, 4, 5)), ((0, 1, 2), (6, 7, 8))]
+    assert (windows.later, windows.lacking) == (2, 1)
+
+
+def test_scores_that_collapse_are_seen_and_said() -> None:
+    rng = random.Random(1)
+    monitor = scores()
+    for n in range(1, 151):
+        top = rng.uniform(0.6, 1.0) * (0.5 if n > 100 else 1)
+        monitor.see(attempt(n, candidate=seen(top=top)))
+        monitor.see(attempt(n, candidate=seen(hits=0)))
+        monitor.see(shed(n))
+        if n == 99:
+            assert monitor.alarm().state is State.EARLY
+            assert monitor.alarm().note == "1 more until two windows can be compared"
+        if n == 100:
+            assert monitor.alarm().state is State.QUIET
+    found = monitor.alarm()
+    assert (found.state, found.since) == (State.RAISED, 150)
+    assert found.estimate is not None
+    assert found.estimate.value > 0.8
+    assert found.note == "p 0.0020; raised by 1 of 2 windows"
+
+
+@pytest.mark.parametrize(("share", "said"), [(0.1, State.QUIET), (0.5, State.RAISED)])
+def test_a_change_that_is_sure_and_small_is_no_alarm(share: float, said: State) -> None:
+    monitor = Scores("candidate", ScoresBound(window=500, max_distance=0.2, p_value=0.05), WATCH)
+    for n in range(1, 1001):
+        collapsed = n > 500 and n % 10 < 10 * share
+        monitor.see(attempt(n, candidate=seen(top=0.1 if collapsed else 0.5 + n % 500 / 1000)))
+    found = monitor.alarm()
+    assert float(found.note.split()[1].rstrip(";")) <= 0.05
+    assert found.state is said
+
+
+def test_an_alarm_that_is_over_is_quiet_and_says_since_when() -> None:
+    monitor = scores()
+    for n in range(1, 151):
+        monitor.see(attempt(n, candidate=seen(top=0.2 if 50 < n <= 100 else 0.8)))
+    found = monitor.alarm()
+    assert (found.state, found.since) == (State.QUIET, 100)
+    assert found.note.endswith("raised by 1 of 2 windows")
+
+
+def test_a_mix_that_moves_is_seen() -> None:
+    rng = random.Random(3)
+    monitor = mix()
+    for n in range(1, 301):
+        slices = (SLICES[0],) if n > 200 and rng.random() < 0.6 else (rng.choice(SLICES),)
+        monitor.see(attempt(n, slices=slices))
+    assert monitor.alarm().state is State.RAISED
+    assert monitor.alarm().since == 300
+
+
+def test_traffic_without_slices_has_one_mix() -> None:
+    monitor = mix()
+    for n in range(1, 201):
+        monitor.see(attempt(n))
+    assert monitor.alarm().state is State.QUIET
+
+
+def test_the_divergence_is_that_of_scipy() -> None:
+    rng = random.Random(4)
+    first = tuple(rng.choices("abcd", (4, 3, 2, 0), k=80))
+    later = tuple(rng.choices("abcd", (1, 3, 2, 2), k=80))
+    ours, theirs = ([float(sample.count(name)) for name in "abcd"] for sample in (first, later))
+    found = distance(first, later, seed=(1, 1), resamples=99)
+    assert found.size == pytest.approx(jensenshannon(ours, theirs, base=2) ** 2)
+    assert found.p_value == 0.01
+
+
+def test_the_gap_and_its_p_value_are_those_of_scipy() -> None:
+    rng = np.random.default_rng(5)
+    first, later = rng.uniform(0, 1, 60), rng.uniform(0, 0.9, 60)
+    found = gap(first, later, seed=(1, 1), resamples=9999)
+    theirs = ks_2samp(first, later, method="exact")
+    assert found.size == pytest.approx(theirs.statistic)
+    assert found.p_value == pytest.approx(theirs.pvalue, abs=0.02)
+
+
+def test_ties_are_passed_at_once() -> None:
+    first, later = np.array([1.0, 1.0, 2.0, 2.0]), np.array([2.0, 2.0, 1.0, 1.0])
+    assert gap(first, later, seed=(1, 1), resamples=99) == Change(0.0, 1.0)
+
+
+@pytest.mark.parametrize("what", ["scores", "mix"])
+def test_steady_traffic_raises_an_alarm_as_rarely_as_promised(what: str) -> None:
+    """A/A with no bound on the size of the change: a share of p_value of all windows."""
+    raised = 0
+    for run in range(200):
+        rng = np.random.default_rng(run)
+        if what == "scores":
+            both = rng.beta(4, 2, (2, 50))
+            found = gap(both[0], both[1], seed=(run, 1), resamples=199)
+        else:
+            named = rng.choice(SLICES, (2, 60), p=(0.2, 0.3, 0.5)).tolist()
+            found = distance(tuple(named[0]), tuple(named[1]), seed=(run, 1), resamples=199)
+        raised += found.p_value <= 0.05
+    assert 1 <= raised <= 20  # binomial(200, 0.05) leaves this in one of 300 such tests

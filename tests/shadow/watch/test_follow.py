@@ -1,0 +1,141 @@
+"""Logs that grow and rotate are read once, whole, and no further than they are written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.agreement.classes import Class
+from harness.core.errors import BadFile, EvidenceError
+from harness.shadow.log import streams
+from harness.shadow.log.log import Log
+from harness.shadow.log.record import Degradation, Kind, Observation
+from harness.shadow.watch import follow
+from harness.shadow.watch.bounds import Bounds
+from harness.shadow.watch.follow import Follower, Tail
+from harness.shadow.watch.summary import Summary
+from tests.shadow.attempts import START, attempt, bounds, divergence
+
+
+def log(folder: Path, rotate_bytes: int = 2000) -> Log:
+    return Log(folder, rotate_bytes=rotate_bytes, sync_ns=10**12)
+
+
+class Remembering(Summary):
+    """Remembers in which order attempts came."""
+
+    def __init__(self, found: Bounds) -> None:
+        super().__init__(found)
+        self.seen: list[int] = []
+
+    def see(self, seen: Observation) -> None:
+        self.seen.append(seen.number)
+        super().see(seen)
+
+
+def batch(folder: Log, first: int, count: int) -> None:
+    folder.append([attempt(n) for n in range(first, first + count)], [], [])
+
+
+def test_what_was_read_is_not_read_again(tmp_path: Path) -> None:
+    tail = Tail(tmp_path, Observation)
+    with log(tmp_path) as writer:
+        assert list(tail.new()) == []
+        read = []
+        for first in range(1, 40, 3):
+            batch(writer, first, 3)
+            read.append([one.number for one in tail.new()])
+        assert read == [[n, n + 1, n + 2] for n in range(1, 40, 3)]
+        assert list(tail.new()) == []
+    assert len(streams.files(tmp_path, Observation)) > 3
+
+
+def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> None:
+    with log(tmp_path) as writer:
+        follower, summary = Follower([tmp_path]), Summary(bounds())
+        for first in range(1, 60, 7):
+            batch(writer, first, 7)
+            other = attempt(100 + first, outcome=Class.DISJOINT, jaccard=0.0)
+            found = divergence(100 + first, Class.DISJOINT, ["a"], ["b"])
+            note = Degradation(5, "w1", START, "candidate", Kind.CRASH, "it ended")
+            writer.append([other], [found], [note])
+            assert follower.feed(summary) == 8
+        assert follower.feed(summary) == 0
+    whole = streams.read(tmp_path)
+    assert summary.tally == whole.tally
+    assert summary.missing == whole.missing
+    assert summary.degradations == {("candidate", Kind.CRASH): 9}
+    assert [(t.times, t.text) for t in summary.diverging.traces()] == [(9, "a query")]
+
+
+def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:
+    with log(tmp_path, 10**6) as writer:
+        batch(writer, 1, 2)
+    file = streams.path(tmp_path, Observation, 1)
+    whole = file.read_bytes()
+    file.write_bytes(whole[:-10])
+    tail = Tail(tmp_path, Observation)
+    assert [one.number for one in tail.new()] == [1]
+    file.write_bytes(whole)
+    assert [one.number for one in tail.new()] == [2]
+
+
+def test_what_is_appended_just_before_a_rotation_is_not_missed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with log(tmp_path, 10**6) as writer:
+        batch(writer, 1, 2)
+
+        def slow(file: Path, start: int) -> Iterator[bytes]:
+            """Read to the end; then more is written, and the next file is begun."""
+            yield from list(streams.whole_lines(file, start))
+            if not streams.path(tmp_path, Observation, 2).exists():
+                batch(writer, 3, 2)
+                streams.path(tmp_path, Observation, 2).write_bytes(b"")
+
+        monkeypatch.setattr(follow, "whole_lines", slow)
+        tail = Tail(tmp_path, Observation)
+        assert [one.number for one in tail.new()] == [1, 2]
+        assert [one.number for one in tail.new()] == [3, 4]
+
+
+def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
+    with log(tmp_path, 10**6) as writer:
+        batch(writer, 1, 2)
+        tail = Tail(tmp_path, Observation)
+        list(tail.new())
+        batch(writer, 3, 1)
+    file = streams.path(tmp_path, Observation, 1)
+    file.write_bytes(file.read_bytes() + b'{"format":1,"number":0}\n')
+    with pytest.raises(BadFile, match="no observation") as raised:
+        list(tail.new())
+    assert (raised.value.path, raised.value.line) == (file, 4)
+
+
+def test_logs_of_several_processes_are_one_in_the_order_of_time(tmp_path: Path) -> None:
+    for name, numbers in (("a", range(1, 20, 2)), ("b", range(2, 20, 2))):
+        with log(tmp_path / name) as writer:
+            writer.append([attempt(n) for n in numbers], [], [])
+    summary = Remembering(bounds())
+    assert Follower([tmp_path / "a", tmp_path / "b"]).feed(summary) == 19
+    assert summary.seen == list(range(1, 20))
+
+
+def test_a_log_given_twice_and_a_log_that_is_none_are_refused(tmp_path: Path) -> None:
+    log(tmp_path / "a").close()
+    with pytest.raises(EvidenceError, match="one writer; give each log once"):
+        Follower([tmp_path / "a", tmp_path / "a"])
+    with pytest.raises(BadFile, match="there is no log in it"):
+        Follower([tmp_path])
+
+
+def test_a_log_that_was_replaced_is_noticed(tmp_path: Path) -> None:
+    with log(tmp_path, 10**6) as writer:
+        batch(writer, 1, 3)
+    tail = Tail(tmp_path, Observation)
+    list(tail.new())
+    streams.path(tmp_path, Observation, 1).write_bytes(b"")
+    with pytest.raises(EvidenceError, match="was replaced while it was followed"):
+        list(tail.new())

@@ -1,0 +1,120 @@
+"""The log of experiments grows, is shared where it is asked for, and goes on from what was kept."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.stages.experiments import log as experiment_log
+from harness.stages.experiments import notes as experiment_notes
+from harness.stages.experiments.inputs import inputs, race_settings, stock
+from harness.stages.experiments.log import FILE, FIRST, inventory_of, keep, read, share
+from tests.toy import CANDIDATE, CONTROL, Toy
+
+
+def test_a_race_and_a_decision_are_a_line_each(project: Toy) -> None:
+    begun, race = read(project.layout).experiments
+    assert (begun.kind, begun.number, begun.previous) == ("race begun", 1, FIRST)
+    assert (race.kind, race.number, race.decision) == ("race", 2, None)
+    assert race.inputs.runs.keys() == {CONTROL, CANDIDATE}
+    project.decide()
+    log = read(project.layout)
+    *_, gate = log.experiments
+    assert (gate.kind, gate.number) == ("gate", 3)
+    assert gate.previous == log.until(3).head
+    assert gate.inputs.times == race.inputs.times
+    (said,) = json.loads(project.layout.decision.read_text())["summary"]["steps"]
+    assert [(one.step, one.outcome) for one in gate.steps] == [("tantivy", said["outcome"])]
+    assert gate.inputs.seeds == {"policy": 5, "race": 5}
+
+
+def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
+    project.decide()
+    project.decide(later_s=1)
+    log = read(project.layout)
+    assert len(list(project.layout.experiments.glob("inventory-*.json"))) == 1
+    assert inventory_of(project.layout, log.experiments[-1]) == stock(project.layout)
+    kept = next(project.layout.experiments.glob("inventory-*.json"))
+    kept.write_text(kept.read_text().replace('"q00":"', '"q0x":"', 1))
+    assert inventory_of(project.layout, log.experiments[-1]) is None
+    kept.write_text("{")
+    with pytest.raises(BadFile, match="is no inventory"):
+        inventory_of(project.layout, log.experiments[-1])
+
+
+def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy) -> None:
+    decisions = (project.decide(),)
+    file = project.project.policy_file
+    with experiment_log.writing(project.layout):
+        policy = project.project.policy()
+        experiment_notes.note_judged(
+            project.layout, policy, file, decisions, datetime.now(UTC), decided=False
+        )
+    *_, gate, other = read(project.layout).experiments
+    assert (other.kind, other.decision) == ("decide", None)
+    assert other.steps == gate.steps
+
+
+def test_no_race_has_no_settings(project: Toy) -> None:
+    assert race_settings(project.layout)["processes"] == 3
+    project.layout.race_receipt.write_text("[")
+    with pytest.raises(BadFile, match="is no receipt of a race"):
+        race_settings(project.layout)
+    project.layout.race_receipt.unlink()
+    assert race_settings(project.layout) == {}
+    found = inputs(project.layout, [CONTROL], stock(project.layout), policy=None, seeds={})
+    assert (found.times, found.seeds) == (None, {})
+
+
+@pytest.mark.parametrize("text", ["{", "{}", '{"format": 2}'])
+def test_a_line_that_is_none_is_named(project: Toy, text: str) -> None:
+    path = project.layout.experiments / FILE
+    path.write_text(path.read_text() + text + "\n")
+    with pytest.raises(BadFile, match=r"log\.jsonl:3: "):
+        read(project.layout)
+
+
+def test_what_was_kept_is_how_a_log_begins(project: Toy, tmp_path: Path) -> None:
+    kept = tmp_path / "kept" / "toy.jsonl"
+    project.decide()
+    layout = replace(project.layout, kept_log=kept)
+    assert keep(layout, kept) == 3
+    path = layout.experiments / FILE
+    path.unlink()
+    assert len(read(layout).lines) == 3
+    experiment_log.add(
+        layout, "race", read(layout).experiments[0].at, inputs=read(layout).experiments[0].inputs,
+        inventory=stock(layout),
+    )  # fmt: skip
+    assert [one.number for one in read(layout).experiments] == [1, 2, 3, 4]
+    assert keep(layout, kept) == 4
+    path.write_text(path.read_text().splitlines()[0] + "\n")
+    with pytest.raises(BadFile, match=r"has 1 experiments, and .* kept 4, of which"):
+        read(layout)
+    with pytest.raises(BadFile, match="kept 4"):
+        keep(project.layout, kept)
+
+
+def test_two_runs_may_share_a_log(project: Toy, tmp_path: Path) -> None:
+    one = replace(project.layout, today=tmp_path / "one")
+    two = replace(project.layout, today=tmp_path / "two")
+    for layout in (one, two, one):
+        share(layout, tmp_path / "shared")
+    assert one.experiments.samefile(two.experiments)
+    with pytest.raises(EvidenceError, match="has a log already"):
+        share(project.layout, tmp_path / "shared")
+
+
+def test_what_cannot_be_logged_is_not_judged(project: Toy) -> None:
+    (project.layout.experiments / FILE).unlink()
+    for path in project.layout.experiments.iterdir():
+        path.unlink()
+    project.layout.experiments.rmdir()
+    project.layout.experiments.write_text("a file")
+    with pytest.raises(HarnessError, match="what is not logged is not judged"):
+        project.decide()

@@ -1,0 +1,105 @@
+"""What stands beside a page: the last load of the arms as they are, and where pages lie."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile
+from harness.report.inputs import Links, ReportInput
+from harness.report.load.inputs import LoadReport
+from harness.stages.custody.proof import read_manifest
+from harness.stages.load import trials as loading
+from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
+from harness.stages.load.last import last_load
+from harness.stages.report.linked import linked
+from tests.report import builder
+from tests.stages.load.test_stage import in_here, loaded
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(scope="module")
+def done(
+    measured: Toy, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[Toy, LoadReport]]:
+    project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(loading, "run_crew", in_here)
+        patched.setattr(loading, "LOOK_S", 0.01)
+        yield project, loaded(project)
+
+
+def fingerprints(project: Toy) -> dict[str, str]:
+    return {arm: read_manifest(project.layout, arm).fingerprint for arm in ("fts5", "tantivy")}
+
+
+def test_the_last_load_says_what_the_load_said(done: tuple[Toy, LoadReport]) -> None:
+    project, report = done
+    found = last_load(project.layout, fingerprints(project))
+    assert found is not None
+    assert found.arms == report.arms
+    assert found.rates == report.rates
+    assert found.noise == report.noise
+    assert [(p.arm, p.twin, p.rate) for p in found.points] == [
+        (p.arm, p.twin, p.rate) for p in report.points
+    ]
+    for ours, theirs in zip(found.points, report.points, strict=True):
+        assert ours.overall.same_as(theirs.overall)
+        assert ours.objections == theirs.objections
+
+
+def test_a_load_run_again_takes_the_place_of_the_one_before(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    history = history_of(project.layout)
+    before = read_history(history)
+    later = [replace(r, about={**r.about, "at": "2099-01-01T00:00:00+00:00"}) for r in before]
+    append(history, later)
+    found = last_load(project.layout, fingerprints(project))
+    assert found is not None
+    assert found.loaded_at == "2099-01-01T00:00:00+00:00"
+    assert sum(len(p.records) + len(p.objections) for p in found.points) == len(before)
+
+
+def test_another_load_or_another_index_is_none(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "project")
+    known = fingerprints(project)
+    assert last_load(project.layout, {**known, "tantivy": "other"}) is None
+    assert last_load(project.layout, {"fts5": known["fts5"]}) is None
+    receipt = json.loads(receipt_of(project.layout).read_text())
+    receipt_of(project.layout).write_text(json.dumps({**receipt, "rates": [1.0]}))
+    assert last_load(project.layout, known) is None
+    receipt_of(project.layout).write_text("{")
+    with pytest.raises(BadFile, match="Run: harness load"):
+        last_load(project.layout, known)
+    receipt_of(project.layout).unlink()
+    assert last_load(project.layout, known) is None
+
+
+def test_pages_that_are_there_are_named_as_seen_from_the_report(
+    done: tuple[Toy, LoadReport], tmp_path: Path
+) -> None:
+    project = done[0].copied(tmp_path / "a b" / "project")
+    out = project.root / "reports"
+    out.mkdir()
+    report: ReportInput = builder.report()
+    assert linked(report, project.layout, out).load is None
+    page = linked(report, project.layout, out).links
+    assert (out / page.load).resolve() == page_of(project.layout)
+    assert page.history == ""
+    (out / "trends.html").write_text("x")
+    page_of(project.layout).unlink()
+    assert linked(report, project.layout, out).links == Links("", "trends.html")
+    (project.layout.today / "x").mkdir(parents=True)
+    page_of(project.layout).write_text("x")
+    inside = tmp_path / "other"
+    assert linked(report, project.layout, inside).links.load.startswith("../a%20b/project/")
