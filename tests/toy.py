@@ -34,6 +34,8 @@ ARMS = ("fts5", "tantivy", "hash-hybrid")
 CONTROL, CANDIDATE = "fts5", "tantivy"
 WORDS = [a + b + c for a in "bdfgklmnprst" for b in "aeiou" for c in ("lo", "ra", "ti")]
 DOCUMENTS, QUERIES = 60, 40
+ASKED = 3
+"""Words of a query."""
 NOTHING = "q99"
 """A query whose words are in no document: both arms rightly show nothing."""
 
@@ -213,7 +215,7 @@ def write_beir(folder: Path) -> None:
     queries, judged = [], []
     for number in range(QUERIES):
         own = rng.randrange(DOCUMENTS)
-        asked = rng.sample(sorted(set(texts[own])), 3)
+        asked = rng.sample(sorted(set(texts[own])), ASKED)
         kind = "identifier" if number % 4 == 0 else "natural-language"
         query_id = f"q{number:02}"
         queries.append({"_id": query_id, "text": " ".join(asked), "slices": [kind]})

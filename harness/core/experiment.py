@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-Kind = Literal["gate", "decide", "race", "race begun", "load"]
-"""A race is noted when its first times are there, as begun, and when all are."""
+Clocked = Literal["race", "race begun", "race resumed", "load"]
+Kind = Literal["gate", "decide"] | Clocked
+"""A race is noted before its first process, before it goes on after a stop, and at its end."""
 Setting = str | int | float | bool
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 

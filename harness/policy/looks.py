@@ -28,6 +28,10 @@ CHANGES = {
 """Inputs by name, and what is said where one is other than at the look before."""
 
 
+NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed"}
+"""What is said of a kind of experiment, where that is other than its name."""
+
+
 @dataclass(frozen=True, slots=True)
 class Looks:
     """How often one step was judged, this time included."""
@@ -42,6 +46,8 @@ class Looks:
     """What is other than at the look before, in words; empty for the first look."""
     before: tuple[tuple[str, str], ...]
     """Day and outcome of each look before this one, oldest first."""
+    resumed: int = 0
+    """How often a race was stopped and gone on with from what was done; no look by itself."""
 
     @property
     def attempts(self) -> int:
@@ -101,6 +107,7 @@ def looks(log: Iterable[Experiment], policy: Policy, step: Step, inputs: Inputs)
             (line.at.date().isoformat(), one.outcome + _called(line, one, policy, step))
             for line, one in others
         ),
+        resumed=sum(one.kind == "race resumed" for one in _of_arms(known, step, inputs)),
     )
 
 
@@ -156,18 +163,23 @@ def _unjudged(known: Iterable[Experiment], step: Step, judged: Sequence[Inputs])
 
     A race that was begun and not ended is one: who dropped it may have read its first times.
     """
-    shown = {judged[-1].shown.get(arm, arm) for arm in (step.control, step.candidate)}
-    mine = [
-        one
-        for one in known
-        if {step.control, step.candidate} <= one.inputs.runs.keys()
-        or shown <= set(one.inputs.shown.values())
-    ]
+    mine = _of_arms(known, step, judged[-1])
     races = {one.inputs.times for one in mine if one.kind == "race"}
     loads = {one.inputs.load for one in mine if one.kind == "load"}
     loaded = any(gate.settings.loaded for gate in step.gates)
     unseen = len(loads - {one.load for one in judged}) if loaded else 0
     return len(races - {one.times for one in judged}) + _dropped(mine) + unseen
+
+
+def _of_arms(known: Iterable[Experiment], step: Step, now: Inputs) -> list[Experiment]:
+    """Give the experiments with the step's arms, by their names or by what they showed."""
+    shown = {now.shown.get(arm, arm) for arm in (step.control, step.candidate)}
+    return [
+        one
+        for one in known
+        if {step.control, step.candidate} <= one.inputs.runs.keys()
+        or shown <= set(one.inputs.shown.values())
+    ]
 
 
 def _dropped(log: Iterable[Experiment]) -> int:
@@ -200,7 +212,7 @@ def told(log: Iterable[Experiment]) -> tuple[str, ...]:
         for one in line.steps:
             said[f"{one.candidate} against {one.control} by policy {line.policy!r}"] += 1
         if not line.steps and line.kind != "race begun":
-            said[line.kind if line.kind == "race" else f"{line.kind} test"] += 1
+            said[NAMED.get(line.kind, line.kind)] += 1
     return tuple(f"{what}, {count}x" if count > 1 else what for what, count in said.items())
 
 

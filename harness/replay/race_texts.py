@@ -4,13 +4,14 @@ An engine that keeps answers, or anything that it computed from a text, is quick
 has seen. A user who types a text for the first time does not gain by that, so first answers are
 what is judged, and texts that come again are timed apart. The replay before the race has asked all
 texts of the query set. So some come as variants too, which no process has ever asked: an engine
-that is slower on those kept answers between processes.
+that is slower on those kept answers between processes. What a process asked is known to the next
+one and to the next race, so each process has variants of its own.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Mapping, Sequence
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
@@ -20,6 +21,10 @@ from harness.core.records import Query
 
 HELD_BACK = 5
 """At most one text in so many is held back to warm up on, where there are few."""
+ENOUGH = 5
+"""Different words, of which there are 119 other orders: more than a set is raced in."""
+TRIES = 8
+"""So many orders are drawn for one that is no text of the set."""
 
 
 class Texts(NamedTuple):
@@ -30,7 +35,7 @@ class Texts(NamedTuple):
     timed: tuple[Query, ...]
     repeated: tuple[Query, ...]
     """The first of ``timed``, which come a second time."""
-    unseen: tuple[Query, ...]
+    unseen: tuple[Query, ...] = ()
     """Variants of ``repeated`` by the same ids: their words in another order, and in no query set.
 
     A text of one word has none, so there may be fewer.
@@ -51,7 +56,7 @@ def draw(
     Two queries that differ in case or space are one text. Queries of one cluster take much the same
     time, so a second one would count as evidence that it is not (docs/decisions/0045).
     ``clusters`` names the cluster of a query by its id; a query that is not in there stands alone.
-    Texts that have a variant come first among ``timed``.
+    Texts come first among ``timed`` that have the most variants; none is drawn here.
 
     Where there are fewer texts than asked for, a fifth at most is held back for the warm-up, which
     then goes through them again and again.
@@ -74,21 +79,47 @@ def draw(
     kept = min(warm, max(1, len(drawn) // HELD_BACK)) if few else len(drawn) - timed
     others, chosen = drawn[:kept], drawn[kept:][:timed]
     again = [others[at % len(others)] for at in range(warm)]
-    variants = {query.query_id: _variant(query, distinct) for query in chosen}
-    chosen.sort(key=lambda query: variants[query.query_id] is None)
-    first_few = chosen[:repeated]
-    unseen = [variant for query in first_few if (variant := variants[query.query_id])]
-    return Texts(tuple(again), tuple(chosen), tuple(first_few), tuple(unseen))
+    chosen.sort(key=lambda query: _room(query, distinct), reverse=True)
+    return Texts(tuple(again), tuple(chosen), tuple(chosen[:repeated]))
 
 
-def _variant(query: Query, known: Container[str]) -> Query | None:
-    """Begin the text at another of its words; None where every such text is known."""
+def varied(texts: Texts, queries: Sequence[Query], order: str) -> Texts:
+    """Add a variant of each of ``repeated`` that has one, its words drawn by ``order``.
+
+    Whatever ``order`` is, the same texts have one. None of them is a text of ``queries``.
+    """
+    known, rng = {_text(query) for query in queries}, random.Random(order)
+    drawn = [_variant(query, known, rng) for query in texts.repeated]
+    return texts._replace(unseen=tuple(variant for variant in drawn if variant))
+
+
+def _room(query: Query, known: Container[str]) -> int:
+    """Count the different words of a text that has a variant, up to ``ENOUGH``; else 0."""
+    if next(_turned(query, known), None) is None:
+        return 0
+    return min(ENOUGH, len(set(query.text.casefold().split())))
+
+
+def _variant(query: Query, known: Container[str], rng: random.Random) -> Query | None:
+    """Put the words in an order that is not known; None where no turn of the text is unknown."""
+    turned = next(_turned(query, known), None)
+    if turned is None:
+        return None
+    words = query.text.split()
+    for _ in range(TRIES):
+        variant = replace(query, text=" ".join(rng.sample(words, len(words))))
+        if _text(variant) not in known:
+            return variant
+    return turned
+
+
+def _turned(query: Query, known: Container[str]) -> Iterator[Query]:
+    """Begin the text at each other of its words, where that is not known."""
     words = query.text.split()
     for at in range(1, len(words)):
         variant = replace(query, text=" ".join(words[at:] + words[:at]))
         if _text(variant) not in known:
-            return variant
-    return None
+            yield variant
 
 
 def _cluster(query: Query, clusters: Mapping[str, str]) -> tuple[bool, str]:

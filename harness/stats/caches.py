@@ -38,17 +38,17 @@ def seen_ratio(
     """Time of a text that the replay had asked over that of a variant that no process had.
 
     Shapes (processes, queries) and (processes, unseen), whose texts are variants of the first of
-    the queries. The first process counts: to the later ones a variant is known where answers are
-    kept on disk. Far below 1, the arm kept answers. None where there are fewer than two variants.
+    the queries; each process has variants of its own. Far below 1, the arm kept answers. None where
+    there are fewer than two variants.
 
     Raises:
         EvidenceError: there are no times, or one is not above 0.
     """
     if not unseen_ns.size:
         return None
-    unseen = np.log(checked(unseen_ns))[0]
-    first = np.log(checked(first_ns))[0, : len(unseen)]
-    return _geometric(first - unseen, confidence)
+    unseen = np.log(checked(unseen_ns))
+    first = np.log(checked(first_ns[:, : unseen.shape[1]]))
+    return _geometric((first - unseen).mean(axis=0), confidence)
 
 
 def shared_ratio(

@@ -75,9 +75,14 @@ def test_a_machine_that_differs_from_process_to_process_neither_passes_nor_fails
     rule: str, settings: dict[str, Any], factor: float, drift: float
 ) -> None:
     race = build.race(factor)
-    drifting = race.elapsed_ns["old"].copy()
-    drifting[1::2] = drifting[1::2] * drift
-    told = replace(race, elapsed_ns=dict(race.elapsed_ns) | {"old": drifting})
+    drifting, unseen = race.elapsed_ns["old"].copy(), race.unseen_ns["old"].copy()
+    for times in (drifting, unseen):
+        times[1::2] = times[1::2] * drift
+    told = replace(
+        race,
+        elapsed_ns=dict(race.elapsed_ns) | {"old": drifting},
+        unseen_ns=dict(race.unseen_ns) | {"old": unseen},
+    )
     finding = judged(rule, told, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "machine too noisy: old against itself in other processes" in finding.reason
@@ -192,8 +197,13 @@ def test_answers_that_were_kept_from_before_the_race_settle_nothing(
         kept = dict(race.unseen_ns) | {arm: race.unseen_ns[arm] * 100}
         finding = judged(rule, replace(race, unseen_ns=kept), **settings)
         assert finding.verdict is Verdict.INCONCLUSIVE
-        assert f"{arm} kept answers from before the race" in finding.reason
+        assert f"{arm} keeps answers between processes" in finding.reason
         assert "of the time of its words in an order that no process had asked" in finding.reason
+    first_slow = {arm: times.copy() for arm, times in race.elapsed_ns.items()}
+    first_slow["new"][0] *= 100
+    kept = dict(race.unseen_ns) | {"new": race.unseen_ns["new"] * 100}
+    told = replace(race, elapsed_ns=first_slow, unseen_ns=kept)
+    assert "new keeps answers between processes" in judged(rule, told, **settings).reason
     none = {arm: times[:, :0] for arm, times in race.unseen_ns.items()}
     assert judged(rule, replace(race, unseen_ns=none), **settings).verdict is Verdict.PASS
 

@@ -133,6 +133,18 @@ def test_a_race_that_was_begun_and_dropped_counts(policy: Policy) -> None:
     assert told([begun, begun, ended]) == ("race that was dropped", "race")
 
 
+def test_a_race_that_was_stopped_and_gone_on_with_is_told_and_is_no_look(policy: Policy) -> None:
+    now = inputs(times=of_json("b"))
+    begun = line(policy, inputs(times=None), "race begun")
+    resumed = line(policy, inputs(times=None), "race resumed")
+    ended = line(policy, now, "race")
+    seen = looks([begun, resumed, resumed, ended], policy, policy.steps[0], now)
+    assert (seen.attempts, seen.unjudged, seen.resumed) == (1, 0, 2)
+    assert told([begun, resumed, ended]) == ("race that was stopped and resumed", "race")
+    strange = line(policy, inputs(runs={"fts5": of_json("fts5")}), "race resumed")
+    assert looks([strange], policy, policy.steps[0], now).resumed == 0
+
+
 def test_a_policy_without_timed_gates_does_not_count_races(tmp_path: Path) -> None:
     path = tmp_path / "untimed.toml"
     path.write_text(HEAD + STEP + GATES)

@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.core.records import Query
-from harness.replay.race_texts import Texts, draw
+from harness.replay.race_texts import Texts, draw, varied
 from tests.replay.arms import queries
 
 
@@ -16,7 +16,8 @@ def drawn(count: int, **changed: int) -> Texts:
 
 def test_there_are_enough() -> None:
     texts = drawn(40)
-    assert list(map(len, texts)) == [5, 20, 4, 4]
+    assert list(map(len, texts)) == [5, 20, 4, 0]
+    assert len(varied(texts, queries(40), "").unseen) == 4
     assert len(set(texts.warm)) == 5
     assert not set(texts.warm) & set(texts.timed)
     assert texts.repeated == texts.timed[:4]
@@ -81,7 +82,7 @@ def test_variants_have_the_words_in_an_order_that_nobody_asked() -> None:
         Query("a", "one two"), Query("b", "Two one"), Query("c", "three four five"),
         Query("d", "alone"), Query("e", "six  seven", params={"from": "Ada"}), Query("f", "x x"),
     ]  # fmt: skip
-    texts = draw(asked, {}, timed=5, warm=1, repeated=5, seed=1)
+    texts = varied(draw(asked, {}, timed=5, warm=1, repeated=5, seed=1), asked, "drawn")
     known = {" ".join(query.text.casefold().split()) for query in asked}
     timed = {query.query_id: query for query in texts.timed}
     assert {query.query_id for query in texts.unseen} == timed.keys() & {"c", "e"}
@@ -93,3 +94,24 @@ def test_variants_have_the_words_in_an_order_that_nobody_asked() -> None:
         assert variant.text.casefold() not in known
         assert sorted(variant.text.split()) == sorted(of.text.split())
         assert variant.params == of.params
+
+
+def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
+    """Else the next process, and the next race, ask what an engine has kept by now."""
+    asked = [Query(f"q{at}", " ".join(f"w{at}{n}" for n in range(2 + at))) for at in range(8)]
+    asked.append(Query("turned", "w02 w00 w01"))
+    texts = draw(asked, {}, timed=8, warm=1, repeated=3, seed=1)
+    assert [min(5, len(query.text.split())) for query in texts.repeated] == [5, 5, 5]
+    ways = [varied(texts, asked, str(at)).unseen for at in range(20)]
+    assert ways[0] == varied(texts, asked, "0").unseen
+    assert {tuple(query.query_id for query in way) for way in ways} == {
+        tuple(query.query_id for query in texts.repeated)
+    }
+    orders = [{query.text for query in same} for same in zip(*ways, strict=True)]
+    assert min(map(len, orders)) > 15
+
+
+def test_a_text_whose_turns_are_known_has_no_variant() -> None:
+    asked = [Query("a", "one two three"), Query("b", "two three one"), Query("c", "three one two")]
+    texts = draw(asked, {}, timed=2, warm=1, repeated=2, seed=1)
+    assert varied(texts, asked, "drawn").unseen == ()

@@ -59,11 +59,13 @@ def test_where_nobody_came_second_nothing_is_said() -> None:
     assert repeat_ratio(times(1), times(1)[:, :1], confidence=0.95) is None
 
 
-def test_what_was_kept_is_seen_in_the_first_process_alone() -> None:
-    """Later processes know the variants that the first one asked."""
+@pytest.mark.parametrize("of", [slice(None), slice(1, None)])
+def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
+    """Each asks variants of its own; the first may be the one that asks at the depth of a memo."""
     first = times(1)
+    count = len(first[of])
     unseen = first[:, :20].copy()
-    unseen[0] *= 50
+    unseen[of] = unseen[of] * round(50 ** (len(first) / count))
     found = seen_ratio(first, unseen, confidence=0.95)
     assert found is not None
     assert found.value == pytest.approx(0.02, rel=0.01)

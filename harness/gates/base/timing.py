@@ -70,8 +70,8 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
             hindrance
             or _stolen(race, settings, arm)
             or _shared(race, settings, arm, rules)
-            or _noise(race, settings, arm, rules)
             or _kept(race, settings, arm, rules)
+            or _noise(race, settings, arm, rules)
         )
     if hindrance is not None:
         return settings.undecided(gate, hindrance.reason, hindrance.settle)
@@ -170,7 +170,7 @@ def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindra
     if found is None or found.high >= 1 / settings.max_noise:
         return None
     return Hindrance(
-        f"{arm} kept answers from before the race: a text that the replay had asked takes"
+        f"{arm} keeps answers between processes: a text that another process had asked takes"
         f" {found.value:.2g} of the time of its words in an order that no process had asked",
         "open the engine without what it kept, then run: harness race",
     )

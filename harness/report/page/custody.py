@@ -237,7 +237,8 @@ def _coverage(of: Coverage) -> str:
 
 def _look(step: str, one: Looks) -> str:
     races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
-    kinds = f"{one.untimed} untimed, {one.timed} timed{races}"
+    resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
+    kinds = f"{one.untimed} untimed, {one.timed} timed{races}{resumed}"
     before = ", ".join(f"{day} {outcome}" for day, outcome in one.before)
     earlier = f" Before: {before}." if before else ""
     since = f" Other than last time: {'; '.join(one.since)}." if one.since else ""

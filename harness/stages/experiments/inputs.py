@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, Literal
+from typing import Any
 
 from harness.core import digest
 from harness.core.errors import BadFile
-from harness.core.experiment import Inputs, Setting
+from harness.core.experiment import Clocked, Inputs, Setting
 from harness.core.formats import json_file
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
@@ -48,16 +48,18 @@ def inputs(
     *,
     policy: str | None,
     seeds: Mapping[str, int],
+    raced: bool = True,
     loaded: bool = False,
 ) -> Inputs:
     """Give the digests of all that an experiment with ``arms`` rests on.
 
     ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's;
-    ``loaded`` tells whether it rests on the last load test too.
+    ``raced`` and ``loaded`` tell whether it rests on the last race and the last load test.
     """
     arms = tuple(arms)
-    data, raced = Prepared.open(layout.data).manifest, race_settings(layout)
-    seed, trials = raced.get("seed"), trials_of(layout)
+    data = Prepared.open(layout.data).manifest
+    settings = race_settings(layout) if raced else {}
+    seed, trials = settings.get("seed"), trials_of(layout)
     return Inputs(
         corpus=data.corpus_sha256,
         queries=data.queries_sha256,
@@ -65,7 +67,7 @@ def inputs(
         inventory=inventory.sha256,
         runs={arm: digest.of_file(layout.run(arm)) for arm in arms},
         shown={arm: read_run(layout.run(arm)).shown_sha256 for arm in arms},
-        times=digest.of_file(layout.times) if raced and layout.times.is_file() else None,
+        times=digest.of_file(layout.times) if settings and layout.times.is_file() else None,
         load=digest.of_file(trials) if loaded and trials.is_file() else None,
         policy=policy,
         code=code_sha256(),
@@ -73,11 +75,20 @@ def inputs(
     )
 
 
-def note_timed(
-    layout: Layout, kind: Literal["race", "race begun", "load"], arms: Sequence[str], at: datetime
-) -> None:
-    """Add the race or the load test at hand to the log, whether a gate will judge it or not."""
+def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime) -> None:
+    """Add the race or the load test at hand to the log, whether a gate will judge it or not.
+
+    A race that begins or goes on has no times yet; those at hand are of another.
+    """
     inventory = stock(layout)
-    found = inputs(layout, arms, inventory, policy=None, seeds={}, loaded=kind == "load")
+    found = inputs(
+        layout,
+        arms,
+        inventory,
+        policy=None,
+        seeds={},
+        raced=kind in {"race", "load"},
+        loaded=kind == "load",
+    )
     with experiment_log.writing(layout):
         experiment_log.add(layout, kind, at, inputs=found, inventory=inventory)

@@ -27,6 +27,8 @@ class RacePart:
     expected: Mapping[str, Mapping[str, Expected]]
     """By arm and query: what the arm's run has."""
     texts: Texts
+    order: str
+    """What the variants among ``texts`` were drawn by."""
     k: int
     seed: int
     process: int
@@ -65,4 +67,4 @@ class RacePart:
                 advance=advance,
             )
         check_turns(tallies, self.turns, self.k)
-        write_part(self.to, lap, self.process, began_at)
+        write_part(self.to, lap, self.process, began_at, self.order)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import shutil
 from collections.abc import Callable, Container, Iterable, Sequence
 from datetime import UTC, datetime
@@ -13,6 +14,7 @@ from engines import registry
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, MismatchedQueries
 from harness.core.evidence import Race
+from harness.core.experiment import Clocked
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.core.progress import progress
@@ -22,7 +24,7 @@ from harness.policy.age import check_past
 from harness.replay.fresh import Advance, Work, in_fresh_process
 from harness.replay.machine import machine
 from harness.replay.race import UNSEEN, Expected, shown
-from harness.replay.race_texts import Texts, draw
+from harness.replay.race_texts import Texts, draw, varied
 from harness.stages.custody.proof import check_run, read_manifest
 from harness.stages.experiments.inputs import note_timed
 from harness.stages.index import check_settings
@@ -50,7 +52,8 @@ def race(
 
     Each opens the indexes anew, which makes a process the A/A control of the others. Its times are
     kept when it is done, so an interrupted race goes on with the next one. The log of experiments
-    notes a race when the first times are there: one that is dropped was still one.
+    notes that a race begins, or that it goes on, before it does: one that is dropped was still one.
+    Each process asks variants of its own, drawn anew: no race before has asked them either.
 
     Raises:
         InvalidArm: an arm's index is not the one that it was replayed on, or a process died.
@@ -63,8 +66,9 @@ def race(
         check_run(layout, name)
         check_settings(layout, arm)
     data = Prepared.open(layout.data)
+    queries = data.queries()
     texts = draw(
-        data.queries(),
+        queries,
         data.clusters(),
         timed=params.queries,
         warm=params.warmup,
@@ -82,12 +86,16 @@ def race(
     drop_older(parts, params.resume_hours)
     expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
     done: list[Part] = []
-    begun = any(parts.glob("*.parquet"))
+    resumed = any(parts.glob("*.parquet"))
+    kind: Clocked = "race resumed" if resumed else "race begun"
+    note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
     for process in range(params.processes):
+        order = secrets.token_hex(8)
         part = RacePart(
             openers=openers,
             expected=expected,
-            texts=texts,
+            texts=varied(texts, queries, order),
+            order=order,
             k=params.k,
             seed=params.seed,
             process=process,
@@ -98,9 +106,6 @@ def race(
             doing = f"racing, process {process + 1} of {params.processes}"
             with progress(doing, part.turns) as advance:
                 run(part, advance)
-            if not begun:
-                note_timed(layout, "race begun", tuple(loaded), datetime.now(UTC))
-                begun = True
         done.append(read_part(part.to))
     receipt["strays"] = _strays(done)
     write_times(
@@ -119,7 +124,6 @@ def _receipt(
         "runs": {arm: digest.of_file(layout.run(arm)) for arm in arms},
         "queries_sha256": digest.of_queries(texts.timed),
         "warmup_sha256": digest.of_queries(texts.warm),
-        "unseen_sha256": digest.of_queries(texts.unseen),
         "k": params.k,
         "warmup": params.warmup,
         "repeated": params.repeated,

@@ -55,8 +55,8 @@ def started() -> float:
     return float(psutil.Process().create_time())
 
 
-def write_part(path: Path, lap: Lap, process: int, began_at: str) -> None:
-    """Write what one process measured."""
+def write_part(path: Path, lap: Lap, process: int, began_at: str, order: str = "") -> None:
+    """Write what one process measured; ``order`` is what its variants were drawn by."""
     rows = [
         (process, *call[:-1], call.taken.waited_ns, call.taken.cpu_ns, call.taken.preempted)
         for call in lap.calls
@@ -68,6 +68,7 @@ def write_part(path: Path, lap: Lap, process: int, began_at: str) -> None:
         "pid": os.getpid(),
         "started": started(),
         "began_at": began_at,
+        "order": order,
         "cores": usable_cores(),
         "counts": lap.counts,
         "reference_ns": list(lap.reference_ns),
@@ -135,7 +136,8 @@ class Times(NamedTuple):
                 f"{arm}: not every process has a time of every query; run: harness race"
             )
         found = self.columns[column][mine][np.argsort(cells)].reshape(wanted.shape)
-        if column == "elapsed_ns" and len(np.unique(found, axis=0)) < len(found):
+        copied = found.size and len(np.unique(found, axis=0)) < len(found)
+        if column == "elapsed_ns" and copied:
             raise EvidenceError(
                 f"{arm}: two processes have the same times, so one is a copy; run: harness race"
             )

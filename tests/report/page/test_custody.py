@@ -93,6 +93,10 @@ def test_looks_are_the_last() -> None:
         "tantivy: 4th look (2 untimed, 4 timed, 2 of them races that no gate judged). Before:"
         " 2026-02-01 hold, 2026-02-02 hold. Other than last time: another race."
     )
+    stopped = Looks(2, 2, 0, (), (), resumed=3)
+    assert lines(replace(KEPT, number=5, looks={"tantivy": stopped}))[-1] == (
+        "tantivy: second look (2 untimed, 2 timed; races resumed after a stop: 3)."
+    )
 
 
 def test_the_same_for_machines() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -24,13 +23,11 @@ from harness.core.gate import Outcome
 from harness.corpus.runs import read_run, write_run
 from harness.replay.fresh import Advance, Work
 from harness.stages.custody.proof import read_manifest
-from harness.stages.experiments import log as experiment_log
 from harness.stages.index import index
 from harness.stages.race.part import RacePart
 from harness.stages.race.stage import race, read_race
 from harness.stages.race.times import COLUMNS, read_times
 from harness.stages.replay.stage import replay
-from harness.stats.caches import seen_ratio
 from tests.toy import CANDIDATE, CONTROL, Toy, here
 
 
@@ -58,8 +55,8 @@ def test_the_receipt_holds_no_time(measured: Toy) -> None:
     receipt = json.loads(measured.layout.race_receipt.read_text())
     assert receipt["arms"][CONTROL] == read_manifest(measured.layout, CONTROL).fingerprint
     assert set(receipt) == {
-        "arms", "runs", "queries_sha256", "warmup_sha256", "unseen_sha256", "k", "warmup",
-        "repeated", "processes", "seed", "strays",
+        "arms", "runs", "queries_sha256", "warmup_sha256", "k", "warmup", "repeated", "processes",
+        "seed", "strays",
     }  # fmt: skip
 
 
@@ -73,9 +70,10 @@ def test_the_file_of_times_has_every_call_and_what_was_taken_from_it(measured: T
     assert [one["process"] for one in times.processes] == [0, 1, 2]
     for one in times.processes:
         assert set(one) == {
-            "process", "pid", "started", "began_at", "cores", "counts", "reference_ns",
+            "process", "pid", "started", "began_at", "order", "cores", "counts", "reference_ns",
             "surroundings", "strays",
         }  # fmt: skip
+        assert len(one["order"]) == 16
         assert set(one["surroundings"]) == {"others", "steal", "throttled", "pressure"}
     for arm in (CONTROL, CANDIDATE):
         stolen = times.stolen(arm)
@@ -253,47 +251,6 @@ def test_a_memo_of_the_whole_process_gains_nothing_on_first_answers(project: Toy
     assert np.median(found.repeated_ns["memo"]) < thinks_ns / 2
     pids = {one["pid"] for one in read_times(project.layout.times).processes}
     assert len(pids | {os.getpid()}) == 3
-
-
-def test_a_race_that_is_dropped_after_its_first_times_is_in_the_log(project: Toy) -> None:
-    before = [line.kind for line in experiment_log.read(project.layout).experiments]
-    killed = iter((None, KeyboardInterrupt))
-
-    def run(part: Work, advance: Advance) -> None:
-        if (how := next(killed, None)) is not None:
-            raise how
-        here(part, advance)
-
-    arms_raced = [CONTROL, CANDIDATE]
-    params = project.params.race
-    with pytest.raises(KeyboardInterrupt):
-        race(project.layout, arms_raced, project.cache, params, 10, run=run)
-    shutil.rmtree(project.layout.race_parts)
-    race(project.layout, arms_raced, project.cache, params, 10, run=run)
-    now = [line.kind for line in experiment_log.read(project.layout).experiments]
-    assert now[len(before) :] == ["race begun", "race begun", "race"]
-
-
-def test_answers_that_an_engine_kept_on_disk_are_found(project: Toy) -> None:
-    """The replay asked every text of the set, so none of them is new to such an engine."""
-    kept = str(Path(__file__).parent / "memo" / "kept.toml")
-    index(project.layout, kept, project.cache)
-    replay(project.layout, kept, project.cache, project.params.replay)
-    params = project.params.race.model_copy(update={"processes": 2})
-    race(project.layout, ["fts5", kept], project.cache, params, 10)
-    found = read_race(project.layout)
-    assert found is not None
-    assert found.verified == {"fts5": True, "kept": True}
-    thinks_ns = 20_000_000
-    assert np.median(found.elapsed_ns["kept"]) < thinks_ns / 2
-    assert found.unseen_ns["kept"][0].min() >= thinks_ns
-    seen = {
-        arm: seen_ratio(found.elapsed_ns[arm], found.unseen_ns[arm], confidence=0.95)
-        for arm in ("fts5", "kept")
-    }
-    assert seen["kept"] is not None
-    assert seen["fts5"] is not None
-    assert seen["kept"].high < 0.5 < seen["fts5"].high
 
 
 def test_an_engine_with_a_memo_is_judged_by_what_it_does_first(

@@ -124,6 +124,7 @@ def test_on_a_quiet_machine_the_gate_fails(tmp_path: Path, monkeypatch: pytest.M
     race = raced(Machine(0.0), tmp_path, monkeypatch)
     assert verdict(race) is Verdict.FAIL
     assert {stolen.share for stolen in race.stolen.values()} == {0}
+    assert {times.shape for times in race.unseen_ns.values()} == {(3, 0)}, "no variant was asked"
 
 
 def test_beside_busy_programs_it_would_pass_and_says_nothing(
