@@ -82,18 +82,20 @@ def test_variants_have_the_words_in_an_order_that_nobody_asked() -> None:
         Query("a", "one two"), Query("b", "Two one"), Query("c", "three four five"),
         Query("d", "alone"), Query("e", "six  seven", params={"from": "Ada"}), Query("f", "x x"),
     ]  # fmt: skip
-    texts = varied(draw(asked, {}, timed=5, warm=1, repeated=5, seed=1), asked, "drawn")
+    drawn_texts = draw(asked, {}, timed=5, warm=1, repeated=5, seed=1)
     known = {" ".join(query.text.casefold().split()) for query in asked}
-    timed = {query.query_id: query for query in texts.timed}
-    assert {query.query_id for query in texts.unseen} == timed.keys() & {"c", "e"}
-    assert [query.query_id for query in texts.unseen] == [
-        query.query_id for query in texts.repeated
-    ][: len(texts.unseen)]
-    for variant in texts.unseen:
-        of = timed[variant.query_id]
-        assert variant.text.casefold() not in known
-        assert sorted(variant.text.split()) == sorted(of.text.split())
-        assert variant.params == of.params
+    timed = {query.query_id: query for query in drawn_texts.timed}
+    for order in range(20):
+        texts = varied(drawn_texts, asked, str(order))
+        assert {query.query_id for query in texts.unseen} == timed.keys() & {"c", "e"}
+        assert [query.query_id for query in texts.unseen] == [
+            query.query_id for query in texts.repeated
+        ][: len(texts.unseen)]
+        for variant in texts.unseen:
+            of = timed[variant.query_id]
+            assert " ".join(variant.text.casefold().split()) not in known
+            assert sorted(variant.text.split()) == sorted(of.text.split())
+            assert variant.params == of.params
 
 
 def test_each_order_has_variants_of_its_own_and_of_the_same_texts() -> None:
