@@ -139,6 +139,7 @@ def main() -> int:
     env["PATH"] = str(BIN) + os.pathsep + env.get("PATH", "")
     env["VIRTUAL_ENV"] = str(VENV)
     env["DVC_NO_ANALYTICS"] = "1"
+    env["HARNESS_CALLED"] = f"python3 {sys.argv[0]}"  # hints name commands as they can be typed
     env.setdefault("OPENBLAS_NUM_THREADS", "1")  # one query is little: threads wait for each other
     env.pop("PYTHONHOME", None)
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # each of many processes would compile it all anew

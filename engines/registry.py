@@ -93,6 +93,7 @@ def load(name: str, cache: Path) -> Arm:
         UnknownName: no such arm or stack.
         BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type.
         InvalidArm: its code cannot be imported or fails, or code is not allowed.
+        NotInstalled: it needs a package of an extra.
     """
     path = path_of(name)
     try:
@@ -133,7 +134,8 @@ def _stack(path: Path, stack: str) -> ModuleType:
     known = known_stacks()
     if stack not in known:
         raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
-    return import_module(f"{stacks.__name__}.{known[stack]}")
+    with brought.named(path.stem, f"the stack {stack} cannot be imported"):
+        return import_module(f"{stacks.__name__}.{known[stack]}")
 
 
 def known_stacks() -> Mapping[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+os.environ.pop("HARNESS_CALLED", None)  # what is printed is as in an installed environment
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ours, more only wait
 
 import pytest

@@ -16,8 +16,8 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from harness.core import digest
-from harness.core.errors import BadPolicy, HarnessError, InvalidArm
+from harness.core import digest, extras
+from harness.core.errors import BadPolicy, HarnessError, InvalidArm, NotInstalled
 
 NO_CODE = "HARNESS_NO_CODE"
 """Variable of the environment; any text but the empty one and 0 sets it."""
@@ -87,11 +87,14 @@ def named(arm: str, what: str, *, but: type[Exception] = HarnessError) -> Iterat
 
     Raises:
         InvalidArm: the engine raised anything but an error of the harness or an interrupt.
+        NotInstalled: it needs a package of an extra.
     """
     try:
         yield
     except (but, HarnessError, KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:
+        if isinstance(exc, ModuleNotFoundError) and (hint := extras.hint(exc)):
+            raise NotInstalled(f"{arm}: {what}: {hint}") from exc
         line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) else ""
         raise InvalidArm(f"{arm}: {what}: {type(exc).__name__}: {exc}{line}") from exc

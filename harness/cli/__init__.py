@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.base.boundary import ended
+from harness.cli.base.called import as_called, called
 
 if TYPE_CHECKING:
     import typer
@@ -83,7 +84,9 @@ def command() -> Any:  # noqa: ANN401  Click's command, which Typer brings along
     """Build the command line from what is on it, once: that takes as long as a small command."""
     from typer.main import get_command
 
-    return get_command(application())
+    made = get_command(application())
+    _as_called(made)
+    return made
 
 
 def main() -> None:
@@ -92,4 +95,13 @@ def main() -> None:
 
 
 def _typed() -> None:
-    command()()
+    command()(prog_name=called())
+
+
+def _as_called(one: Any) -> None:  # noqa: ANN401  Click's command or option
+    """Name commands in help texts, from here down, as they can be typed."""
+    if getattr(one, "help", None):
+        one.help = as_called(one.help)
+    below = (*getattr(one, "params", ()), *getattr(one, "commands", {}).values())
+    for part in below:
+        _as_called(part)

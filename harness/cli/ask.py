@@ -66,7 +66,7 @@ def ask(
         found = stage(layout, tuple(arm), asked, k, Project.here().cache)
     if as_json:
         told = [_told(one) for one in found]
-        out.print(json.dumps(told, ensure_ascii=False, indent=2), markup=False)
+        out.data(json.dumps(told, ensure_ascii=False, indent=2))
     else:
         for one in found:
             _show(one, asked, explain=explain)
@@ -136,7 +136,7 @@ def _explain(asked: Asked) -> None:
     if asked.explained is None:
         out.print("  the stack says no more of it")
         return
-    out.print(json.dumps(asked.explained._asdict(), ensure_ascii=False, indent=2), markup=False)
+    out.data(json.dumps(asked.explained._asdict(), ensure_ascii=False, indent=2))
 
 
 def _told(asked: Asked) -> dict[str, object]:

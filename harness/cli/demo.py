@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from contextlib import nullcontext
@@ -14,6 +15,10 @@ from harness.cli.base.app import err, out
 from harness.cli.base.project import Project
 
 PAGE = "reports/index.html"
+FOLDER = "search-demo"
+"""Project of the demo outside of a clone, below the current folder."""
+NEEDS = ("engines", "pipeline")
+"""Extras of the arms and of DVC."""
 NOTHING_DONE = "Data and pipelines are up to date."
 Record = Annotated[
     bool,
@@ -33,8 +38,10 @@ def demo(*, record: Record = False) -> None:
     indexes them with every arm, replays, scores, compares, races, judges, and writes
     reports/index.html. What is up to date is not done again. The tracked record (dvc.lock and
     reports/record) stays as it is; the last lines compare with it.
+
+    Outside of a project, the project is the folder search-demo, which is made.
     """
-    project = Project.here()
+    project = _with_all_that_is_needed(Project.here())
     _without_git(project.root)
     from harness.stages.custody.local_lock import local_lock
 
@@ -49,6 +56,33 @@ def demo(*, record: Record = False) -> None:
         out.print("\nNothing to do: everything is up to date.")
     out.print(f"\nThe page: {project.root / PAGE}\n")
     _compare(project, record=record)
+
+
+def _with_all_that_is_needed(found: Project) -> Project:
+    """Check the extras before anything is run, and make a project where there is none.
+
+    Raises:
+        HarnessError: an extra is not installed, or the folder cannot be made.
+    """
+    from harness.core.errors import HarnessError
+    from harness.core.extras import install, missing_from
+    from harness.stages.packaged import begin
+
+    if missing := [module for extra in NEEDS for module in missing_from(extra)]:
+        raise HarnessError(
+            f"the demo needs packages that are not installed: {', '.join(missing)}."
+            f" Run: {install(','.join(NEEDS))}"
+        )
+    if not found.packaged:
+        return found
+    folder = Path.cwd() / FOLDER
+    try:
+        begin(found.root, folder)
+    except OSError as exc:
+        problem = f"{folder}: cannot be made ({exc.strerror})"
+        raise HarnessError(f"{problem}. Change to a folder where you may write") from exc
+    err.print(f"the project of the demo is {folder}", markup=False)
+    return Project(folder)
 
 
 def _run(project: Project) -> bool:
@@ -117,9 +151,11 @@ def _side_files(project: Project) -> list[bool]:
 def _dvc(root: Path, *args: str) -> str:
     """Run DVC, show what it says, and give it back."""
     command = [sys.executable, "-m", "dvc", *args]
+    beside = Path(sys.executable).parent  # the stages are started as ``harness``
+    env = {**os.environ, "PATH": os.pathsep.join([str(beside), os.environ.get("PATH", "")])}
     said: list[str] = []
     with subprocess.Popen(  # noqa: S603  our own command
-        command, cwd=root, stdout=subprocess.PIPE, text=True, encoding="utf-8"
+        command, cwd=root, env=env, stdout=subprocess.PIPE, text=True, encoding="utf-8"
     ) as running:
         for line in running.stdout or ():
             said.append(line)

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
 ROUNDS = 150
 """Of the A/A check: under half a second."""
 GB = 1e9
-EXTRAS = {
-    "fast": ("numba", "measures of large runs stay in numpy, with the same values"),
-    "apsw": ("apsw", "message search reads its store by Python's own SQLite"),
-    "notebooks": ("jupyter", "notebooks are run by the tests, and opened by nothing here"),
+WITHOUT = {
+    "engines": "fts5 and engines of your own run, the other arms do not",
+    "pipeline": "`harness demo` and dvc.yaml do not run",
+    "notebooks": "the notebooks do not open",
+    "serve": "`harness serve` and `harness shadow http` do not run",
+    "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
+    "fast": "measures and message search are slower, with the same values",
 }
-"""By the name in pyproject.toml: the package, and what is so without it."""
+"""What is so without an extra of pyproject.toml."""
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 
@@ -40,6 +43,8 @@ def doctor() -> None:
     is missing; each line says what and the cure.
     """
     project = Project.here()
+    if project.packaged:
+        out.print("project   none here; the packaged settings are read (harness init makes one)")
     _machine(project)
     problems = [*_models(), *_arms(project), *_plans(project)]
     for problem in problems:
@@ -52,14 +57,13 @@ def doctor() -> None:
 def _machine(project: Project) -> None:
     import platform
     import sqlite3
-    from importlib.metadata import version
     from time import get_clock_info
 
     import psutil
 
     from harness.replay.fitness import free_bytes, vector_flags
     from harness.replay.machine import machine
-    from harness.stages.custody.provenance import PACKAGES
+    from harness.stages.custody.provenance import versions
 
     out.print(f"machine   {machine()}")
     out.print(f"system    {platform.platform()}", markup=False)
@@ -67,19 +71,27 @@ def _machine(project: Project) -> None:
     out.print(f"room      {free_bytes(project.cache) / GB:.1f} GB free for {project.cache.name}")
     out.print(f"memory    {psutil.virtual_memory().available / GB:.1f} GB free")
     out.print(f"clock     {get_clock_info('perf_counter').resolution * 1e9:.0f} ns resolution")
-    out.print(f"packages  {', '.join(f'{name} {version(name)}' for name in PACKAGES)}")
+    out.print(f"packages  {', '.join(' '.join(one) for one in versions().items())}")
     out.print(f"sqlite    {sqlite3.sqlite_version}")
     for line in (*_extras(), _browser()):
         out.print(line, markup=False)
 
 
 def _models() -> Iterator[str]:
-    """Look for every model, and yield what is wrong."""
+    """Look for every model whose package can be had here, and yield what is wrong."""
+    from importlib.util import find_spec
+
     from engines.sparse.models import MODELS as SPARSE
     from engines.vector.models import MODELS
     from harness.core.errors import HarnessError
+    from harness.core.extras import missing_from
 
+    if missing_from("engines"):
+        return
     for model in (*MODELS, *SPARSE):
+        if model in SPARSE and find_spec(model.weights.package) is None:
+            out.print(f"model     {model.name}: not installed; only arms that name it need it")
+            continue
         for file in (model.weights, model.tokenizer):
             try:
                 out.print(f"model     {model.name}: {file.path().name} is the pinned one")
@@ -88,15 +100,24 @@ def _models() -> Iterator[str]:
 
 
 def _arms(project: Project) -> Iterator[str]:
-    """Load every arm, and yield what is wrong."""
+    """Load every arm, and yield what is wrong with those that can be had, or that are wanted."""
     from engines import registry as arms
-    from harness.core.errors import HarnessError
+    from harness.core.errors import HarnessError, NotInstalled
 
+    wanted = () if project.packaged else project.params.arms
+    without = []
     for name in arms.names():
         try:
             out.print(f"arm       {name}: {arms.load(name, project.cache).summary}", markup=False)
+        except NotInstalled as exc:
+            if name in wanted:
+                yield str(exc)
+            else:
+                without.append(name)
         except HarnessError as exc:
             yield str(exc)
+    if without:
+        out.print(f"arms      {len(without)} need an extra: {', '.join(without)}")
 
 
 def _plans(project: Project) -> Iterator[str]:
@@ -114,13 +135,14 @@ def _plans(project: Project) -> Iterator[str]:
 
 
 def _extras() -> Iterator[str]:
-    from importlib.metadata import PackageNotFoundError, version
+    from harness.core.extras import install, missing_from
 
-    for name, (package, without) in EXTRAS.items():
-        try:
-            yield f"extra     {name}: {package} {version(package)}"
-        except PackageNotFoundError:
-            yield f"extra     {name}: {package} is not there, so {without}"
+    for name, without in WITHOUT.items():
+        if missing := missing_from(name):
+            packages = f"{', '.join(missing)} not installed"
+            yield f"extra     {name}: {packages}, so {without}. To add: {install(name)}"
+        else:
+            yield f"extra     {name}: installed"
 
 
 def _browser() -> str:

@@ -48,7 +48,7 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     from harness.stages.report import history
 
     one_of(dataset, left)
-    project = Project.here()
+    project = Project.own()
     names = [dataset] if dataset else project.params.datasets
     places = [left_by_run(left)] if left else [project.layout(name) for name in names]
 
@@ -88,7 +88,7 @@ def page(
     from harness.report.trends.page import is_page
     from harness.stages.report import history
 
-    project = Project.here()
+    project = Project.own()
     folder, reports = at or project.root / FOLDER, project.root / "reports"
     if to is None:
         own(reports, REPORT, folder)

@@ -66,7 +66,7 @@ def beir(
     from harness.stages.imports.collections import import_beir
     from harness.stages.imports.report import About
 
-    root = Project.here().root
+    root = Project.own().root
     _show(
         import_beir(
             path,
@@ -100,7 +100,7 @@ def trec(
     from harness.stages.imports.collections import import_trec
     from harness.stages.imports.report import About
 
-    root = Project.here().root
+    root = Project.own().root
     _show(
         import_trec(
             name,
@@ -134,7 +134,7 @@ def jsonl(
     from harness.stages.imports.collections import import_jsonl
     from harness.stages.imports.report import About
 
-    root = Project.here().root
+    root = Project.own().root
     _show(
         import_jsonl(
             name,
@@ -172,7 +172,7 @@ def mbox(
     from harness.stages.imports.mbox import import_mbox
     from harness.stages.imports.report import About
 
-    root = Project.here().root
+    root = Project.own().root
     found = import_mbox(
         name,
         root / "datasets",

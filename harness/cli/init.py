@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -9,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.called import COMMAND, called_from_anywhere
 
 CONTROL = "fts5"
 
@@ -60,7 +62,9 @@ def init(
     made = begin(Begun(folder, name, github or "", gitlab or ""))
     for file in made:
         out.print(f"  {file}", markup=False)
-    out.print(f"\nNext: cd {folder} && ./ci.sh", markup=False)
+    by = called_from_anywhere()
+    with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
+    out.print(f"\nNext: cd {shlex.quote(str(folder))} && {with_harness}./ci.sh", markup=False)
 
 
 def on_terminal() -> bool:

@@ -52,7 +52,7 @@ def pool(
     from harness.core.owned import check_new
     from harness.stages.judging.pool import pool as write
 
-    project = Project.here()
+    project = Project.own()
     check_new(to, reads=project.sources)
     if ran is None and dataset and Path(dataset).is_dir():
         raise HarnessError(
@@ -103,7 +103,7 @@ def _merge(file: Path, dataset: str, by: str) -> None:
     if not by:
         raise HarnessError("say who judged: --by NAME; the card of the data set names them")
     labelled("who judged", by)
-    project = Project.here()
+    project = Project.own()
     layout = project.layout(dataset)
     data, qrels = project.root / "datasets" / dataset, project.root / "qrels" / dataset
     found = merge(file, data, qrels, by=by, at=datetime.now(UTC).date().isoformat())
@@ -117,11 +117,9 @@ def _merge(file: Path, dataset: str, by: str) -> None:
 
 def _keys() -> Iterator[str]:
     """Read single keys of a terminal, or else what is piped in, white space aside."""
-    import click
-
     if sys.stdin.isatty():
         while True:
-            yield click.getchar()
+            yield typer.getchar()
     for line in sys.stdin:
         yield from "".join(line.split())
 

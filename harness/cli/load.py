@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
+from harness.cli.base.called import called
 from harness.cli.base.places import Left, OneDataset, evidence_at
 from harness.cli.base.project import Project
 
@@ -86,7 +87,7 @@ def load(
         budget_ns=int(budget_ms * NS_PER_MS) if find else None,
         mix=_weights(mix),
         arrivals=arrivals,
-        command=shlex.join(["python3", "run.py", "harness", *sys.argv[1:]]),
+        command=f"{called()} {shlex.join(sys.argv[1:])}",
     )
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
     layout = evidence_at(dataset, left, adds=True)

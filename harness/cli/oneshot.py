@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import err, out
+from harness.cli.base.called import called
 from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
 from harness.cli.base.project import Project
 from harness.cli.importing import Fields, Forms
@@ -128,7 +129,7 @@ def run(
             missing=missing_rule(missing),
             licence=licence,
             source=source,
-            command=shlex.join(["harness", *sys.argv[1:]]),
+            command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
         decisions = oneshot(
             layout,

@@ -37,7 +37,7 @@ def prepare(
     """
     from harness.stages.prepare import prepare as stage
 
-    project = Project.here()
+    project = Project.own()
     layout = project.layout(dataset)
     root = project.root
     stage(root / "datasets" / dataset, root / "qrels" / dataset, layout.data, update=update)
@@ -54,7 +54,7 @@ def index(dataset: Dataset, arm: Arm) -> None:
     from harness.stages.custody.vectors import take_vectors
     from harness.stages.index import index as stage
 
-    project = Project.here()
+    project = Project.own()
     agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
     if agreed is not None:
         used = "used" if agreed.used else "not used"
@@ -72,7 +72,7 @@ def replay(dataset: Dataset, arm: Arm) -> None:
     from harness.core.run import Status
     from harness.stages.replay.stage import replay as stage
 
-    project = Project.here()
+    project = Project.own()
     run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
@@ -86,7 +86,7 @@ def score(dataset: Dataset, threads: Threads = 1) -> None:
     """
     from harness.stages.score.stage import score as stage
 
-    project = Project.here()
+    project = Project.own()
     params = project.params
     stage(project.layout(dataset), params.arms, params.score, threads=threads)
     out.print(f"scored {len(params.arms)} arms")
@@ -100,7 +100,7 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
     from harness.stages.compare.stage import compare as stage
     from harness.stages.evidence import pairs_of
 
-    project = Project.here()
+    project = Project.own()
     params, policy = project.params, project.policy()
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
     stage(
@@ -125,7 +125,7 @@ def race(dataset: Dataset) -> None:
     from harness.stages.race.stage import race as stage
     from harness.stages.race.stage import read_race
 
-    project = Project.here()
+    project = Project.own()
     params, layout = project.params, project.layout(dataset)
     stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
     raced = read_race(layout)
@@ -180,7 +180,7 @@ def gate(
     from harness.policy.decide import exit_code, worst
     from harness.stages.gate import gate as stage
 
-    project = Project.here()
+    project = Project.own()
     names = [found.name for found in project.policy().steps]
     if step and step not in names:
         raise UnknownName("step", step, names)
@@ -200,7 +200,7 @@ def report() -> None:
     from harness.core.owned import REPORT
     from harness.stages.report.stage import report as stage
 
-    project = Project.here()
+    project = Project.own()
     own(project.root / "reports", REPORT)
     subjects = {project.layout(name): project.subject(name) for name in project.params.datasets}
     written = stage(subjects, project.root / "reports", project.root / "reports" / "receipt.json")

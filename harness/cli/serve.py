@@ -78,7 +78,7 @@ def _usual() -> list[Path]:
     from harness.core.errors import BadFile
     from harness.serve.shelf import folders as served_from
 
-    root = Project.here().root
+    root = Project.here().place
     found = []
     for name in USUAL:
         try:
@@ -87,6 +87,6 @@ def _usual() -> list[Path]:
             continue
         found.append(root / name)
     if not found:
-        cure = "Make some (python3 run.py demo, or harness run --out out/mine), or name a folder"
+        cure = "Make some (harness demo, or harness run --out out/mine), or name a folder"
         raise BadFile(root, f"no page lies in {', '.join(USUAL)}", cure)
     return found

@@ -11,6 +11,7 @@
   x InvalidArm            an arm did not run: no index, dropped table, other engine answered
     x IndexNotReady       its index is missing, unreadable or not the one its manifest describes
     x ModelNotReady       a model that it needs is absent or not the file that was pinned
+    x NotInstalled        a package that it needs comes with an extra that is not installed
   x EvidenceError         evidence is missing, stale, duplicated or not about these arms
   x Locked                another process writes to the same thing, and does not come to an end
 """
@@ -117,6 +118,10 @@ class IndexNotReady(InvalidArm):
 
 class ModelNotReady(InvalidArm):
     """A model that the arm needs is absent or not the file that was pinned."""
+
+
+class NotInstalled(InvalidArm):
+    """A package that the arm needs comes with an extra that is not installed."""
 
 
 class EvidenceError(HarnessError):

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import platform
 import sqlite3
-from importlib.metadata import version
 from pathlib import Path
 
 import engines
@@ -20,7 +19,7 @@ from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.corpus.prepared import Prepared
 from harness.stages.custody.proof import read_manifest
-from harness.stages.custody.provenance import PACKAGES
+from harness.stages.custody.provenance import versions
 from harness.stages.index import sources
 from harness.stages.layout import Layout
 
@@ -57,7 +56,7 @@ class Built:
     def _key(self, arm: Arm) -> str:
         """Digest of what an index depends on: code, packages, the arm and the documents."""
         code = Path(engines.__path__[0]).rglob("*.py")
-        here = [platform.python_version(), sqlite3.sqlite_version, *map(version, PACKAGES)]
+        here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
         documents = Prepared.open(self._layout.data).manifest.corpus_sha256
         return of_json([of_files({*code, *sources(arm)}), documents, here])
 

@@ -2,21 +2,20 @@
 
 from __future__ import annotations
 
-import importlib.metadata
 import shutil
-import tomllib
-from importlib.metadata import PackageNotFoundError
 
 import pytest
 
+from engines import registry
 from engines.vector.carried import ModelFile
-from harness.cli.doctor import BROWSERS, EXTRAS
-from harness.core.errors import ModelNotReady
+from harness.cli.base.project import Project
+from harness.cli.doctor import BROWSERS, WITHOUT
+from harness.core import extras
+from harness.core.errors import ModelNotReady, NotInstalled
 from harness.replay import fitness
 from harness.replay.fitness import Noise
 from tests.browser.conftest import NAMES
 from tests.cli.conftest import Harness
-from tests.source import ROOT
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -66,9 +65,7 @@ def test_a_folder_is_a_data_set(project: Toy, harness: Harness) -> None:
 
 
 def test_extras_are_those_of_the_project() -> None:
-    project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
-    named = {name: (package,) for name, (package, _) in EXTRAS.items()}
-    assert named == {name: tuple(of) for name, of in project["optional-dependencies"].items()}
+    assert list(WITHOUT) == list(extras.EXTRAS)
     assert BROWSERS == NAMES
 
 
@@ -76,22 +73,15 @@ def test_extras_are_those_of_the_project() -> None:
 def test_what_is_optional_is_told_and_is_no_problem(
     harness: Harness, monkeypatch: pytest.MonkeyPatch, *, there: bool
 ) -> None:
-    known = importlib.metadata.version
-    packages = {package for package, _ in EXTRAS.values()}
-
-    def version(name: str) -> str:
-        if name in packages and not there:
-            raise PackageNotFoundError(name)
-        return "9.8" if name in packages else known(name)
-
-    monkeypatch.setattr(importlib.metadata, "version", version)
+    names = ("json",) if there else ("json", "no_such_module")
+    monkeypatch.setitem(extras.EXTRAS, "fast", names)
     monkeypatch.setattr(shutil, "which", lambda name: f"/bin/{name}" if there else None)
     said = harness("doctor")
     assert said.code == 0
     told = (
-        ("extra     fast: numba 9.8", "browser   /bin/chromium")
+        ("extra     fast: installed", "browser   /bin/chromium")
         if there
-        else ("extra     fast: numba is not there, so measures", "browser   none on the path")
+        else ("extra     fast: no_such_module not installed, so measures", "browser   none on the")
     )
     for line in (*told, "well      nothing that is needed is missing", "memory    "):
         assert line in said.out
@@ -108,3 +98,22 @@ def test_a_model_that_is_missing_is_a_problem(
     assert said.code == 2
     assert "problem   the model is [gone]; bring it back" in said.out
     assert "well" not in said.out
+
+
+@pytest.mark.parametrize("packaged", [True, False])
+def test_arms_of_an_extra_are_a_problem_where_the_project_names_them(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch, project: Toy, *, packaged: bool
+) -> None:
+    def without(*_: object) -> None:
+        raise NotInstalled("tantivy: the package tantivy is not installed")
+
+    monkeypatch.setattr(registry, "load", without)
+    monkeypatch.setitem(extras.EXTRAS, "engines", ("no_such_module",))
+    here = Project(project.root, packaged=packaged)
+    monkeypatch.setattr(Project, "here", lambda: here)
+    said = harness("doctor")
+    assert said.code == (0 if packaged else 2)
+    assert ("problem   tantivy: the package tantivy is not" in said.out) is not packaged
+    assert ("project   none here" in said.out) is packaged
+    assert "model     " not in said.out
+    assert " need an extra: code-blend, " in said.out

@@ -8,12 +8,18 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console
 from typer.core import TyperGroup
-from typer.exceptions import TyperException
 
 from harness.cli.base.boundary import DEBUG, failed
+from harness.cli.base.called import as_called
 from harness.core.printable import printable
 
 NO_CODE = "--no-code"
+REFUSED: type[Exception] = next(
+    kind
+    for kind in reversed(typer.BadParameter.__mro__)
+    if issubclass(kind, Exception) and kind is not Exception
+)
+"""Base of what a wrong command line raises: Typer's own, or Click's in older releases of Typer."""
 
 
 class Bounded(TyperGroup):
@@ -30,7 +36,7 @@ class Bounded(TyperGroup):
         try:
             with _without_code() if ctx.params.get("no_code") else nullcontext():
                 return super().invoke(ctx)
-        except (typer.Exit, TyperException):
+        except (typer.Exit, REFUSED):
             raise
         except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
             raise typer.Exit(failed(exc, debug=bool(ctx.params.get("debug")))) from None
@@ -67,7 +73,12 @@ class Plain(Console):
     """
 
     def print(self, *objects: Any, **how: Any) -> None:  # noqa: ANN401  as rich has it
-        super().print(*(printable(o) if isinstance(o, str) else o for o in objects), **how)
+        said = (as_called(printable(o)) if isinstance(o, str) else o for o in objects)
+        super().print(*said, **how)
+
+    def data(self, text: str) -> None:
+        """Print what another program reads, such as JSON: no command in it is rewritten."""
+        super().print(printable(text), markup=False)
 
 
 out = Plain(highlight=False, soft_wrap=True, emoji=False)

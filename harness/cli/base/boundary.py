@@ -18,6 +18,7 @@ from pathlib import Path
 from types import FrameType
 from typing import TextIO
 
+from harness.cli.base.called import as_called
 from harness.core.errors import HarnessError
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
@@ -53,7 +54,7 @@ def failed(exc: BaseException, *, debug: bool) -> int:
     with suppress(OSError, ValueError, AttributeError):
         if debug:
             traceback.print_exception(exc)
-        sys.stderr.write(f"{_said(exc)}\n")
+        sys.stderr.write(f"{as_called(_said(exc))}\n")
         sys.stderr.flush()
     return INTERRUPTED if _interrupt(exc) else FAILED
 
@@ -94,6 +95,7 @@ def _meant(exc: BaseException) -> BaseException:
 
 
 def _said(exc: BaseException) -> str:
+    from harness.core.extras import hint
     from harness.core.printable import one_line
     from harness.core.reading import Malformed
 
@@ -105,6 +107,8 @@ def _said(exc: BaseException) -> str:
         return f"error: {_both_ends(one_line(str(exc)))}"
     if isinstance(exc, Malformed) and exc.path:
         return f"error: {_both_ends(one_line(str(exc.told())))}"
+    if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):
+        return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
     return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
 

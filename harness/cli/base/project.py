@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import harness
-from harness.core.errors import UnknownName
+from harness.cli.base.called import called
+from harness.core.errors import HarnessError, UnknownName
 
 if TYPE_CHECKING:
     from harness.policy.model import Policy
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
     from harness.stages.params import Params
     from harness.stages.report.assemble import Subject
 
-PARAMS = "params.yaml"
+PARAMS, PACKAGED = "params.yaml", "packaged"
 SOURCES = ("datasets", "qrels", "policy", "engines")
 
 
@@ -24,15 +25,41 @@ class Project:
     """A folder with ``params.yaml``; everything else lies below it."""
 
     root: Path
+    """Where people's files are read."""
+    packaged: bool = False
+    """Whether that is the installed package, which is read and never written to."""
 
     @classmethod
     def here(cls) -> Project:
-        """Find the project around the current folder, or else the one this code belongs to."""
-        around = Path.cwd()
-        for folder in (around, *around.parents):
+        """Find the project around the current folder, or else the one this code belongs to.
+
+        Outside of a clone that is what the package brings: settings, policies and data sets.
+        """
+        around, code = Path.cwd(), Path(harness.__path__[0])
+        for folder in (around, *around.parents, code.parent):
             if (folder / PARAMS).is_file():
                 return cls(folder)
-        return cls(Path(harness.__path__[0]).parent)
+        return cls(code / PACKAGED, packaged=True)
+
+    @classmethod
+    def own(cls) -> Project:
+        """Find a project that may be written to.
+
+        Raises:
+            HarnessError: there is only what the package brings.
+        """
+        found = cls.here()
+        if found.packaged:
+            raise HarnessError(
+                f"no project: neither {Path.cwd()} nor a folder above it has a {PARAMS}."
+                " Make one with: harness init FOLDER"
+            )
+        return found
+
+    @property
+    def place(self) -> Path:
+        """Folder below which the harness writes."""
+        return Path.cwd() if self.packaged else self.root
 
     @property
     def params(self) -> Params:
@@ -44,7 +71,7 @@ class Project:
     @property
     def cache(self) -> Path:
         """Folder that may be deleted at any time; what was in it is made again."""
-        return self.root / ".cache"
+        return self.place / ".cache"
 
     @property
     def sources(self) -> tuple[Path, ...]:
@@ -77,15 +104,15 @@ class Project:
         if dataset not in known:
             raise UnknownName("dataset", dataset, known)
         return Layout(
-            self.root / "build" / dataset,
-            self.root / "perf" / dataset,
+            self.place / "build" / dataset,
+            self.place / "perf" / dataset,
             self.cache / dataset,
             kept_log=self.kept_log(dataset),
         )
 
     def kept_log(self, dataset: str) -> Path:
         """Say where ``harness history add`` keeps the log of a data set's experiments."""
-        return self.root / "history" / "experiments" / f"{dataset}.jsonl"
+        return self.place / "history" / "experiments" / f"{dataset}.jsonl"
 
     def subject(self, dataset: str, threads: int = 1) -> Subject:
         """Say what the report of a data set is about, and on how many threads to draw."""
@@ -101,7 +128,7 @@ class Project:
             rules=policy.rules,
             licence=about.licence,
             source=about.source,
-            commands=("python3 run.py demo",),
+            commands=(f"{called()} demo",),
             score=self.params.score,
             compare=self.params.compare,
             policy=policy,

@@ -33,7 +33,7 @@ def by() -> str:
 
 def folder_of(at: Path | None) -> Path:
     """Folder of ledger and switch."""
-    return at or Project.here().root / FOLDER
+    return at or Project.own().root / FOLDER
 
 
 def policy_of(policy: Path | None) -> tuple[Policy, Path]:

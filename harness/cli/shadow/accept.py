@@ -54,6 +54,6 @@ def accept(
         slice=in_slice,
         query=query,
     )
-    path = register_file(register)
+    path = register_file(register, writes=True)
     write(path, entry, today=today())
     out.print(f"{path}: {entry.about} is accepted until {entry.until}", markup=False)

@@ -56,9 +56,13 @@ def settings_file(given: Path | None) -> Path:
     return given or Project.here().root / SETTINGS
 
 
-def register_file(given: Path | None) -> Path:
-    """Find the register: the one that was named, or the project's."""
-    return given or Project.here().root / REGISTER
+def register_file(given: Path | None, *, writes: bool = False) -> Path:
+    """Find the register: the one that was named, or the project's.
+
+    Raises:
+        HarnessError: it is to be written, and there is no project.
+    """
+    return given or (Project.own() if writes else Project.here()).root / REGISTER
 
 
 def today() -> date:

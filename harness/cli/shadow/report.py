@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.called import called
 from harness.cli.base.places import own
 from harness.cli.shadow.options import (
     BoundsFile,
@@ -51,7 +52,7 @@ def report(
         register=accepted,
         today=today(),
         top=top,
-        commands=(shlex.join(["python3", "run.py", "harness", *sys.argv[1:]]),),
+        commands=(f"{called()} {shlex.join(sys.argv[1:])}",),
     )
     out.print(headline(written.found), markup=False)
     out.print(f"The page: {written.page}", markup=False)

