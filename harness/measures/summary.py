@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+import numpy as np
 
 from harness.core.clusters import codes
 from harness.core.scores import Estimate, Scores
 from harness.stats.bounded import Span
-from harness.stats.interval import interval
+from harness.stats.interval import interval_each
 
 
 def summarise(
@@ -30,12 +33,44 @@ def summarise(
     Raises:
         EvidenceError: fewer than two queries, or clusters, have a value.
     """
-    return interval(
-        scores.values,
-        span=span,
+    (found,) = summarise_each(
+        [(scores, span)],
         confidence=confidence,
         resamples=resamples,
         seed=seed,
-        clusters=codes(scores.query_ids, clusters),
+        clusters=clusters,
         threads=threads,
     )
+    return found
+
+
+def summarise_each(
+    spanned: Sequence[tuple[Scores, Span | None]],
+    *,
+    confidence: float,
+    resamples: int,
+    seed: int,
+    clusters: Mapping[str, str],
+    threads: int = 1,
+) -> tuple[Estimate, ...]:
+    """Do as ``summarise`` for each, in order; those of the same queries and span share one draw.
+
+    Raises:
+        EvidenceError: as ``summarise``.
+    """
+    together = defaultdict[tuple[tuple[str, ...], Span | None], list[int]](list)
+    for at, (scores, span) in enumerate(spanned):
+        together[scores.query_ids, span].append(at)
+    found: dict[int, Estimate] = {}
+    for (query_ids, span), places in together.items():
+        estimates = interval_each(
+            np.column_stack([spanned[at][0].values for at in places]),
+            span=span,
+            confidence=confidence,
+            resamples=resamples,
+            seed=seed,
+            clusters=codes(query_ids, clusters),
+            threads=threads,
+        )
+        found.update(zip(places, estimates, strict=True))
+    return tuple(found[at] for at in range(len(spanned)))

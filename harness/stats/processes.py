@@ -13,6 +13,7 @@ logarithms as the square root of their squares (MOVER: Zou and Donner, Statistic
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,6 +25,8 @@ from harness.stats.quantiles import Nanoseconds, checked
 from harness.stats.streams import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 21
+KEPT = 32
+"""Resampled times that are kept for the next who asks for them."""
 MEAN = "mean"
 Floats = NDArray[np.float64]
 
@@ -142,11 +145,22 @@ def _of(times: Floats, percent: float | None) -> float:
 
 
 def resampled(times: Floats, percent: float | None, resamples: int, seed: int) -> Floats:
-    """Percentile or mean over resampled queries, shape (resamples,).
+    """Percentile or mean over resampled queries, shape (resamples,); not to be written to.
+
+    Gates, pages and checks ask about the same times again, so what was found last is kept.
+    """
+    return _resampled(times.tobytes(), times.shape[1], percent, resamples, seed)
+
+
+@lru_cache(maxsize=KEPT)
+def _resampled(
+    raw: bytes, queries: int, percent: float | None, resamples: int, seed: int
+) -> Floats:
+    """Do so for times as bytes, which can be looked up.
 
     A resample is how often each query is in it, so the times are sorted once.
     """
-    queries = times.shape[1]
+    times = np.frombuffer(raw).reshape(-1, queries)
     order = np.argsort(times, axis=None, kind="stable")
     values, owner = times.ravel()[order], (order % queries).astype(np.intp)
     place = (times.size - 1) * (percent or 0) / 100
@@ -165,6 +179,7 @@ def resampled(times: Floats, percent: float | None, resamples: int, seed: int) -
         lower = values[(upto > math.floor(place)).argmax(axis=1)]
         upper = values[(upto > math.ceil(place)).argmax(axis=1)]
         found[start : start + rows] = lower + (place - math.floor(place)) * (upper - lower)
+    found.flags.writeable = False
     return found
 
 

@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Scores
 from harness.measures.means import mean_all, mean_answerable
 from harness.measures.spans import SHARE
-from harness.measures.summary import summarise
+from harness.measures.summary import summarise, summarise_each
 from harness.stats.interval import interval
 
 SURE: dict[str, Any] = {"span": SHARE, "confidence": 0.95, "resamples": 400, "seed": 7}
@@ -40,6 +40,24 @@ def test_summary_is_the_interval_of_the_values() -> None:
     assert found.low < found.value < found.high
     assert found.value == pytest.approx(0.45)
     assert found.n == 10
+
+
+def test_many_are_summarised_as_each_alone() -> None:
+    whole = {f"q{at}": at / 10 for at in range(10)}
+    part = {q: 1 - of for q, of in whole.items() if q != "q3"}
+    sure = {name: of for name, of in SURE.items() if name != "span"}
+    clusters = {"q1": "a", "q2": "a", "q7": "b", "q8": "b"}
+    asked = [
+        (scores_of(whole), SHARE),
+        (scores_of(part), SHARE),
+        (scores_of({q: of**2 for q, of in whole.items()}), SHARE),
+        (scores_of(whole), None),
+        (scores_of(whole), SHARE._replace(least=-1.0)),
+    ]
+    found = summarise_each(asked, **sure, clusters=clusters)
+    alone = [summarise(of, **{**SURE, "span": span}, clusters=clusters) for of, span in asked]
+    assert found == tuple(alone)
+    assert len({(one.low, one.high) for one in found}) == 4, "two of them alike: reaches meet"
 
 
 def test_queries_of_one_intent_are_drawn_together() -> None:

@@ -72,7 +72,24 @@ def test_the_resampled_statistic_is_numpys(percent: float | None) -> None:
 def test_blocks_do_not_change_the_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     whole = ratio(times(2), times(3))
     monkeypatch.setattr(processes, "TIMES_AT_ONCE", 2_000)
+    processes._resampled.cache_clear()  # noqa: SLF001  else the first answer is given again
     assert ratio(times(2), times(3)) == whole
+
+
+def test_what_is_kept_is_not_written_to_and_not_taken_for_another() -> None:
+    elapsed = times(1, 30).astype(np.float64)
+    kept = processes.resampled(elapsed, 95, 40, 5)
+    assert processes.resampled(elapsed.copy(), 95, 40, 5) is kept
+    with pytest.raises(ValueError, match="read-only"):
+        kept[0] = 0
+    folded = elapsed.reshape(elapsed.shape[0] * 2, -1)
+    for other in (
+        processes.resampled(folded, 95, 40, 5),
+        processes.resampled(elapsed + 1, 95, 40, 5),
+        processes.resampled(elapsed, 50, 40, 5),
+        processes.resampled(elapsed, 95, 40, 6),
+    ):
+        assert not np.array_equal(other, kept)
 
 
 def test_processes_that_differ_widen_every_interval() -> None:

@@ -15,7 +15,7 @@ from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, write_scores
 from harness.measures.quality import score as score_run
 from harness.measures.spans import span_of
-from harness.measures.summary import summarise
+from harness.measures.summary import summarise_each
 from harness.stages.custody import receipt
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
@@ -105,19 +105,21 @@ def estimates(
     threads: int,
 ) -> dict[str, dict[str, Estimate]]:
     """Mean with interval of each measure that has a value for two clusters of queries or more."""
-    return {
-        arm: {
-            measure: summarise(
-                found,
-                span=span_of(measure),
-                confidence=params.confidence,
-                resamples=params.resamples,
-                seed=params.seed,
-                clusters=clusters,
-                threads=threads,
-            )
-            for measure, found in by_measure.items()
-            if independent(found.query_ids, clusters) >= FEWEST
-        }
+    sure = [
+        (arm, measure, found)
         for arm, by_measure in scores.items()
-    }
+        for measure, found in by_measure.items()
+        if independent(found.query_ids, clusters) >= FEWEST
+    ]
+    means = summarise_each(
+        [(found, span_of(measure)) for _, measure, found in sure],
+        confidence=params.confidence,
+        resamples=params.resamples,
+        seed=params.seed,
+        clusters=clusters,
+        threads=threads,
+    )
+    by_arm: dict[str, dict[str, Estimate]] = {arm: {} for arm in scores}
+    for (arm, measure, _), mean in zip(sure, means, strict=True):
+        by_arm[arm][measure] = mean
+    return by_arm
