@@ -178,7 +178,7 @@ class Toy:
     def decide(self, *, later_s: int = 0) -> StepDecision:
         """Run ``gate``, and give the decision of its one step; of some seconds later, if asked."""
         now = datetime.now(UTC) + timedelta(seconds=later_s)
-        (decision,) = gate(self.layout, self.project.subject(NAME), now=now)
+        (decision,) = gate(self.layout, self.project.subject(NAME), now=now).decisions
         return decision
 
     def untimed(self) -> None:

@@ -186,7 +186,7 @@ def gate(
         raise UnknownName("step", step, names)
     codes, now = [], datetime.now(UTC)
     for name in [dataset] if dataset else project.params.datasets:
-        decisions = stage(project.layout(name), project.subject(name, threads), now=now)
+        decisions = stage(project.layout(name), project.subject(name, threads), now=now).decisions
         show(name, decisions)
         codes.append(exit_code(one for one in decisions if step in {"", one.step}))
     raise typer.Exit(0 if exit_zero else worst(codes))

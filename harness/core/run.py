@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -51,7 +52,7 @@ class Conditions(NamedTuple):
     """After which an answer counts as a timeout."""
 
 
-@dataclass(frozen=True, slots=True, eq=False)
+@dataclass(frozen=True, eq=False)
 class Run:
     """Rankings of one arm over one query set.
 
@@ -168,7 +169,7 @@ class Run:
             for at in range(low, high)
         )
 
-    @property
+    @cached_property
     def positions(self) -> Mapping[str, int]:
         """Row of each query id."""
         return {query_id: at for at, query_id in enumerate(self.query_ids)}

@@ -21,6 +21,7 @@ from harness.policy.plan.registration import cited
 from harness.report.decision.decided import from_json
 from harness.report.decision.decision_json import to_json, without_times
 from harness.report.decision.junit import to_junit
+from harness.report.inputs import ReportInput
 from harness.stages.compare.ties import tie_ends
 from harness.stages.custody import receipt
 from harness.stages.custody.chain_of_custody import custody, reservations
@@ -38,8 +39,10 @@ from harness.stages.shadow.traffic import taken_in
 DETERMINISTIC = ("dataset", "policy", "steps")
 
 
-def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecision, ...]:
+def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
     """Write ``decision.json`` and ``junit.xml``, and what of them does not rest on a clock.
+
+    What was decided, and all that it was decided from, is given back for a page.
 
     ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
@@ -61,7 +64,7 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> tuple[StepDecisi
 
 def _judged(
     layout: Layout, subject: Subject, policy: Policy, policy_file: Path, now: datetime
-) -> tuple[StepDecision, ...]:
+) -> ReportInput:
     """Judge, write what was decided, and add it to the log of experiments."""
     evidence = evidence_of(layout, subject)
     check_replayed(layout, policy.arms, now=now, evidence_days=policy.evidence_days)
@@ -88,7 +91,7 @@ def _judged(
     files = rests_on(layout, subject.arms, policy_file)
     receipt.write(layout.decision_receipt, dict.fromkeys(files))
     note_judged(layout, policy, policy_file, decisions, now, decided=True)
-    return decisions
+    return report
 
 
 def check_decision(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import shlex
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -24,7 +24,6 @@ from harness.report.decision.write import write_reports
 from harness.stages.built import Built
 from harness.stages.compare.stage import compare
 from harness.stages.compare.ties import TieRule, ties
-from harness.stages.custody.chain_of_custody import of_decision
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
 from harness.stages.imports.trec_run import import_run, left_out
@@ -33,7 +32,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import Params
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
-from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
+from harness.stages.report.assemble import Subject, assemble, evidence_of
 from harness.stages.report.linked import linked
 from harness.stages.score.measuring import measuring
 from harness.stages.score.stage import score
@@ -152,15 +151,13 @@ def oneshot(
         place=shlex.join(["--out", str(out)]),
         over_ties=wanted.ties is TieRule.BOUNDS,
     )
-    decisions: tuple[StepDecision, ...] = ()
-    decided_at = datetime.now(UTC)
     if policy:
         tell("trying the gates where the truth is known, and judging")
-        gate(layout, subject, now=datetime.now(UTC))
-        decisions, decided_at = read_decision(layout)
-    evidence = evidence_of(layout, subject)
-    kept = of_decision(layout, subject, measured(layout, subject, evidence)) if policy else None
-    found = assemble(layout, subject, evidence, decisions, decided_at, custody=kept)
+        found = gate(layout, subject, now=datetime.now(UTC))
+        found = replace(found, decisions=read_decision(layout)[0])
+    else:
+        evidence = evidence_of(layout, subject)
+        found = assemble(layout, subject, evidence, (), datetime.now(UTC), custody=None)
     written = write_reports([linked(found, layout, out)], out)
     if not policy:
         written.decision.unlink()
@@ -169,7 +166,7 @@ def oneshot(
     for name in names:
         shutil.rmtree(layout.parts(name), ignore_errors=True)
     built.forget()
-    return decisions
+    return found.decisions
 
 
 def _indexed(

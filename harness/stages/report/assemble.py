@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.clusters import BY_TEXT, Dependence, codes
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import Evidence, Race, Side
 from harness.core.gate import StepDecision
 from harness.core.records import Document
 from harness.core.scores import Paired
@@ -95,6 +95,13 @@ def measured(layout: Layout, subject: Subject, evidence: Mapping[str, Evidence])
     return sides(layout, subject.arms)
 
 
+def raced(layout: Layout, evidence: Mapping[str, Evidence]) -> Race | None:
+    """Give the race that the arms were timed in; each comparison has it."""
+    for one in evidence.values():
+        return one.race
+    return read_race(layout)
+
+
 def assemble(
     layout: Layout,
     subject: Subject,
@@ -110,7 +117,7 @@ def assemble(
     """
     data = Prepared.open(layout.data)
     arms = measured(layout, subject, evidence)
-    race = read_race(layout)
+    race = raced(layout, evidence)
     policy, file = subject.policy, subject.policy_file
     if policy and custody:
         policy = policy.seen(custody.attempts)
