@@ -13,7 +13,9 @@ MOST = 30
 BANNED = {
     r"nobody": "name who it is, or write: no one, none, not reported",
     r"there (?:is|are|was|were) no": "missing, absent, or name what is missing",
-    r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|worse|better)\b)": "is not a, has no, missing",
+    r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|worse|better)\b)": (
+        "is not a, has no, missing"
+    ),
     r"(?<!there )(?:is|are|was|were) none": "none, not reported, missing",
     r"questions?": "query, queries",
     r"(?:is|are|was|were|be|been) asked": "is queried, was requested",
