@@ -21,6 +21,7 @@ from harness.shadow.live.worker import Worker
 from harness.shadow.log.streams import Read
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
+from harness.shadow.proxy.http_offer import offers_of
 from harness.shadow.proxy.http_proxy import Room, Running, serve
 from harness.shadow.proxy.reading import Reading
 from harness.stages.shadow.files import read_reading
@@ -156,7 +157,8 @@ def passing(
     told: Queue[Running] = Queue()
 
     def run() -> None:
-        serve(address, reading, comparison, ("127.0.0.1", 0), told.put, room=room)
+        offers = offers_of(address, reading, comparison)
+        serve(address, reading, offers, ("127.0.0.1", 0), told.put, room=room)
 
     thread = Thread(target=run, daemon=True)
     thread.start()

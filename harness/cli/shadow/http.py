@@ -53,6 +53,8 @@ def http(
     from functools import partial
 
     from harness.shadow.live.settings import ShadowLog
+    from harness.shadow.log.between import Between
+    from harness.shadow.proxy.http_apart import Apart
     from harness.shadow.proxy.http_candidate import http_candidate
     from harness.shadow.proxy.http_proxy import Room, Running, all_room, checked, serve
     from harness.stages.shadow.files import read_reading, read_settings
@@ -64,10 +66,14 @@ def http(
     log = ShadowLog(to, read_settings(settings_of))
 
     def say(running: Running) -> None:
-        err.print(f"serving {running.url}", markup=False)
+        tell(f"serving {running.url}")
+
+    def tell(line: str) -> None:
+        err.print(line, markup=False)
 
     most = all_room()
     room = Room(min(connections, most.connections) if connections else most.connections, head_s)
-    with log.compared(partial(http_candidate, candidate, how), process=True) as comparison:
-        serve(control, how, comparison, (host, port), say, room=room)
-        comparison.drain(how.bounds.timeout_s)
+    opens = partial(http_candidate, candidate, how)
+    compares = partial(log.compared, opens, between=Between(control, candidate), process=True)
+    offers = Apart(compares, control, how, tell)
+    serve(control, how, offers, (host, port), say, room=room)

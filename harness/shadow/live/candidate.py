@@ -18,9 +18,10 @@ from harness.shadow.live.worker import Open
 def serve(opens: Open, pipe: Connection) -> None:
     """Run in the process; questions come from our own parent.
 
-    A Ctrl-C in the terminal is for the process that serves, which then closes the pipe.
+    A signal that ends all is for the process that serves, which then closes the pipe.
     """
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
     Thread(target=_end_with_parent, daemon=True).start()
     try:
         opened = opens()

@@ -15,7 +15,7 @@ from harness.shadow.live.pair import Served
 from harness.shadow.live.side import told
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_body import json_of, unpacked
-from harness.shadow.proxy.http_candidate import OK
+from harness.shadow.proxy.http_candidate import KIND, OK
 from harness.shadow.proxy.http_tap import Exchange
 from harness.shadow.proxy.reading import Reading, Unreadable
 
@@ -33,7 +33,7 @@ class Offers(Thread):
 
     def put(self, exchange: Exchange) -> None:
         """Take an exchange that is over, well or not."""
-        if not self._is_compared(exchange):
+        if not is_compared(exchange, self._reading):
             return
         if self._inbox.qsize() >= BACKLOG:
             self._comparison.fault(EvidenceError(f"more than {BACKLOG} wait to be read"))
@@ -42,7 +42,7 @@ class Offers(Thread):
 
     def left(self, exchange: Exchange) -> None:
         """Count an exchange that its client did not wait for; it says nothing of the control."""
-        if self._is_compared(exchange):
+        if is_compared(exchange, self._reading):
             self._comparison.fault(EvidenceError("the client left before it was answered"))
 
     def close(self) -> None:
@@ -53,10 +53,6 @@ class Offers(Thread):
     def run(self) -> None:
         while (exchange := self._inbox.get()) is not None:
             self._offer(exchange)
-
-    def _is_compared(self, exchange: Exchange) -> bool:
-        path, _ = _split(exchange.target)
-        return f"{exchange.method} {unquote(path)}" in self._reading.request.compared
 
     def _offer(self, exchange: Exchange) -> None:
         """Offer a request and its answer; a request that cannot be read is a fault."""
@@ -87,6 +83,17 @@ class Offers(Thread):
         if len(exchange.answer) > most:
             raise Unreadable(f"an answer of more than {most} bytes")
         return json_of(unpacked(bytes(exchange.answer), exchange.encoding, most))
+
+
+def offers_of(server: str, reading: Reading, comparison: Comparison) -> Offers:
+    """Offer to a comparison what ``server`` answers."""
+    return Offers(Backend(reading, KIND, server), reading, comparison)
+
+
+def is_compared(exchange: Exchange, reading: Reading) -> bool:
+    """Tell whether the reading names such a request."""
+    path, _ = _split(exchange.target)
+    return f"{exchange.method} {unquote(path)}" in reading.request.compared
 
 
 def _split(target: bytes) -> tuple[str, str]:

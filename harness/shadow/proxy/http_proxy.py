@@ -16,14 +16,11 @@ from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from harness.core.errors import HarnessError
-from harness.shadow.live.comparison import Comparison
-from harness.shadow.proxy.backend import Backend
-from harness.shadow.proxy.http_candidate import KIND
-from harness.shadow.proxy.http_offer import Offers
+from harness.shadow.proxy.http_tap import Exchange
 from harness.shadow.proxy.http_tunnel import CHUNK, Control, Tunnel
 from harness.shadow.proxy.listening import bound
 from harness.shadow.proxy.reading import Reading
@@ -34,6 +31,22 @@ SPARE_FILES = 128
 """Open files that are not connections."""
 PAUSE_S = 0.05
 PORTS = {"http": 80, "https": 443}
+
+
+class Takes(Protocol):
+    """Takes exchanges to be compared; none of its methods but the first and the last waits."""
+
+    def start(self) -> None:
+        """Be ready to take."""
+
+    def put(self, exchange: Exchange) -> None:
+        """Take an exchange that is over, well or not."""
+
+    def left(self, exchange: Exchange) -> None:
+        """Count an exchange that its client did not wait for."""
+
+    def close(self) -> None:
+        """Return when all that was taken is offered to the comparison."""
 
 
 class Room(NamedTuple):
@@ -55,7 +68,7 @@ class Running:
 class Proxy:
     """Accepts clients, one tunnel each."""
 
-    def __init__(self, control: Control, reading: Reading, offers: Offers, room: Room) -> None:
+    def __init__(self, control: Control, reading: Reading, offers: Takes, room: Room) -> None:
         self._control, self._offers, self._room = control, offers, room
         self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
         self._drain_s = reading.bounds.timeout_s
@@ -127,7 +140,7 @@ class Proxy:
 def serve(
     server: str,
     reading: Reading,
-    comparison: Comparison,
+    offers: Takes,
     at: tuple[str, int],
     ready: Callable[[Running], object],
     *,
@@ -135,15 +148,13 @@ def serve(
 ) -> None:
     """Serve at host and port until interrupted or stopped; ``ready`` is told where.
 
-    Returns when every exchange was offered to the comparison.
+    Returns when ``offers`` took every exchange and is closed.
 
     Raises:
         HarnessError: the control's address is none, the host is no address in numbers, or the port
-            is taken.
+            is taken; or ``offers`` does not start, or did not take all.
     """
     url = checked(server)
-    backend = Backend(reading, KIND, server)
-    offers = Offers(backend, reading, comparison)
     with bound(*at) as (opened, here):
         asyncio.run(_serve(url, here, reading, offers, opened, ready, room or all_room()))
 
@@ -152,7 +163,7 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     url: SplitResult,
     here: str,
     reading: Reading,
-    offers: Offers,
+    offers: Takes,
     opened: socket.socket,
     ready: Callable[[Running], object],
     room: Room,
