@@ -1,4 +1,4 @@
-"""The harness from Python: read runs and judgements, score, compare, decide.
+"""The harness from Python: read runs and judgements, score, compare, decide, check an engine.
 
 Nothing is computed here a second time: each function calls what the stages call, so a number in a
 notebook is the number of the report. Results are frozen, draw themselves in a notebook, and give
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from harness.api.grouping import near_duplicates
     from harness.api.loading import load_qrels, load_run
     from harness.api.scoring import Scored, score
+    from harness.api.searching import EngineComparison, compare_engines
     from harness.api.shadowing import Watched, load_shadow_log
 
 __all__ = [
@@ -28,12 +29,14 @@ __all__ = [
     "Difference",
     "Drawing",
     "EngineCheck",
+    "EngineComparison",
     "Leaderboard",
     "Scored",
     "Sides",
     "Sure",
     "Watched",
     "compare",
+    "compare_engines",
     "decide",
     "draw_differences",
     "draw_forest",
@@ -56,6 +59,7 @@ HOMES = {
     "grouping": ("near_duplicates",),
     "loading": ("load_qrels", "load_run"),
     "scoring": ("Scored", "score"),
+    "searching": ("EngineComparison", "compare_engines"),
     "shadowing": ("Watched", "load_shadow_log"),
 }
 """Names by the module of this package that has them."""

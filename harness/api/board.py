@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from harness.api.comparing import Difference, Sure, difference
+from harness.api.given import QrelsLike, RunLike
 from harness.api.html import table
+from harness.api.loading import load_qrels, named_run
 from harness.api.scoring import score
 from harness.core.clusters import independent
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.qrels import Qrels
-from harness.core.run import Run
 from harness.core.scores import Paired, Scores
 from harness.report.rounding import number
 from harness.stats.bootstrap import FEWEST
@@ -123,9 +123,9 @@ class Leaderboard:
 
 
 def leaderboard(
-    control: Run,
-    candidates: Sequence[Run],
-    qrels: Qrels,
+    control: RunLike,
+    candidates: Sequence[RunLike],
+    qrels: QrelsLike,
     measures: Sequence[str],
     *,
     sure: Sure,
@@ -134,19 +134,23 @@ def leaderboard(
 ) -> Leaderboard:
     """Score every run, and compare every candidate with the control by every measure.
 
+    Runs and judgements are all that ``load_run`` and ``load_qrels`` read; a run without a name is
+    called ``control``, ``candidate-1``, ``candidate-2`` and so on.
+
     Raises:
         EvidenceError: two runs have one name, or there is no candidate or no measure.
-        UnknownName, InvalidArm: as ``score``.
+        UnknownName, InvalidArm, BadFile, RunError, DatasetError: as ``score``.
     """
-    names = [run.arm for run in (control, *candidates)]
+    first, judged = named_run(control, "", "control"), load_qrels(qrels)
+    others = [named_run(run, "", f"candidate-{at}") for at, run in enumerate(candidates, start=1)]
+    names = [run.arm for run in (first, *others)]
     twice = sorted({name for name in names if names.count(name) > 1})
     if twice:
         raise EvidenceError(f"two runs are named {twice[0]}; load one of them with another arm=")
     found = {
-        run.arm: score(run, qrels, measures, queries=queries).scores
-        for run in (control, *candidates)
+        run.arm: score(run, judged, measures, queries=queries).scores for run in (first, *others)
     }
-    return ranked(found, control.arm, measures, sure, intents or {})
+    return ranked(found, first.arm, measures, sure, intents or {})
 
 
 def ranked(

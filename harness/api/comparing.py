@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from harness.api.given import QrelsLike, RunLike
 from harness.api.html import table
+from harness.api.loading import load_qrels, named_run
 from harness.api.scoring import score
 from harness.core.clusters import codes
 from harness.core.errors import HarnessError
-from harness.core.qrels import Qrels
-from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
 from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
@@ -124,9 +124,9 @@ class Difference:
 
 
 def compare(
-    control: Run,
-    candidate: Run,
-    qrels: Qrels,
+    control: RunLike,
+    candidate: RunLike,
+    qrels: QrelsLike,
     measure: str,
     *,
     sure: Sure,
@@ -135,6 +135,8 @@ def compare(
 ) -> Difference:
     """Compare two runs by one measure, query by query.
 
+    Runs and judgements are all that ``load_run`` and ``load_qrels`` read; a run without a name is
+    called ``control`` or ``candidate``.
     ``queries`` are as in ``score``. ``intents`` names the intent of a query by its id; queries of
     one intent are resampled together. Nothing is decided: that is for a policy.
 
@@ -142,10 +144,13 @@ def compare(
         UnknownName: it is no measure.
         EvidenceError: fewer than two queries, or intents, have a value in both runs.
         InvalidArm: a run answers none of the queries.
+        BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``.
     """
-    sides = [score(run, qrels, [measure], queries=queries) for run in (control, candidate)]
-    paired = Paired.of(*(side.scores[measure] for side in sides))
-    return difference(paired, (control.arm, candidate.arm), sure, intents or {})
+    runs = named_run(control, "", "control"), named_run(candidate, "", "candidate")
+    judged = load_qrels(qrels)
+    left, right = (score(run, judged, [measure], queries=queries) for run in runs)
+    paired = Paired.of(left.scores[measure], right.scores[measure])
+    return difference(paired, (left.arm, right.arm), sure, intents or {})
 
 
 def difference(

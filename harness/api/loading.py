@@ -1,31 +1,103 @@
-"""Runs and judgements from files, by the ending of their names."""
+"""Runs and judgements from files, and from what other tools hold in memory."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable
 from dataclasses import replace
+from numbers import Real
 from pathlib import Path
 
+from harness.api.given import GRADE, SCORE, Kind, QrelsLike, RunLike, Value, values
+from harness.core.errors import DatasetError, RunError
 from harness.core.names import checked
 from harness.core.qrels import Qrels
+from harness.core.records import Judgement
 from harness.core.run import Run
 from harness.corpus import beir, runs, trec
 
 PARQUET, TABBED = ".parquet", ".tsv"
+UNNAMED = "run"
+RUN = Kind(
+    "run", "score", SCORE, RunError,
+    "Give {query: {document: score}}, a frame with the columns query_id, doc_id and score, a ranx"
+    " Run, an iterable of ir_measures.ScoredDoc, or the path of a TREC file",
+)  # fmt: skip
+QRELS = Kind(
+    "qrels", "grade", GRADE, DatasetError,
+    "Give {query: {document: grade}}, a frame with the columns query_id, doc_id and relevance, ranx"
+    " Qrels, an iterable of ir_measures.Qrel, or the path of a TREC file",
+)  # fmt: skip
 
 
-def load_run(path: str | Path, arm: str = "", *, empty: Iterable[str] = ()) -> Run:
-    """Read a run: a name that ends in ``.parquet`` is ours, every other file holds TREC lines.
+def load_run(run: RunLike, arm: str = "", *, empty: Iterable[str] = ()) -> Run:
+    """Read a run from a file or from what another tool holds.
 
-    ``arm`` names the run; without it, it has the name that is in our file, or that of the TREC
-    file. TREC lines are read as ``harness.corpus.trec.read_run`` says, and a query that has none
-    is not in the run, but for those of ``empty``: they were answered with nothing.
+    A path that ends in ``.parquet`` is ours; every other file holds TREC lines. Besides a path:
+    a mapping ``{query: {document: score}}``, a ranx Run, a frame of pandas (columns ``query_id``,
+    ``doc_id`` and ``score``, or as ranx and PyTerrier name them), an iterable of
+    ``ir_measures.ScoredDoc`` or of tuples, and a ``Run``, which is given back.
+
+    Scores are higher for better. All but our file are ordered as
+    ``harness.corpus.trec.read_run`` says. ``arm`` names the run; without it, it has the name in
+    our file, that of the TREC file or of the ranx Run, or ``run``. A query that has no line is
+    missing from the run, but for those of ``empty``, and for a mapping's ``{query: {}}``: they
+    were answered with nothing.
 
     Raises:
         BadFile: the file is missing, damaged or malformed.
+        RunError: what is given is no run, or a score is not a finite number; the place is named.
         BadName: no arm can be called so; give another name with ``arm``.
     """
-    file = Path(path)
+    return named_run(run, arm, "", empty)
+
+
+def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ()) -> Run:
+    """Read a run as ``load_run`` does; one without a name is called ``otherwise``."""
+    if isinstance(run, str | Path):
+        return _of_file(Path(run), arm, empty)
+    if isinstance(run, Run):
+        return replace(run, arm=checked("an arm", arm)) if arm else run
+    found, answered = values(run, RUN)
+    shown: dict[str, list[tuple[float, str]]] = {}
+    for value in found:
+        shown.setdefault(value.query_id, []).append((_score(value), value.doc_id))
+    for query_id in (*answered, *empty):
+        shown.setdefault(query_id, [])
+    if not shown:
+        raise RunError(f"{RUN.name}: it is empty. {RUN.shapes}")
+    own = getattr(run, "name", None)
+    named = arm or (own if isinstance(own, str) else "") or otherwise or UNNAMED
+    rows = (trec.row_of(query, hits, trec.Missing.EMPTY) for query, hits in shown.items())
+    return Run.of(checked("an arm", named), rows)
+
+
+def load_qrels(qrels: QrelsLike) -> Qrels:
+    """Read judgements from a file or from what another tool holds.
+
+    A path that ends in ``.tsv`` holds BEIR's ``query document grade`` with tabs, every other file
+    TREC's lines. Besides a path: a mapping ``{query: {document: grade}}``, ranx Qrels, a frame of
+    pandas (columns ``query_id``, ``doc_id`` and ``relevance``, or as ranx, PyTerrier and BEIR name
+    them), an iterable of ``ir_measures.Qrel`` or of tuples, and ``Qrels``, which are given back.
+
+    Raises:
+        BadFile: the file is missing or malformed, or judges a pair twice.
+        DatasetError: what is given is no judgements, a grade is not a whole number, or a pair is
+            judged twice; the place is named.
+    """
+    if isinstance(qrels, str | Path):
+        file = Path(qrels)
+        return beir.qrels(file) if file.suffix == TABBED else trec.qrels(file)
+    if isinstance(qrels, Qrels):
+        return qrels
+    found, _ = values(qrels, QRELS)
+    judged = Qrels.of(Judgement(one.query_id, one.doc_id, _grade(one)) for one in found)
+    if not judged.grades:
+        raise DatasetError(f"{QRELS.name}: it holds no judgement. {QRELS.shapes}")
+    return judged
+
+
+def _of_file(file: Path, arm: str, empty: Iterable[str]) -> Run:
     if file.suffix == PARQUET:
         found = runs.read_run(file)
         return replace(found, arm=checked("an arm", arm or found.arm))
@@ -33,11 +105,22 @@ def load_run(path: str | Path, arm: str = "", *, empty: Iterable[str] = ()) -> R
     return trec.read_run(file, name, empty, missing=trec.Missing.EMPTY)
 
 
-def load_qrels(path: str | Path) -> Qrels:
-    """Read judgements: ``.tsv`` is BEIR's ``query document grade`` with tabs, else TREC's lines.
+def _score(found: Value) -> float:
+    value = found.value
+    if isinstance(value, bool) or not isinstance(value, Real) or not math.isfinite(value):
+        raise RunError(
+            f"run{found.place}: the score {value!r} of {found.doc_id} is not a finite number. Give"
+            " a number, or leave the document out"
+        )
+    return float(value)
 
-    Raises:
-        BadFile: the file is missing or malformed, or judges a pair twice.
-    """
-    file = Path(path)
-    return beir.qrels(file) if file.suffix == TABBED else trec.qrels(file)
+
+def _grade(found: Value) -> int:
+    value = found.value
+    whole = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
+    if not whole or value != int(value):
+        raise DatasetError(
+            f"qrels{found.place}: the grade {value!r} of {found.doc_id} is not a whole number. Map"
+            " the scale to integers (gains are linear in the grade)"
+        )
+    return int(value)

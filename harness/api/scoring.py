@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from harness.api.given import QrelsLike, RunLike
 from harness.api.html import table
-from harness.core.qrels import Qrels
-from harness.core.run import Run
+from harness.api.loading import load_qrels, load_run
 from harness.core.scores import Scores
 from harness.measures import quality
 from harness.report.rounding import number
@@ -46,10 +46,11 @@ class Scored:
 
 
 def score(
-    run: Run, qrels: Qrels, measures: Sequence[str], *, queries: Sequence[str] | None = None
+    run: RunLike, qrels: QrelsLike, measures: Sequence[str], *, queries: Sequence[str] | None = None
 ) -> Scored:
     """Score a run by measures that are named as ir-measures writes them, e.g. ``nDCG@10``.
 
+    Run and judgements are all that ``load_run`` and ``load_qrels`` read.
     ``queries`` are those that were asked, the judged ones where none are given. An empty answer
     scores 0. A query that failed, or is missing from the run, has no value (method, section
     "Quality"); ``load_run(..., empty=queries)`` reads a run in which such a query found nothing.
@@ -58,9 +59,11 @@ def score(
         UnknownName: it is no measure.
         EvidenceError: no query was asked, or one twice.
         InvalidArm: the run answers none of them.
+        BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``.
     """
-    asked = qrels.query_ids if queries is None else queries
-    return Scored(run.arm, quality.score(run, qrels, measures, asked))
+    loaded, judged = load_run(run), load_qrels(qrels)
+    asked = judged.query_ids if queries is None else queries
+    return Scored(loaded.arm, quality.score(loaded, judged, measures, asked))
 
 
 def _without(scores: Scores) -> str:

@@ -82,7 +82,7 @@ def read_run(
         lines += 1
     if not lines:
         raise BadFile(path, "the run is empty", "An arm that ran shows something; run it again.")
-    return Run.of(arm, (_row(query_id, hits, missing) for query_id, hits in shown.items()))
+    return Run.of(arm, (row_of(query_id, hits, missing) for query_id, hits in shown.items()))
 
 
 def write_run(path: Path, run: Run) -> None:
@@ -181,7 +181,8 @@ def _finite(path: Path, number: int, text: str) -> float:
     return found
 
 
-def _row(query_id: str, found: list[tuple[float, str]], missing: Missing) -> Row:
+def row_of(query_id: str, found: list[tuple[float, str]], missing: Missing) -> Row:
+    """Make a row of (score, document) pairs, in the order of ``read_run``; ``found`` is sorted."""
     if not found:
         ended = Status.ANSWERED if missing is Missing.EMPTY else Status.NOT_ASKED
         return Row(query_id, ended)

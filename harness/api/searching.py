@@ -1,0 +1,207 @@
+"""Two engines that are functions: every query on both, scored, paired and compared."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from numbers import Real
+from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
+
+from harness.api.comparing import Difference, Sure, difference
+from harness.api.given import QrelsLike
+from harness.api.grouping import near_duplicates
+from harness.api.html import table
+from harness.api.loading import load_qrels, load_run
+from harness.api.scoring import score
+from harness.core.engine import Hit
+from harness.core.errors import EvidenceError, RunError
+from harness.core.names import checked
+from harness.core.printable import one_line
+from harness.core.run import Row, Run, Status
+from harness.core.scores import Paired
+from harness.report.rounding import interval, number, p_value, signed
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Ranked: TypeAlias = (
+    Iterable[str] | Iterable[tuple[str, SupportsFloat]] | Mapping[str, SupportsFloat]
+)
+"""Document ids with the best first, the same with scores, or scores by document id."""
+Search: TypeAlias = Callable[[str], Ranked]
+ERROR = 300
+"""Characters that are kept of what a function raised."""
+SHAPES = (
+    "Return document ids with the best first, (id, score) pairs with the best first, or a mapping"
+    " of id to score"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class EngineComparison:
+    """What two search functions showed, and how they differ by each measure.
+
+    The numbers are those that gates are decided from: per-query values, paired differences and
+    their intervals. No gate is judged here, for nothing proves who answered.
+    """
+
+    control: Run
+    candidate: Run
+    differences: Mapping[str, Difference]
+    """Candidate minus control, by measure as it was named."""
+
+    @property
+    def failures(self) -> Mapping[str, Mapping[str, str]]:
+        """What each function raised, by its name and the query's id."""
+        return {
+            run.arm: {q: error for q, error in zip(run.query_ids, run.errors, strict=True) if error}
+            for run in (self.control, self.candidate)
+        }
+
+    def worse(self, measure: str) -> tuple[str, ...]:
+        """Name the queries that the candidate answers worse, the greatest loss first.
+
+        Raises:
+            KeyError: the measure was not among those compared.
+        """
+        return self.differences[measure].worse
+
+    def frame(self) -> pd.DataFrame:
+        """Give a row a measure: means, difference, interval, p-value, queries; unrounded."""
+        import pandas as pd
+
+        rows = [
+            {
+                "measure": measure,
+                "control": float(found.paired.control.mean()),
+                "candidate": float(found.paired.candidate.mean()),
+                "difference": found.estimate.value,
+                "low": found.estimate.low,
+                "high": found.estimate.high,
+                "p": found.p_value,
+                "queries": found.estimate.n,
+                "better": len(found.better),
+                "worse": len(found.worse),
+                "unpaired": len(found.paired.lost),
+            }
+            for measure, found in self.differences.items()
+        ]
+        return pd.DataFrame(rows).set_index("measure")
+
+    def __repr__(self) -> str:
+        return "\n".join(map(repr, self.differences.values())) + self._failed(". ", "\n")
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                measure,
+                number(float(found.paired.control.mean())),
+                number(float(found.paired.candidate.mean())),
+                f"{signed(found.estimate.value)} {interval(found.estimate)}",
+                p_value(found.p_value),
+                f"{found.estimate.n:,}",
+                f"{len(found.better):,} / {len(found.worse):,}",
+            )
+            for measure, found in self.differences.items()
+        ]
+        names = self.control.arm, self.candidate.arm
+        header = ("measure", *names, "difference", "p", "queries", "better/worse")
+        return table(f"{names[1]} compared with {names[0]}", header, rows, self._failed("; ", ""))
+
+    def _failed(self, between: str, before: str) -> str:
+        """Count the queries that failed, by function; empty where none did."""
+        said = [f"{name} failed on {len(of):,}" for name, of in self.failures.items() if of]
+        return before + between.join(said) if said else ""
+
+
+def compare_engines(
+    control: Search,
+    candidate: Search,
+    queries: Mapping[str, str],
+    qrels: QrelsLike,
+    measures: Sequence[str],
+    *,
+    sure: Sure,
+    names: tuple[str, str] = ("control", "candidate"),
+    intents: Mapping[str, str] | None = None,
+) -> EngineComparison:
+    """Run every query on two functions, and compare what they show by every measure.
+
+    A function takes the text of a query and gives document ids with the best first, ``(id,
+    score)`` pairs with the best first, or a mapping of id to score. ``queries`` are texts by id;
+    ``qrels`` is all that ``load_qrels`` reads. A query on which a function raises has no value for
+    it. ``intents`` is as in ``compare``; without it, near-duplicate queries count once. Times are
+    not measured: for that, and for gates, bring an engine (``harness run``).
+
+    Raises:
+        RunError: a function gives something else, a score is not finite, or the order is wrong.
+        BadName: one of ``names`` is not a name.
+        EvidenceError: no query or measure is given, or fewer than two queries have a value in both.
+        InvalidArm: a function raises on every query.
+        UnknownName: a measure is unknown.
+        BadFile, DatasetError: as ``load_qrels``.
+    """
+    if not queries or not measures:
+        raise EvidenceError("nothing to compare: give a query in `queries` and one in `measures`")
+    if names[0] == names[1]:
+        raise EvidenceError(f"two engines are named {names[0]}; give two `names`")
+    judged = load_qrels(qrels)
+    first, second = (checked("an arm", name) for name in names)
+    runs = shown_by(control, queries, first), shown_by(candidate, queries, second)
+    left, right = (score(run, judged, measures, queries=tuple(queries)).scores for run in runs)
+    together = near_duplicates(queries) if intents is None else intents
+    found = {
+        measure: difference(Paired.of(left[measure], right[measure]), names, sure, together)
+        for measure in measures
+    }
+    return EngineComparison(*runs, found)
+
+
+def shown_by(search: Search, queries: Mapping[str, str], name: str) -> Run:
+    """Run every query on a function; what it raises is kept as the error of that query.
+
+    Raises:
+        RunError: it gives something else than documents in order.
+    """
+    return Run.of(name, [_row(search, query_id, text, name) for query_id, text in queries.items()])
+
+
+def _row(search: Search, query_id: str, text: str, name: str) -> Row:
+    where = f"{name}: query {query_id}"
+    try:
+        given: object = search(text)
+        if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes):
+            given = list(given)
+    except Exception as exc:  # noqa: BLE001  the query failed; the others go on
+        said = one_line(f"{type(exc).__name__}: {exc}", ERROR)
+        return Row(query_id, Status.FAILED, error=said)
+    if isinstance(given, Mapping):
+        (row,) = load_run({query_id: given}, name).rows()
+        return row
+    if not isinstance(given, list):
+        raise RunError(f"{where}: gives a {type(given).__name__}. {SHAPES}")
+    return Row(query_id, Status.ANSWERED, _hits(given, where))
+
+
+def _hits(given: Sequence[object], where: str) -> list[Hit]:
+    """Read a ranking; ids without scores score by their rank.
+
+    Raises:
+        RunError: an item is neither an id nor a pair, or scores more than the one before it.
+    """
+    hits: list[Hit] = []
+    for rank, item in enumerate(given, start=1):
+        pair = (item, 1.0 / rank) if isinstance(item, str) else item
+        if not (isinstance(pair, tuple) and len(pair) == len(("id", "score"))):
+            raise RunError(f"{where}: rank {rank} is a {type(item).__name__}. {SHAPES}")
+        doc_id, score = pair
+        if not isinstance(doc_id, str) or not isinstance(score, Real) or isinstance(score, bool):
+            raise RunError(f"{where}: rank {rank} is {item!r}. {SHAPES}")
+        value = float(score)
+        if hits and value > hits[-1].raw_score:
+            raise RunError(
+                f"{where}: rank {rank} scores {score}, more than the rank before it. Sort by score,"
+                " or return a mapping of id to score, which is sorted here"
+            )
+        hits.append(Hit(doc_id, 1.0 / rank, value))
+    return hits

@@ -1,0 +1,175 @@
+"""Two functions are compared as two runs are, and what they give wrong is named."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from dataclasses import FrozenInstanceError
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.api import EngineComparison, Sure, compare, compare_engines
+from harness.api.grouping import near_duplicates
+from harness.api.searching import shown_by
+from harness.core.errors import BadName, EvidenceError, InvalidArm, RunError
+from harness.core.run import Status
+from tests.source import ROOT
+
+WORDS = ["ships", "cars", "trees", "birds", "stones", "rivers", "clouds", "sand", "bread", "glass"]
+QUERIES = {f"q{at}": " ".join([word] * 3) for at, word in enumerate(WORDS)}
+QRELS = {query_id: {"d1": 1, "d2": 0} for query_id in QUERIES}
+MEASURES = ["nDCG@10", "RR"]
+USER = """
+from harness import EngineComparison, Sure, compare, compare_engines, engine_contract
+from harness import load_qrels, load_run
+
+
+def first(text: str) -> list[str]:
+    return [text, "d2"]
+
+
+def second(text: str) -> list[tuple[str, float]]:
+    return [("d1", 2.0), ("d2", 1.0)]
+
+
+def third(text: str) -> dict[str, float]:
+    return {"d1": 2.0}
+
+
+sure = Sure(confidence=0.95, resamples=100, seed=1)
+grades = {"q1": {"d1": 1}}
+found: EngineComparison = compare_engines(
+    first, second, {"q1": "a"}, grades, ["RR"], sure=sure
+)
+worse: tuple[str, ...] = found.worse("RR")
+compare_engines(third, first, {"q1": "a"}, load_qrels(grades), ["RR"], sure=sure)
+scores: dict[str, dict[str, float]] = {"q1": {"d1": 1.5}}
+compare(scores, load_run([("q1", "d1", 1.0)]), "qrels.trec", "RR", sure=sure)
+for check in engine_contract("own.toml"):
+    check()
+"""
+
+
+def late(_: str) -> list[str]:
+    return ["d2", "d1"]
+
+
+def early(text: str) -> list[tuple[str, float]]:
+    return [("d2", 7.0), ("d1", 3.0)] if "cars" in text else [("d1", 7.0), ("d2", 3.0)]
+
+
+def by_score(_: str) -> dict[str, float]:
+    return {"d2": 1.0, "d1": 9.0}
+
+
+def compared(control: Any, candidate: Any, sure: Sure, **more: Any) -> EngineComparison:  # noqa: ANN401
+    return compare_engines(control, candidate, QUERIES, QRELS, MEASURES, sure=sure, **more)
+
+
+def test_it_is_what_compare_says_of_the_two_runs(sure: Sure) -> None:
+    found = compared(late, early, sure, names=("old", "new"))
+    together = near_duplicates(QUERIES)
+    runs = shown_by(late, QUERIES, "old"), shown_by(early, QUERIES, "new")
+    for measure in MEASURES:
+        same = compare(*runs, QRELS, measure, sure=sure, intents=together)
+        assert found.differences[measure].estimate == same.estimate
+        assert found.differences[measure].p_value == same.p_value
+    assert (found.control.arm, found.candidate.arm) == ("old", "new")
+    assert found.differences["RR"].estimate.value == pytest.approx(0.45)
+
+
+def test_the_worse_queries_come_with_the_greatest_loss_first(sure: Sure) -> None:
+    found = compared(by_score, early, sure, intents={})
+    assert found.worse("RR") == ("q1",)
+    assert found.differences["RR"].better == ()
+    row = found.frame().loc["RR"]
+    assert (row["control"], row["queries"], row["worse"]) == (1.0, 10, 1)
+    assert row["low"] <= row["difference"] == pytest.approx(-0.05)
+
+
+def test_it_is_frozen_and_shows_itself(sure: Sure) -> None:
+    found = compared(late, early, sure)
+    with pytest.raises(FrozenInstanceError):
+        found.control = found.candidate  # type: ignore[misc]
+    assert repr(found).startswith("candidate against control, nDCG@10: +")
+    assert "<caption" in found._repr_html_()
+    assert "candidate compared with control" in found._repr_html_()
+
+
+def test_a_query_that_raises_has_no_value_and_is_named(sure: Sure) -> None:
+    def fails(text: str) -> list[str]:
+        if "birds" in text:
+            raise ConnectionError("refused")
+        return ["d1"]
+
+    found = compared(late, fails, sure)
+    assert found.failures == {"control": {}, "candidate": {"q3": "ConnectionError: refused"}}
+    assert found.differences["RR"].estimate.n == 9
+    assert found.differences["RR"].paired.lost == ("q3",)
+    assert "candidate failed on 1" in repr(found)
+    assert "candidate failed on 1" in found._repr_html_()
+    assert found.candidate.count(Status.FAILED) == 1
+
+
+def test_a_generator_that_raises_late_is_a_failed_query(sure: Sure) -> None:
+    def fails(text: str) -> Any:  # noqa: ANN401  a generator
+        yield "d1"
+        if "birds" in text:
+            raise TimeoutError
+
+    assert compared(late, fails, sure).failures["candidate"] == {"q3": "TimeoutError:"}
+
+
+def test_a_function_that_raises_on_every_query_did_not_run(sure: Sure) -> None:
+    with pytest.raises(InvalidArm, match="ZeroDivisionError"):
+        compared(late, lambda _: 1 / 0, sure)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("d1", "candidate: query q0: gives a str. Return document ids"),
+        (None, "gives a NoneType. Return"),
+        ([3], "rank 1 is a int"),
+        ([("d1", 1.0, "x")], "rank 1 is a tuple"),
+        ([("d1", "high")], r"rank 1 is \('d1', 'high'\)"),
+        ([(1, 2.0)], r"rank 1 is \(1, 2.0\)"),
+        ([("d1", 1.0), ("d2", 2.0)], "rank 2 scores 2.0, more than the rank before it. Sort"),
+        ([("d1", float("nan"))], "a score must be a finite number"),
+        ({"d1": float("inf")}, "the score inf of d1 is not a finite number"),
+    ],
+)
+def test_what_is_no_ranking_is_named(given: object, said: str, sure: Sure) -> None:
+    with pytest.raises(RunError, match=said):
+        compared(late, lambda _: given, sure)
+
+
+def test_an_empty_answer_is_an_answer(sure: Sure) -> None:
+    found = compared(late, lambda _: [], sure)
+    assert found.differences["RR"].estimate.value == -0.5
+    assert found.failures["candidate"] == {}
+
+
+def test_names_and_queries_are_needed(sure: Sure) -> None:
+    with pytest.raises(EvidenceError, match="two engines are named a"):
+        compared(late, late, sure, names=("a", "a"))
+    with pytest.raises(BadName):
+        compared(late, late, sure, names=("a", "b c"))
+    for queries, measures in (({}, MEASURES), (QUERIES, [])):
+        with pytest.raises(EvidenceError, match="nothing to compare"):
+            compare_engines(late, late, queries, QRELS, measures, sure=sure)
+
+
+@pytest.mark.slow
+def test_a_users_file_is_strictly_typed(tmp_path: Path) -> None:
+    (tmp_path / "user.py").write_text(USER)
+    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "user.py"]
+    cache = ["--cache-dir", str(ROOT / ".mypy_cache"), "--ignore-missing-imports"]
+    done = subprocess.run(
+        [*command, *cache], cwd=tmp_path, capture_output=True, text=True, check=False,
+        env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
+    )  # fmt: skip
+    assert "user.py:" not in done.stdout, done.stdout
+    assert done.returncode in {0, 1}, done.stderr
