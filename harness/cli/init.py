@@ -36,7 +36,7 @@ def init(
 ) -> None:
     """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
 
-    What no option says is asked on a terminal, and nowhere else. Nothing is overwritten.
+    A missing option is prompted for, on a terminal only. Nothing is overwritten.
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """

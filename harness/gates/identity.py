@@ -71,7 +71,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if silent:
         return settings.undecided(
             name,
-            f"{', '.join(silent)} answered nothing, so nobody knows who would have",
+            f"{', '.join(silent)} answered nothing, so its identity is unknown",
             "replay an arm that answers",
         )
     if suspect := [*_copies(sides)]:

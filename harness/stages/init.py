@@ -86,5 +86,5 @@ def _source(given: str) -> tuple[str, str] | None:
         return None
     found = SOURCE.fullmatch(given)
     if not found:
-        raise HarnessError(f"{given!r} is no place of the harness: give OWNER/REPO@REF")
+        raise HarnessError(f"{given!r} invalid repository reference: give OWNER/REPO@REF")
     return found[1], found[2]

@@ -80,7 +80,7 @@ def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
     assert "attempted 85 = compared 82 + errored 1 + skipped 0 + shed 2; lost beside: 2" in said
     page = log._repr_html_()
     order = [
-        "What became of every attempt",
+        "Request accounting",
         "How sure",
         "Attempts by class",
         "Alarms",

@@ -143,7 +143,7 @@ def test_keys_give_grades_and_may_be_taken_back(
     said = piped(harness, monkeypatch, "1 s 9 2 u 0\n", pooled)
     assert said.code == 0, said
     assert pool.read(pooled).grades == (1, None, 0, None, None)
-    assert "'9' is no key" in said.out
+    assert "'9' is not a key" in said.out
     assert "2 of 5 pairs are judged" in said.out
 
 

@@ -67,7 +67,7 @@ def test_beir_names_and_other_keys(written: Written) -> None:
         ('{"doc_id": "2", "text": "t", "metadata": 3}', "'metadata' is 3, not an object"),
         ('{"doc_id": "2", "text": "t", "n": NaN}', "it is not JSON .NaN is not JSON"),
         ('{"doc_id": "2", "text": "t"', "it is not JSON .*one JSON object a line"),
-        ('["2", "t"]', "the line is no JSON object but '"),
+        ('["2", "t"]', "the line is not a JSON object but '"),
         ('{"doc_id": "a b", "text": "t"}', "the doc id 'a b' is empty or holds white space"),
         ('{"doc_id": "", "text": "t"}', "the doc id '' is empty"),
         ('{"doc_id": "2", "text": "\\ud800"}', "half of a surrogate pair"),

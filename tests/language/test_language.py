@@ -13,6 +13,10 @@ from tests.language.rules import Finding, findings
 
 EXEMPT = {
     "docs/decisions/": "records stay as they were written; a new record replaces an old one",
+    "harness/agreement/copied.py": "its sentence is part of recorded findings",
+    "harness/gates/identity.py": "its sentence is part of recorded findings",
+    "harness/policy/canary/pair.py": "names of faults, which evidence of a decision holds",
+    "harness/policy/selftest/planted.py": "names of patterns, which the tracked selftest holds",
 }
 """Pages and folders that the rules leave out, each with its reason."""
 NOT_YET: tuple[str, ...] = (
@@ -47,23 +51,6 @@ NOT_YET: tuple[str, ...] = (
     "docs/statistics.md",
     "docs/trust.md",
     "docs/tutorial.md",
-    "engines/lexical/",
-    "engines/stacks/",
-    "engines/vector/",
-    "harness/agreement/",
-    "harness/cli/",
-    "harness/collections/",
-    "harness/core/",
-    "harness/corpus/",
-    "harness/gates/",
-    "harness/measures/",
-    "harness/policy/",
-    "harness/replay/",
-    "harness/report/",
-    "harness/serve/",
-    "harness/shadow/",
-    "harness/stages/",
-    "harness/stats/",
 )
 """Places that the pass has not reached: one without a finding must leave this list."""
 

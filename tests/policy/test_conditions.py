@@ -93,7 +93,7 @@ def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None
 def test_unknown_conditions_do_not_meet_a_demand() -> None:
     evidence = measured(None, None, None)
     assert "does not say its k; the policy demands 100" in said(QUALITY, evidence, Demands(k=100))
-    assert "that nobody noted" in said(QUALITY, evidence, Demands(time_limit_s=10.0))
+    assert "that was not recorded" in said(QUALITY, evidence, Demands(time_limit_s=10.0))
     assert "at an unknown depth" in said(OVERLAP, evidence, Demands(depth=50))
 
 

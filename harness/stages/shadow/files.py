@@ -146,7 +146,7 @@ def _checked(entry: Accepted) -> str:
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:
-    """Read a TOML file as a model; ``missing`` is the cure where there is no such file.
+    """Read a TOML file as a model; ``missing`` is the cure where missing file.
 
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.

@@ -114,5 +114,5 @@ def test_a_recording_that_is_none_is_refused(tmp_path: Path, text: str, problem:
     path.write_text(text)
     with pytest.raises(BadFile, match=problem):
         recorded(path, QUERIES)
-    with pytest.raises(BadFile, match="there is no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         recorded(tmp_path / "absent.jsonl", QUERIES)

@@ -91,7 +91,7 @@ LINE = dumped(observation())
         (LINE.replace(b'"k":10', b'"k":"10"'), "k: Input should be a valid integer"),
         (LINE.replace(b'"number":1', b'"number":0'), "number: "),
         (LINE.replace(b'"exact"', b'"equalish"'), "outcome: "),
-        (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is none of answered"),
+        (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is not one of answered"),
         (LINE.replace(b'"jaccard":1.0', b'"jaccard":1.1'), "jaccard: "),
         (LINE.replace(b'"rbo":1.0', b'"rbo":NaN'), "NaN is not JSON"),
         (LINE.replace(b'"k":10', b'"k":10,"z":1'), "z: Unexpected"),
