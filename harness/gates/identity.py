@@ -28,7 +28,7 @@ DEEPER = (
 
 
 class Settings(GateSettings):
-    """There is no tolerance to set."""
+    """Has no tolerance to set."""
 
     also: tuple[str, ...] = Field(default=(), strict=False)
     """Further arms that a gate of the step compares the candidate with."""

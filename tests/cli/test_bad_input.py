@@ -138,7 +138,7 @@ def test_params_that_are_wrong(
         ("margin = 0.15", "margn = 0.1", r"toy\.toml:\d+: .* unknown key margn"),
         ("margin = 0.15", "margin = 10", r"toy\.toml:\d+: .*margin is 10"),
         ("margin = 0.15", "margin = ", r"toy\.toml:\d+: is not TOML"),
-        ('measure = "tau"', 'measure = "taux"', r"toy\.toml:\d+: .*taux is no measure whose least"),
+        ('measure = "tau"', 'measure = "taux"', r"toy\.toml:\d+: .*taux has no known least"),
         ('measure = "nDCG@10"', 'measure = "nDCG@7"', r"has no nDCG@7, only .*nDCG@10"),
     ],
 )

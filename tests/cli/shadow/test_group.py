@@ -58,7 +58,7 @@ def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
     words = ("--out", tmp_path / "log", "--shadow-settings", settings)
     said = harness("shadow", "run", *ARMS, *words, "--queries", tmp_path / "asked.jsonl")
     assert said.code == 3
-    assert "1 questions" in said.out
+    assert "1 queries" in said.out
     assert "0 attempts" in said.out
     both = ("--titles", "--queries", tmp_path / "asked.jsonl")
     assert "leave one of them out" in harness("shadow", "run", *ARMS, *words, *both).error
@@ -144,11 +144,11 @@ def test_two_logs_are_read_as_one(harness: Harness, log: Path, project: Toy) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("watch", "nowhere"), r"nowhere: there is no log in it .* Give a folder"),
+        (("watch", "nowhere"), r"nowhere: its log is missing .* Give a folder"),
         (("watch", "LOG", "LOG"), "give each log once"),
         (("watch", "LOG", "--bounds", "none.toml"), r"none\.toml: cannot be read"),
         (("watch", "LOG", "--register", "none.toml"), "Write an empty file to accept nothing"),
-        (("report", "nowhere", "--out", "x"), "there is no log in it"),
+        (("report", "nowhere", "--out", "x"), "its log is missing"),
         (("replay", "LOG", "--dataset", "none", *ARMS[2:]), "no dataset named 'none'"),
         (("accept", "--class", "ties"), "no class that can be accepted named 'ties'; there is"),
         (("accept", "--class", "error"), "no class that can be accepted named 'error'"),

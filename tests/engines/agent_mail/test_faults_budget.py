@@ -198,7 +198,7 @@ def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
         )
     ]
     again = served.search(SearchQuery("deploy"))
-    assert again.explain.note == ("tantivy: still busy with an earlier question; answered by fts5")
+    assert again.explain.note == ("tantivy: still busy with an earlier query; answered by fts5")
 
 
 def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:

@@ -127,7 +127,7 @@ def test_a_log_given_twice_and_a_log_that_is_none_are_refused(tmp_path: Path) ->
     log(tmp_path / "a").close()
     with pytest.raises(EvidenceError, match="one writer; give each log once"):
         Follower([tmp_path / "a", tmp_path / "a"])
-    with pytest.raises(BadFile, match="there is no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         Follower([tmp_path])
 
 

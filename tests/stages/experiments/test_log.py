@@ -43,7 +43,7 @@ def test_what_was_judged_on_is_kept_once(project: Toy) -> None:
     kept.write_text(kept.read_text().replace('"q00":"', '"q0x":"', 1))
     assert inventory_of(project.layout, log.experiments[-1]) is None
     kept.write_text("{")
-    with pytest.raises(BadFile, match="is no inventory"):
+    with pytest.raises(BadFile, match="is not an inventory"):
         inventory_of(project.layout, log.experiments[-1])
 
 

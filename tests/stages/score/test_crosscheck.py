@@ -102,5 +102,5 @@ def test_a_wrong_kernel_is_named(value: float | None) -> None:
         if value is None
         else replace(old, values=np.concatenate([[value], old.values[1:]]))
     )
-    with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* mend harness.measu"):
+    with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* fix harness.measu"):
         crosscheck_quality(control, qrels, found, seed=1)

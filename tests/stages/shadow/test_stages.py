@@ -133,5 +133,5 @@ def test_an_arm_with_itself_and_a_folder_without_a_log_are_refused(
 
     with pytest.raises(EvidenceError, match="compared with itself"):
         replay(CANDIDATE)
-    with pytest.raises(BadFile, match="there is no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         replay(CONTROL)
