@@ -37,7 +37,7 @@ FOUND = {"hits": {"hits": [{"_id": f"d{n}", "_score": 9.5 - n} for n in range(10
 BODY = json.dumps({**FOUND, "timed_out": False}).encode()
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
 ASK = b"GET /search?q=apple&size=10 HTTP/1.1\r\nHost: search.test\r\n\r\n"
-FLAPS_EVERY = 97
+FLAPS_EVERY = 29
 """Requests of a connection after which a flapping control closes it instead of answering."""
 
 

@@ -46,11 +46,13 @@ from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.settings import ShadowLog
 from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.log import streams
+from harness.shadow.log.between import Between
 from harness.stages.shadow.files import read_settings
 from harness.stages.shadow.run import unhurried
 
 CONTROL, CANDIDATE = "fts5", "tantivy"
 SEED, K = 20_261_122, 10
+BETWEEN = Between("control", "candidate")
 PAPERS = ("adi", "cacm", "cranfield", "scifact")
 SETS = ("adi", "cacm", "cosqa", "cranfield", "r-mailing-lists", "scifact", "ubuntu-irc", "vaswani")
 ALONE, AGAIN, SHADOW = "alone", "alone, again", "in shadow"
@@ -209,7 +211,7 @@ def main() -> None:
         memory = []
         with (
             opened(CONTROL, root / CONTROL) as control,
-            log.compared(opens, process=True) as comparison,
+            log.compared(opens, between=BETWEEN, process=True) as comparison,
         ):
             shadowed = Shadowed(control, comparison)
             every = max(1, given.groups // given.paired)

@@ -13,6 +13,7 @@ from tests.language.rules import Finding, findings
 
 EXEMPT = {
     "docs/decisions/": "records stay as they were written; a new record replaces an old one",
+    "docs/reference.md": "made from strings that are gathered in their modules",
     "harness/agreement/copied.py": "its sentence is part of recorded findings",
     "harness/gates/identity.py": "its sentence is part of recorded findings",
     "harness/policy/canary/pair.py": "names of faults, which evidence of a decision holds",
@@ -40,7 +41,6 @@ NOT_YET: tuple[str, ...] = (
     "docs/migrate.md",
     "docs/migrations/",
     "docs/params.md",
-    "docs/reference.md",
     "docs/regress.md",
     "docs/serve.md",
     "docs/shadow-reading.md",

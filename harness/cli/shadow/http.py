@@ -53,6 +53,7 @@ def http(
     from functools import partial
 
     from harness.shadow.live.settings import ShadowLog
+    from harness.shadow.log.between import Between
     from harness.shadow.proxy.http_apart import Apart
     from harness.shadow.proxy.http_candidate import http_candidate
     from harness.shadow.proxy.http_proxy import Room, Running, all_room, checked, serve
@@ -73,5 +74,6 @@ def http(
     most = all_room()
     room = Room(min(connections, most.connections) if connections else most.connections, head_s)
     opens = partial(http_candidate, candidate, how)
-    offers = Apart(partial(log.compared, opens, process=True), control, how, tell)
+    compares = partial(log.compared, opens, between=Between(control, candidate), process=True)
+    offers = Apart(compares, control, how, tell)
     serve(control, how, offers, (host, port), say, room=room)

@@ -6,6 +6,7 @@ from markupsafe import Markup
 
 from harness.report.html import TEMPLATES, environment
 from harness.report.load.figures import load_curve, percentile_curves
+from harness.report.load.headline import headline
 from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import notes, tables
 
@@ -30,6 +31,7 @@ def to_page(report: LoadReport) -> str:
             ],
             tables=tables(report),
             notes=notes(report),
+            headline=headline(report),
         )
     )
     return text.rstrip() + "\n"

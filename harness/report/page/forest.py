@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -16,6 +17,7 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from harness.core.scores import Estimate
+from harness.report.page.bounds import Bounds
 from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
 
@@ -26,6 +28,8 @@ LEFT, MIDDLE = 0.235, 0.375
 """Shares of the width: names, and the plot."""
 VALUE, INTERVAL, COUNT = 1.03, 1.26, 2.01
 """Where the columns of numbers begin, and where the last one ends, in widths of the plot."""
+HALF = 0.42
+"""Half the height of a bound, in rows."""
 ROOM = 0.06
 """Share of the plot that is left free on both sides."""
 WIDE = math.log(300)
@@ -41,6 +45,8 @@ class Group(NamedTuple):
     """Name of the row that people look at first; it is drawn as a diamond."""
     noise: bool = False
     """Whether control stands against control, so that nothing here is a difference."""
+    bounds: Bounds = MappingProxyType({})
+    """What gates hold against a row; a short upright line each."""
 
 
 def differences(name: str, about: str, groups: Sequence[Group]) -> str | None:
@@ -77,6 +83,8 @@ def _forest(name: str, about: str, groups: Sequence[Group], *, ratio: bool) -> s
             for row, found in group.rows.items():
                 at += 1
                 _row(axes, at, found, group, first=row == group.first, ratio=ratio)
+                for bound in group.bounds.get(row, ()):
+                    axes.plot([bound, bound], [at - HALF, at + HALF], color=INK, linewidth=1.6)
                 ticks.append(at)
                 names.append(label(row))
             at += 1
@@ -128,6 +136,7 @@ def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
         axes.text(x, 0, word, transform=top, va="center", ha=side, fontsize=8.5, color=MUTED)
     found = [e for group in groups for e in group.rows.values()]
     ends = [end for e in found for end in (e.low, e.value, e.high) if math.isfinite(end)]
+    ends += [at for group in groups for row in group.rows for at in group.bounds.get(row, ())]
     if ratio:
         ends = [math.log(end) for end in ends if end > 0]
     left, right = min(0.0, *ends), max(0.0, *ends)

@@ -12,7 +12,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
 from harness.report.inputs import Links, ReportInput
-from harness.report.page import custody, figures, forest, latency_tables, tables, trust
+from harness.report.page import custody, figures, forests, latency_tables, tables, trust
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, paired
 from harness.report.page.headline import headline
 from harness.report.page.latency_curves import latency_curves
@@ -116,30 +116,6 @@ def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesVie
     )
 
 
-def _forest(report: ReportInput, name: str, figure: str) -> str | None:
-    """Draw a comparison by measure, and by slice in the first measure."""
-    groups = (
-        forest.Group("by measure", report.differences.get(name, {}), report.measure),
-        forest.Group(f"{report.measure} by slice", report.slice_differences.get(name, {})),
-    )
-    about = f"Differences of {name} by measure and by slice; numbers are in the tables"
-    return forest.differences(figure, about, groups)
-
-
-def _ratios(report: ReportInput, figure: str) -> str | None:
-    """Draw the ratios of times beside those of each arm against itself."""
-    latency = report.latency
-    if latency is None:
-        return None
-    compared = latency_tables.trusted_ratios(report, latency)
-    groups = (
-        *(forest.Group(name, row) for name, row in compared.items()),
-        *(forest.Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
-    )
-    about = "Ratios of times, beside each arm against itself; numbers are in the table"
-    return forest.ratios(figure, about, groups)
-
-
 def _queries(report: ReportInput, evidence: Evidence) -> tuple[Mapping[str, Any], ...]:
     """List all queries that have a value in both arms, the largest loss first."""
     pairs = paired(evidence, report.measure)
@@ -179,7 +155,7 @@ def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]
                 control=evidence.control.arm,
                 candidate=evidence.candidate.arm,
                 effect=effect(report, name),
-                forest=_markup(_forest(report, name, f"{prefix}-{at}-forest")),
+                forest=_markup(forests.differences(report, name, f"{prefix}-{at}-forest")),
                 differences=_markup(drawn),
                 agreement=tables.agreement(evidence),
                 classes=tables.classes(evidence),
@@ -230,7 +206,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         conditions=latency_tables.conditions(latency) if latency else None,
         budgets=latency_tables.budgets(report),
         ratios=latency_tables.ratios(described, latency) if latency else None,
-        ratio_forest=_markup(_ratios(described, f"{prefix}-ratios")),
+        ratio_forest=_markup(forests.ratios(described, f"{prefix}-ratios")),
         curves=_markup(drawn),
         machine=latency.race.machine if latency else "",
         load=load_view(report.load, f"{prefix}-load") if report.load else None,

@@ -49,6 +49,7 @@ def to_page(
         .get_template("shadow.html.j2")
         .render(
             style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
+            title=words.title(found),
             headline=words.headline(found),
             tone="hold" if found.raised or found.judged.blocking else _calm(found),
             standing=words.standing_counts(found),

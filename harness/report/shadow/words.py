@@ -11,6 +11,7 @@ from harness.core.printable import one_line
 from harness.core.scores import Estimate
 from harness.report.rounding import number, share, watched
 from harness.report.rows import Cell, Table
+from harness.shadow.log.between import Between
 from harness.shadow.watch.alarms import ARMS, Alarm, State
 from harness.shadow.watch.diverging import Judged, Trace
 from harness.shadow.watch.register import BLOCKING, Register, Standing
@@ -18,6 +19,7 @@ from harness.shadow.watch.summary import Summary
 
 NS_PER_S = 10**9
 NOTHING_YET = "nothing yet"
+UNKNOWN = Between()
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,6 +29,7 @@ class Shadowed:
     summary: Summary
     judged: Judged
     register: Register
+    between: Between = UNKNOWN
 
     @property
     def raised(self) -> tuple[Alarm, ...]:
@@ -61,7 +64,15 @@ def headline(found: Shadowed) -> str:
         )
     if not said:
         said.append("No alarm is raised, and nothing diverged that is not accepted")
-    return "; ".join(said) + "."
+    said_of = f"{found.between.said}: " if found.between.said else ""
+    text = "; ".join(said) + "."
+    return said_of + (text[0].lower() + text[1:] if said_of else text)
+
+
+def title(found: Shadowed) -> str:
+    """Name the engines, as far as the log does."""
+    control, candidate = found.between
+    return f"{candidate or 'The candidate'} in the shadow of {control or 'the control'}"
 
 
 def span(summary: Summary) -> str:

@@ -1,5 +1,25 @@
 "use strict";
-// Filters the queries of each comparison. All text enters the page by textContent.
+// Folds the parts on a small screen, and filters the queries of each comparison.
+// All text enters the page by textContent.
+(() => {
+  const parts = document.querySelectorAll("details.part");
+  const unfold = () => {
+    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const part = target?.closest("details.part") ?? target?.querySelector("details.part");
+    if (part && !part.open) {
+      part.open = true;
+      target.scrollIntoView();
+    }
+  };
+  if (matchMedia("(max-width: 40rem)").matches) {
+    for (const part of parts) part.open = false;
+  }
+  addEventListener("hashchange", unfold);
+  addEventListener("beforeprint", () => {
+    for (const part of parts) part.open = true;
+  });
+  unfold();
+})();
 (() => {
   const LIMIT = 200;
   const many = (number) => number.toLocaleString("en");

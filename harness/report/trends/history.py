@@ -11,6 +11,7 @@ from typing import Annotated, Any
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.formats import checked
@@ -79,6 +80,10 @@ class Entry(_Kept):
     steps: tuple[StepKept, ...]
     means: dict[str, dict[str, Interval]]
     """By arm and measure."""
+    engines: dict[str, str] = {}
+    """Fingerprint of each arm; what was kept by earlier versions has none."""
+    settings: dict[str, str] = {}
+    """Digest of what each stage was set to; as ``engines``."""
 
 
 def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
@@ -109,6 +114,8 @@ def entry_of(about: Json, *, decision_sha256: str, commit: str) -> Entry:
             for step in about["steps"]
         ),
         means={arm: _intervals(row) for arm, row in about["quality"]["means"].items()},
+        engines={arm: one["fingerprint"] for arm, one in of["arms"].items()},
+        settings={stage: of_json(how) for stage, how in of.get("settings", {}).items()},
     )
 
 
@@ -177,6 +184,12 @@ def changed(before: Entry, after: Entry) -> tuple[str, ...]:
         found.append(f"Python {before.python} → {after.python}")
     if before.code != after.code:
         found.append("the code")
+    for what, old_of, new_of in (
+        ("engine of", before.engines, after.engines),
+        ("settings of", before.settings, after.settings),
+    ):
+        both = sorted(old_of.keys() & new_of.keys())
+        found += [f"{what} {name}" for name in both if old_of[name] != new_of[name]]
     for word, arms in (
         ("new arm", after.means.keys() - before.means.keys()),
         ("gone arm", before.means.keys() - after.means.keys()),

@@ -18,6 +18,7 @@ from harness.shadow.live.limits import Limits, Recording
 from harness.shadow.live.process import ProcessWorker
 from harness.shadow.live.sampler import MILLION, Sampler
 from harness.shadow.live.worker import Open, ThreadWorker, Worker
+from harness.shadow.log.between import Between, write
 
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
 
@@ -109,8 +110,12 @@ class ShadowLog:
     folder: Path
     settings: Settings
 
-    def compared(self, opens: Open, *, process: bool, slices: Slices | None = None) -> Comparison:
+    def compared(
+        self, opens: Open, *, between: Between, process: bool, slices: Slices | None = None
+    ) -> Comparison:
         """Put a candidate into the shadow, in a process of its own or on a thread.
+
+        The log names the two of ``between``.
 
         For a process ``opens`` must be picklable; a thread is for a candidate that is elsewhere.
 
@@ -125,7 +130,7 @@ class ShadowLog:
             start = partial(
                 ProcessWorker, opens, start_ns=limits.start_ns, memory_bytes=limits.memory_bytes
             )
-        return Comparison(
+        made = Comparison(
             self.folder,
             start,
             sampler=Sampler(rate=sampling.rate, seed=sampling.seed),
@@ -133,3 +138,5 @@ class ShadowLog:
             recording=self.settings.writing(),
             slices=slices,
         )
+        write(self.folder, between)
+        return made

@@ -25,6 +25,7 @@ from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.generation import Generation
 from harness.shadow.live.pair import Served
 from harness.shadow.live.settings import ShadowLog
+from harness.shadow.log.between import Between
 
 
 class Onlooker:
@@ -78,7 +79,10 @@ def watched(
         BadFile: the folder cannot be written to.
     """
     opens = partial(candidate, str(arm.path), index, cache)
-    with log.compared(opens, process=True) as comparison:
+    between = Between(
+        *(f"{arm.name} ({switch.value})" for switch in (KillSwitch.FTS5, KillSwitch.TANTIVY))
+    )
+    with log.compared(opens, between=between, process=True) as comparison:
         yield Onlooker(_as(searcher, arm, KillSwitch.FTS5), comparison)
 
 

@@ -7,6 +7,7 @@ from datetime import date
 from pathlib import Path
 
 from harness.report.shadow.words import Shadowed
+from harness.shadow.log import between
 from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.follow import Follower
 from harness.shadow.watch.register import Register
@@ -28,6 +29,7 @@ class Look:
         self._summary = Summary(read_bounds(bounds))
         self._register = register
         self._follower = Follower(folders)
+        self._between = between.read(folders)
 
     def now(self, today: date) -> Shadowed:
         """Give how things stand on the day ``today`` (UTC).
@@ -39,4 +41,5 @@ class Look:
         register: Register = read_register(self._register)
         self._follower.feed(self._summary)
         traces = self._summary.diverging.traces()
-        return Shadowed(self._summary, Judged.of(traces, register, today=today), register)
+        judged = Judged.of(traces, register, today=today)
+        return Shadowed(self._summary, judged, register, self._between)

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
+from urllib.parse import urlsplit
 
 import anyio
 from mcp import Client, StdioServerParameters
@@ -19,6 +20,7 @@ from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.formats import json_of
 from harness.core.records import Scalar
 from harness.shadow.live.settings import ShadowLog
+from harness.shadow.log.between import Between
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.mcp_control import McpControl
 from harness.shadow.proxy.mcp_proxy import KIND, serve
@@ -31,6 +33,11 @@ class McpServer:
 
     command: tuple[str, ...]
     url: str
+
+    @property
+    def host(self) -> str:
+        """Name the server without what may be secret; empty for a program."""
+        return urlsplit(self.url).netloc.rpartition("@")[2]
 
     @classmethod
     def of(cls, said: str) -> McpServer:
@@ -110,7 +117,8 @@ def shadow_mcp(
         EvidenceError: another process writes a log to the folder.
     """
     opens = partial(mcp_candidate, candidate, reading)
-    with log.compared(opens, process=True) as comparison:
+    between = Between(control.host, candidate.host)
+    with log.compared(opens, between=between, process=True) as comparison:
 
         async def run() -> None:
             timeout_s = reading.bounds.timeout_s

@@ -21,6 +21,7 @@ from harness.shadow.live.comparison import Comparison, Counts
 from harness.shadow.live.settings import NS_PER_S, Settings, ShadowLog
 from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.live.side import clean
+from harness.shadow.log.between import Between
 from harness.shadow.log.record import query_key
 from harness.stages.layout import Layout
 from harness.stages.shadow.replay import opened
@@ -113,7 +114,9 @@ def shadow_run(
         opens = partial(opened, layout, candidate, cache)
     with (
         opened(layout, control, cache) as searcher,
-        given.compared(opens, process=True, slices=_slices(asking.queries)) as comparison,
+        given.compared(
+            opens, between=Between(*pair), process=True, slices=_slices(asking.queries)
+        ) as comparison,
         progress("asking", asking.count) as advance,
     ):
         shadowed = Shadowed(searcher, comparison)

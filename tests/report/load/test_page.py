@@ -16,6 +16,7 @@ from harness.replay.load.record import Record
 from harness.replay.load.rounds import Noise
 from harness.replay.load.trial import Trial
 from harness.report.load.figures import load_curve, percentile_curves
+from harness.report.load.headline import headline
 from harness.report.load.inputs import LoadReport, Point
 from harness.report.load.page import to_page
 from harness.report.load.tables import notes, tables
@@ -188,3 +189,23 @@ def test_the_curve_shows_the_budget_and_the_rates(report: LoadReport) -> None:
     assert percentiles is not None
     assert "99.9 %" in percentiles
     assert "at 100 arrivals" in percentiles
+
+
+def test_the_page_leads_with_what_the_arms_bear(report: LoadReport) -> None:
+    budget = {"budget_ns": 20 * MS}
+    bears = Highest(Verdict.PASS, "", Estimate(229.0, 210.0, 240.0, 9), ())
+    lost = Highest(Verdict.INCONCLUSIVE, "too noisy", None, ())
+    both = replace(report, **budget, highest={"old": bears, "new": lost})
+    assert headline(both) == (
+        "With 99 of 100 answers within 20.0 ms, old sustains 229.0 queries a second,"
+        " the highest rate of new was not found."
+    )
+    assert headline(both) in to_page(both)
+
+
+def test_without_a_search_it_leads_with_the_highest_rate(report: LoadReport) -> None:
+    plain = replace(report, highest={})
+    assert headline(plain).startswith(f"At {max(plain.rates):g} /s, 99 of 100 answers come within")
+    assert headline(replace(plain, points=())) == (
+        "No trial at a rate counts, so nothing is said about load."
+    )

@@ -19,6 +19,7 @@ from harness.report.shadow.json_file import to_json
 from harness.report.shadow.page import to_page
 from harness.report.shadow.sides import side_by_side
 from harness.report.shadow.words import Shadowed
+from harness.shadow.log.between import Between
 from harness.shadow.log.record import Degradation, Divergence, Kind
 from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.register import Accepted, Register, Standing
@@ -185,3 +186,10 @@ def test_curves_need_times() -> None:
     drawn = figures.curves("c", {"control": times, "candidate": times * 2})
     assert drawn is not None
     assert "candidate" in drawn
+
+
+def test_the_engines_are_named_where_the_log_names_them() -> None:
+    named = replace(found(), between=Between("old <b>", "new"))
+    assert words.headline(named).startswith("old <b> → new: 1 alarm raised")
+    assert "<h1><bdi>new in the shadow of old &lt;b&gt;</bdi></h1>" in page(named)
+    assert "The candidate in the shadow of the control" in page(found())

@@ -45,6 +45,8 @@ def about(number: int = 0, **of: object) -> dict[str, Any]:
             "python": "3.11.2",
             "packages": {"numpy": "2.1", "tantivy": "0.25"},
             "sha256": {"corpus": "1", "queries": "2", "qrels": "3"},
+            "arms": {"fts5": {"fingerprint": "f1"}, "tantivy": {"fingerprint": "t1"}},
+            "settings": {"score": {"seed": 1}, "compare": {"depths": [10]}},
             **of,
         },
     }
@@ -132,3 +134,15 @@ def test_arms_and_policies_that_come_and_go_are_told() -> None:
     other = before.policy.model_copy(update={"sha256": "b" * 64})
     edited = before.model_copy(update={"policy": other})
     assert changed(before, edited) == ("the policy's text",)
+
+
+def test_other_engines_and_settings_are_named() -> None:
+    arms = {"fts5": {"fingerprint": "f1"}, "tantivy": {"fingerprint": "t2"}}
+    settings = {"score": {"seed": 2}, "compare": {"depths": [10]}}
+    found = changed(entry(1), entry(2, arms=arms, settings=settings))
+    assert found == ("engine of tantivy", "settings of score")
+
+
+def test_an_older_entry_says_nothing_of_engines() -> None:
+    older = entry(1).model_copy(update={"engines": {}, "settings": {}})
+    assert changed(older, entry(2)) == ()

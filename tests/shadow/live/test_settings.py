@@ -9,6 +9,7 @@ import pytest
 from harness.core.errors import BadPolicy, HarnessError
 from harness.shadow.live.settings import Settings, ShadowLog
 from harness.shadow.live.shadowed import Shadowed
+from harness.shadow.log.between import Between
 from harness.stages.shadow.files import read_settings
 from tests.shadow.arms import Arm, arm
 from tests.shadow.live.make import drained
@@ -74,7 +75,9 @@ def test_a_comparison_is_made_of_it(tmp_path: Path, *, process: bool) -> None:
         **read_settings(FILE).model_dump(),
         "sampling": {"rate": 500_000, "seed": 3},
     })
-    with ShadowLog(tmp_path, given).compared(arm(), process=process) as made:
+    with ShadowLog(tmp_path, given).compared(
+        arm(), between=Between("old", "new"), process=process
+    ) as made:
         for _ in range(6):
             Shadowed(Arm(), made).search("ab", 10)
         found = drained(made)

@@ -1,0 +1,42 @@
+"""What a load says, in one sentence."""
+
+from __future__ import annotations
+
+from harness.core.gate import Verdict
+from harness.report.load.inputs import LoadReport
+from harness.report.load.tables import at
+from harness.report.rounding import milliseconds, number
+
+P99 = 99.0
+
+
+def headline(report: LoadReport) -> str:
+    """Say how many questions each arm bears, or how long its answers take at the highest rate."""
+    if report.highest and report.budget_ns:
+        budget = milliseconds(report.budget_ns)
+        return f"With 99 of 100 answers within {budget} ms, {_highest(report)}."
+    for rate in reversed(report.rates):
+        if said := _times(report, rate):
+            noise = report.noise.get(rate)
+            open_ = noise is not None and noise.verdict is not Verdict.PASS
+            why = f" Nothing is concluded: {noise.reason}." if noise and open_ else ""
+            return f"At {at(rate)}, 99 of 100 answers come within {said}.{why}"
+    return "No trial at a rate counts, so nothing is said about load."
+
+
+def _highest(report: LoadReport) -> str:
+    return ", ".join(
+        f"{arm} sustains {number(found.estimate.value)} queries a second"
+        if found.estimate
+        else f"the highest rate of {arm} was not found"
+        for arm, found in report.highest.items()
+    )
+
+
+def _times(report: LoadReport, rate: float) -> str:
+    points = [(arm, report.point(arm, rate)) for arm in report.arms]
+    return ", ".join(
+        f"{milliseconds(point.overall.percentile(P99))} ms ({arm})"
+        for arm, point in points
+        if point and point.overall.count
+    )
