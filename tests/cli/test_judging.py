@@ -244,6 +244,6 @@ def test_who_judged_must_be_said(pooled: Path, harness: Harness) -> None:
 
 
 def test_a_pool_that_is_none(sparse: Toy, harness: Harness) -> None:
-    assert "no such file" in harness("judge", sparse.root / "nothing.qrels").error
+    assert "missing file" in harness("judge", sparse.root / "nothing.qrels").error
     with pytest.raises(BadFile):
         judge(sparse.root / "nothing.qrels", "", lambda *_: None)

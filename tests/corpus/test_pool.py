@@ -87,7 +87,7 @@ def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"jsonl:1: doc_id: Field required. Make the pool again"):
         pool.read(path)
     pool.beside(path).unlink()
-    with pytest.raises(BadFile, match="no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         pool.read(path)
 
 

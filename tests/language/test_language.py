@@ -21,27 +21,18 @@ EXEMPT = {
 }
 """Pages and folders that the rules leave out, each with its reason."""
 NOT_YET: tuple[str, ...] = (
-    "README.md",
-    "docs/README.md",
-    "docs/api.md",
     "docs/ci.md",
-    "docs/commands.md",
     "docs/contract.md",
     "docs/datasets/",
     "docs/engines.md",
     "docs/explorer.md",
-    "docs/faq.md",
     "docs/field.md",
-    "docs/glossary.md",
-    "docs/how-to/",
-    "docs/judging.md",
     "docs/load.md",
     "docs/margins.md",
     "docs/method.md",
     "docs/migrate.md",
     "docs/migrations/",
     "docs/params.md",
-    "docs/regress.md",
     "docs/serve.md",
     "docs/shadow-reading.md",
     "docs/shadow.md",
@@ -49,8 +40,6 @@ NOT_YET: tuple[str, ...] = (
     "docs/speed.md",
     "docs/stacks/",
     "docs/statistics.md",
-    "docs/trust.md",
-    "docs/tutorial.md",
 )
 """Places that the pass has not reached: one without a finding must leave this list."""
 

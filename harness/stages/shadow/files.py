@@ -175,7 +175,7 @@ def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationErr
     if first["type"] == "missing":
         return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
     if first["type"] == "extra_forbidden":
-        return BadPolicy(path, f"{key}is no key here", "Remove it or correct it", line)
+        return BadPolicy(path, f"{key}unknown key", "Remove it or correct it", line)
     return BadPolicy(
         path,
         f"{key}{_plain(first['msg'])}",

@@ -134,7 +134,7 @@ def test_an_address_of_no_number_is_one_line(
 ) -> None:
     with listening(command("--http", "0"), letters.root) as (url, _):
         words = proxy(url, url, tmp_path / "log", "--http", "0", "--host", "localhost")
-        assert "no address in numbers" in harness(*words[3:]).error
+        assert "not an address in numbers" in harness(*words[3:]).error
 
 
 @pytest.mark.parametrize("said", ["", "  ", "program 'x"])

@@ -78,7 +78,7 @@ def test_a_mix_names_what_there_is() -> None:
         Mix(QUERIES, {"shrot": 1})
     with pytest.raises(HarnessError, match="weight of short is 0"):
         Mix(QUERIES, {"short": 0})
-    with pytest.raises(HarnessError, match="no query"):
+    with pytest.raises(HarnessError, match="the data set is empty"):
         Mix([], {})
 
 

@@ -63,7 +63,7 @@ def test_judging_by_another_policy_is_noted_and_leaves_no_decision(project: Toy)
 def test_no_race_has_no_settings(project: Toy) -> None:
     assert race_settings(project.layout)["processes"] == 3
     project.layout.race_receipt.write_text("[")
-    with pytest.raises(BadFile, match="is no receipt of a race"):
+    with pytest.raises(BadFile, match="is not a receipt of a race"):
         race_settings(project.layout)
     project.layout.race_receipt.unlink()
     assert race_settings(project.layout) == {}
