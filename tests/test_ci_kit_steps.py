@@ -91,7 +91,7 @@ def test_what_is_taken_from_others_is_pinned_by_its_digest(path: Path) -> None:
     used = [line.strip(" -") for line in text.splitlines() if "uses:" in line]
     assert used
     for line in used:
-        assert BY_DIGEST.fullmatch(line) or line == "uses: $action", line
+        assert BY_DIGEST.fullmatch(line) or line == "uses: $action$inputs", line
 
 
 def test_the_page_shows_the_workflow_that_is_made() -> None:

@@ -21,7 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def init(
-    folder: Annotated[Path, typer.Argument(help="The folder to make.")],
+    folder: Annotated[Path, typer.Argument(help="The folder to make; . for the current one.")],
     control: Annotated[
         str | None, typer.Option(help="The arm that serves today. [default: fts5]")
     ] = None,
@@ -36,7 +36,8 @@ def init(
 ) -> None:
     """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
 
-    A missing option is prompted for, on a terminal only. Nothing is overwritten.
+    A missing option is prompted for, on a terminal only. Nothing is overwritten. In a git
+    repository the folder may hold files, and workflow files go to the root of the repository.
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1
     """
@@ -64,7 +65,8 @@ def init(
         out.print(f"  {file}", markup=False)
     by = called_from_anywhere()
     with_harness = "" if by == COMMAND else f"HARNESS={shlex.quote(by)} "
-    out.print(f"\nNext: cd {shlex.quote(str(folder))} && {with_harness}./ci.sh", markup=False)
+    go = "" if folder.resolve() == Path.cwd() else f"cd {shlex.quote(str(folder))} && "
+    out.print(f"\nNext: {go}{with_harness}./ci.sh", markup=False)
 
 
 def on_terminal() -> bool:

@@ -2,32 +2,40 @@
 
 from __future__ import annotations
 
+import json
+import os
 import re
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from tempfile import TemporaryDirectory
 
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_text
 from harness.stages import sample
+from harness.stages.additions import added, make_runnable
 
 TEMPLATE = Path(__file__).parent / "template"
-DATA, SCRIPT = "data", "ci.sh"
+DATA, SCRIPT, README, IGNORED = "data", "ci.sh", "README.md", ".gitignore"
 ALWAYS = {
-    "README.md": "README.md",
+    README: README,
     "params.yaml": "params.yaml",
     "policy/pairwise.toml": "policy/pairwise.toml",
     "policy/regress.toml": "policy/regress.toml",
     "engine/own.py": "engine/own.py",
     "engine/own.toml": "engine/own.toml",
     SCRIPT: SCRIPT,
-    "gitignore": ".gitignore",
+    "gitignore": IGNORED,
 }
 """Where each file of the template goes."""
-FILLED = {"README.md", "params.yaml", SCRIPT, "github.yml", "gitlab.yml"}
+BESIDE = "SEARCH.md"
+"""The README of a project in a folder that has one."""
+FILLED = {README, "params.yaml", SCRIPT}
+WORKFLOW, PIPELINE = ".github/workflows/search.yml", ".gitlab-ci.yml"
+"""Where GitHub and GitLab read what to run: from the root of the repository."""
 ACTION = "ci/github"
 SOURCE = re.compile(r"([\w.-]+(?:/[\w.-]+)+)@([\w./-]+)")
-RUNNABLE = 0o755
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,10 +52,14 @@ class Begun:
 
 
 def begin(wanted: Begun) -> tuple[str, ...]:
-    """Write the project, and name its files. The folder appears whole or not at all.
+    """Write the project, and name its files from its folder.
+
+    A new folder appears whole or not at all. A folder of a git repository may hold files: none is
+    overwritten, ``.gitignore`` gets the lines that it lacks, and a README stays. Workflow files go
+    to the root of the repository.
 
     Raises:
-        HarnessError: the folder is there or cannot be made, or a place of the harness is not
+        HarnessError: a file is there or cannot be made, or a repository of the harness is not
             written as ``OWNER/REPO@REF``.
     """
     try:
@@ -58,27 +70,89 @@ def begin(wanted: Begun) -> tuple[str, ...]:
 
 
 def _written(wanted: Begun) -> tuple[str, ...]:
-    folder = wanted.folder
-    if folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+    folder = wanted.folder.resolve()
+    root = _root(folder)
+    _may_hold_a_project(wanted.folder, in_repository=root is not None)
+    flows = _flows(wanted, folder, root or folder)
+    has = {name for name in (README, IGNORED) if (folder / name).exists()}
+    files = _files(wanted, BESIDE if README in has else README)
+    if folder.exists():
+        ignored = files.pop(IGNORED) if IGNORED in has else b""
+        with added({**{folder / name: content for name, content in files.items()}, **flows}):
+            _ignore(folder / IGNORED, ignored.decode().splitlines())
+    elif root is None:
+        with replacing_folder(folder) as beside:
+            _write(beside, {**files, **{_from(folder, path): flows[path] for path in flows}})
+    else:
+        with added(flows), replacing_folder(folder) as beside:
+            _write(beside, files)
+    return tuple(sorted({*files, *(_from(folder, path) for path in flows)}))
+
+
+def _root(folder: Path) -> Path | None:
+    """Find the root of the git repository that a folder is in."""
+    return next((one for one in (folder, *folder.parents) if (one / ".git").exists()), None)
+
+
+def _may_hold_a_project(folder: Path, *, in_repository: bool) -> None:
+    if folder.exists() and not folder.is_dir():
         raise HarnessError(f"{folder}: is there already. Name a new or empty folder")
+    if folder.exists() and any(folder.iterdir()) and not in_repository:
+        problem = f"{folder}: is there already and is in no git repository"
+        raise HarnessError(f"{problem}. Name a new or empty folder, or run: git init")
+
+
+def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
+    """Give the files for build servers, which name the folder from the root."""
+    within = "" if folder == root else json.dumps(folder.relative_to(root).as_posix())
     github, gitlab = _source(wanted.github), _source(wanted.gitlab)
-    files = dict(ALWAYS)
-    words = {"name": folder.resolve().name, "control": wanted.control}
-    with replacing_folder(folder) as beside:
-        words["documents"] = str(sample.write(beside / DATA).documents)
-        if github:
-            files["github.yml"] = ".github/workflows/search.yml"
-            words["action"] = f"{github[0]}/{ACTION}@{github[1]}"
-        if gitlab:
-            files["gitlab.yml"] = ".gitlab-ci.yml"
-            words |= {"project": gitlab[0], "ref": gitlab[1]}
-        for name, to in files.items():
-            text = (TEMPLATE / name).read_text(encoding="utf-8")
-            write_text(beside / to, Template(text).substitute(words) if name in FILLED else text)
-        (beside / SCRIPT).chmod(RUNNABLE)
-        return tuple(
-            sorted(p.relative_to(beside).as_posix() for p in beside.rglob("*") if p.is_file())
-        )
+    flows = {}
+    if github:
+        lines = f"\n        with:\n          folder: {within}" if within else ""
+        words = {"action": f"{github[0]}/{ACTION}@{github[1]}", "inputs": lines}
+        flows[root / WORKFLOW] = _filled("github.yml", words)
+    if gitlab:
+        line = f"\n      folder: {within}" if within else ""
+        words = {"project": gitlab[0], "ref": gitlab[1], "folder": line}
+        flows[root / PIPELINE] = _filled("gitlab.yml", words)
+    return flows
+
+
+def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
+    """Give each file of the project by its place in the folder."""
+    words = {"name": wanted.folder.resolve().name, "control": wanted.control}
+    with TemporaryDirectory() as beside:
+        written = Path(beside)
+        words["documents"] = str(sample.write(written / DATA).documents)
+        data = sorted(path for path in written.rglob("*") if path.is_file())
+        files = {path.relative_to(written).as_posix(): path.read_bytes() for path in data}
+    for name, to in {**ALWAYS, README: readme}.items():
+        files[to] = _filled(name, words) if name in FILLED else (TEMPLATE / name).read_bytes()
+    return files
+
+
+def _filled(name: str, words: Mapping[str, str]) -> bytes:
+    return Template((TEMPLATE / name).read_text(encoding="utf-8")).substitute(words).encode()
+
+
+def _write(folder: Path, files: Mapping[str, bytes]) -> None:
+    for name, content in files.items():
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+        make_runnable(path, content)
+
+
+def _ignore(file: Path, lines: Iterable[str]) -> None:
+    """Add to ``.gitignore`` what it lacks."""
+    text = file.read_text(encoding="utf-8") if file.exists() else ""
+    if lacking := [line for line in lines if line not in text.splitlines()]:
+        end = "" if text.endswith("\n") or not text else "\n"
+        write_text(file, text + end + "".join(f"{line}\n" for line in lacking))
+
+
+def _from(folder: Path, path: Path) -> str:
+    return Path(os.path.relpath(path, folder)).as_posix()
 
 
 def _source(given: str) -> tuple[str, str] | None:
@@ -86,5 +160,5 @@ def _source(given: str) -> tuple[str, str] | None:
         return None
     found = SOURCE.fullmatch(given)
     if not found:
-        raise HarnessError(f"{given!r} invalid repository reference: give OWNER/REPO@REF")
+        raise HarnessError(f"{given!r} is an invalid repository reference: give OWNER/REPO@REF")
     return found[1], found[2]

@@ -37,6 +37,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "CLI_FUZZ": "tests only: `all` tries every hostile value of every option of every command",
     "GITHUB_ACTIONS": "`true` makes `harness ci` print workflow commands, as with `--github`",
     "GITHUB_STEP_SUMMARY": "the file to which `harness ci` then adds its comment",
+    "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",
     "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",

@@ -92,7 +92,7 @@ def test_without_a_place_there_is_neither(tmp_path: Path) -> None:
     }  # fmt: skip
 
 
-def test_nothing_is_overwritten(tmp_path: Path) -> None:
+def test_a_folder_that_is_no_repository_keeps_to_itself(tmp_path: Path) -> None:
     (tmp_path / "kept.txt").write_text("x")
     for place in (tmp_path, tmp_path / "kept.txt"):
         with pytest.raises(HarnessError, match="is there already"):

@@ -2,15 +2,19 @@
 
 In the code a command is written ``harness NAME`` or, where only a clone can run it, ``python3
 run.py NAME``. What is printed names it as this process was called: ``run.py`` says how in a
-variable of the environment; in an installed environment the command is ``harness``.
+variable of the environment; in an installed environment the command is ``harness``, or the path
+of it where the environment is not on ``PATH``.
 """
 
 from __future__ import annotations
 
 import os
 import re
+import shlex
+import sys
 from functools import cache
 from pathlib import Path
+from shutil import which
 
 CALLED = "HARNESS_CALLED"
 """Variable that ``run.py`` sets: how a person called it, such as ``python3 run.py``."""
@@ -21,13 +25,29 @@ IN_A_CLONE = re.compile(r"python3 run\.py (?:harness )?")
 def called() -> str:
     """Give the command line of the harness as it was called, without options."""
     by = os.environ.get(CALLED, "")
-    return f"{by} {COMMAND}" if by else COMMAND
+    return f"{by} {COMMAND}" if by else shlex.join(_typed())
 
 
 def called_from_anywhere() -> str:
-    """Give the same for another folder: the path of ``run.py`` is absolute."""
+    """Give the same for another folder: paths are absolute."""
     python, _, script = os.environ.get(CALLED, "").partition(" ")
-    return f"{python} {Path(script).resolve()} {COMMAND}" if script else COMMAND
+    if script:
+        return f"{python} {shlex.quote(str(Path(script).resolve()))} {COMMAND}"
+    program, *options = _typed()
+    whole = str(Path(program).absolute()) if os.sep in program else program
+    return shlex.join([whole, *options])
+
+
+def _typed() -> list[str]:
+    """Give the words that start this environment's harness where the reader stands."""
+    own, on_path = Path(sys.executable).with_name(COMMAND), which(COMMAND)
+    if on_path is not None and Path(on_path).absolute() == own:
+        return [COMMAND]
+    if sys.orig_argv[1:3] == ["-m", COMMAND]:
+        return [sys.orig_argv[0], "-m", COMMAND]
+    if Path(sys.argv[0]).name == COMMAND:
+        return [sys.argv[0]]
+    return [COMMAND]
 
 
 def as_called(text: str) -> str:
@@ -47,5 +67,5 @@ def _commands() -> re.Pattern[str]:
     names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands]
     names += [group.name or "" for group in app.registered_groups]
     either = "|".join(sorted(re.escape(name.replace("_", "-")) for name in names if name))
-    noun = r"(?<!\ba )(?<!\ba `)(?<!\bthe )(?<!\bthe `)(?<!run\.py )"
+    noun = r"(?<!\ba )(?<!\ba `)(?<!\bthe )(?<!\bthe `)(?<!run\.py )(?<!-m )"
     return re.compile(rf"{noun}(?<![\w./-]){COMMAND}(?= (?:{either})\b)")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import re
 import shlex
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -95,14 +96,41 @@ def test_messages_and_errors_pass_through_and_data_does_not(
     assert shown.err == f"error: x: no runs. Run: {BY} harness replay\n"
 
 
+@pytest.mark.parametrize(
+    ("typed", "near", "far"),
+    [
+        (["env/bin/harness"], "env/bin/harness", "{here}/env/bin/harness"),
+        (["env/bin/python", "-m", "harness"], "env/bin/python -m harness",
+         "{here}/env/bin/python -m harness"),
+        (["python3.13", "-m", "harness"], *["python3.13 -m harness"] * 2),
+    ],
+)  # fmt: skip
+def test_an_environment_that_is_not_on_the_path_is_named(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, typed: list[str], near: str, far: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setattr("sys.argv", [typed[0]])
+    monkeypatch.setattr("sys.orig_argv", typed)
+    assert as_called("Run: harness gate") == f"Run: {near} gate"
+    assert as_called(as_called("Run: harness gate")) == f"Run: {near} gate"
+    assert called.called_from_anywhere() == far.format(here=tmp_path)
+
+
+def test_the_name_alone_is_enough_where_the_path_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(Path(sys.executable).parent))
+    monkeypatch.setattr("sys.argv", ["env/bin/harness"])
+    assert called.called() == "harness"
+
+
 @pytest.mark.usefixtures("by_run_py")
 def test_from_another_folder_the_path_is_whole(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    (tmp_path / "in").mkdir()
-    monkeypatch.chdir(tmp_path / "in")
+    (tmp_path / "a folder" / "in").mkdir(parents=True)
+    monkeypatch.chdir(tmp_path / "a folder" / "in")
     said = shlex.split(called.called_from_anywhere())
-    assert said == ["python3", str(tmp_path / "run.py"), "harness"]
+    assert said == ["python3", str(tmp_path / "a folder" / "run.py"), "harness"]
     monkeypatch.delenv(CALLED)
     assert called.called_from_anywhere() == called.called() == "harness"
 

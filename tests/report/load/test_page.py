@@ -192,10 +192,9 @@ def test_the_curve_shows_the_budget_and_the_rates(report: LoadReport) -> None:
 
 
 def test_the_page_leads_with_what_the_arms_bear(report: LoadReport) -> None:
-    budget = {"budget_ns": 20 * MS}
     bears = Highest(Verdict.PASS, "", Estimate(229.0, 210.0, 240.0, 9), ())
     lost = Highest(Verdict.INCONCLUSIVE, "too noisy", None, ())
-    both = replace(report, **budget, highest={"old": bears, "new": lost})
+    both = replace(report, budget_ns=20 * MS, highest={"old": bears, "new": lost})
     assert headline(both) == (
         "With 99 of 100 answers within 20.0 ms, old sustains 229.0 queries a second,"
         " the highest rate of new was not found."
