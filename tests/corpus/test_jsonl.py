@@ -59,8 +59,8 @@ def test_beir_names_and_other_keys(written: Written) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"text": "t"}', "there is no 'doc_id' .keys: text.. Add 'doc_id'"),
-        ('{"doc_id": "2"}', "there is no 'text'"),
+        ('{"text": "t"}', "missing key 'doc_id' .keys: text.. Add 'doc_id'"),
+        ('{"doc_id": "2"}', "missing key 'text'"),
         ('{"doc_id": 2, "text": "t"}', "'doc_id' is 2, not a string. Write 'doc_id' as a string"),
         ('{"doc_id": "2", "text": null}', "'text' is null, not a string"),
         ('{"doc_id": "2", "text": "t", "title": 3}', "'title' is 3, not a string"),
@@ -83,7 +83,7 @@ def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"query_id": "2"}', "there is no 'text'"),
+        ('{"query_id": "2"}', "missing key 'text'"),
         ('{"query_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
         ('{"query_id": "2", "text": "t", "slices": "a"}', "'slices' is \"a\", not a list of str"),
         ('{"query_id": "2", "text": "t", "intent": 4}', "'intent' is 4, not a string"),

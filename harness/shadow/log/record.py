@@ -229,6 +229,6 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"
-        problem = f"it is not a {kind.__name__.lower()}: {where}: {first['msg']}"
+        problem = f"invalid {kind.__name__.lower()}: {where}: {first['msg']}"
         raise BadFile(path, problem, cure, number) from exc
     return found

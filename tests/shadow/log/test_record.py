@@ -95,7 +95,7 @@ LINE = dumped(observation())
         (LINE.replace(b'"jaccard":1.0', b'"jaccard":1.1'), "jaccard: "),
         (LINE.replace(b'"rbo":1.0', b'"rbo":NaN'), "NaN is not JSON"),
         (LINE.replace(b'"k":10', b'"k":10,"z":1'), "z: Unexpected"),
-        (dumped(divergence()), "no observation"),
+        (dumped(divergence()), "invalid observation"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_by_file_and_line(line: bytes, problem: str) -> None:

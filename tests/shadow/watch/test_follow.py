@@ -109,7 +109,7 @@ def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
         batch(writer, 3, 1)
     file = streams.path(tmp_path, Observation, 1)
     file.write_bytes(file.read_bytes() + b'{"format":1,"number":0}\n')
-    with pytest.raises(BadFile, match="no observation") as raised:
+    with pytest.raises(BadFile, match="invalid observation") as raised:
         list(tail.new())
     assert (raised.value.path, raised.value.line) == (file, 4)
 
