@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed
+from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed, reached
 
 ORDER = (
     "core", "corpus", "collections", "stats", "replay", "measures", "agreement", "shadow", "gates",
@@ -90,6 +90,17 @@ def test_every_module_is_tested_by_name() -> None:
             above = [m for m in known().values() if module in of_ours(m)]
             assert above, module.file
             assert all(map(spoken_of, above)), module.file
+
+
+def test_every_module_is_reached_by_a_test() -> None:
+    """A name may stand in a test by chance; what no test imports, by whatever way, never runs."""
+    runs = {one for name in in_tests() & known().keys() for one in reached(known()[name])}
+    left = {module for module in known().values() if module not in runs and module.says_something}
+    for module in left:
+        found_by_folder = module.path.parent.name == "gates"
+        named = found_by_folder and f'"{module.path.stem}"' in said("harness", "policy")
+        copied = "template" in module.path.parts
+        assert named or copied or module.path.stem == MAIN, f"{module.file}: no test reaches it"
 
 
 def spoken_of(module: Module) -> bool:
