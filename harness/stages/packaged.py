@@ -14,8 +14,10 @@ from pathlib import Path
 
 import yaml
 
+from harness.collections import python_docs
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import yaml_file
+from harness.corpus import card
 from harness.stages.custody.code import code_sha256
 from harness.stages.custody.provenance import versions
 
@@ -44,6 +46,21 @@ def begin(packaged: Path, folder: Path) -> None:
     for stage in pipeline["stages"].values():
         stage["deps"] = _installed(stage["deps"])
     write_text(folder / PIPELINE, yaml.safe_dump(pipeline, sort_keys=False))
+
+
+def other_versions(root: Path, datasets: Iterable[str]) -> tuple[str, ...]:
+    """Name the installed packages that are not of the version that a data set is read from."""
+    others: dict[str, str] = {}
+    for folder in (root / "datasets" / name for name in datasets):
+        about = card.read(folder) if (folder / card.FILE).is_file() else None
+        if about and about.harvest:
+            here = python_docs.versions(about.harvest)
+            others |= {
+                package: f"{package} {here.get(package, 'none')} (not {wanted})"
+                for package, wanted in about.harvest.packages.items()
+                if here.get(package) != wanted
+            }
+    return tuple(others[package] for package in sorted(others))
 
 
 def _installed(deps: Iterable[str]) -> list[str]:

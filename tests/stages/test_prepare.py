@@ -140,7 +140,7 @@ def test_an_update_makes_the_card_fit(files: Folders) -> None:
 
 def test_a_missing_file_is_named(files: Folders) -> None:
     (files.qrels / "test.qrels").unlink()
-    with pytest.raises(BadFile, match=r"test\.qrels: there is no such file"):
+    with pytest.raises(BadFile, match=r"test\.qrels: missing file"):
         files.prepare()
 
 
@@ -169,7 +169,7 @@ def test_another_version_of_a_package_is_named_with_the_cure(zoo: Folders) -> No
         zoo.prepare()
     assert str(caught.value) == (
         "toy: not what its card says: content of corpus. Installed: zoo 1.1 (card 1.0)."
-        " Install the card's versions; if the change is meant,"
+        " Run: pip install zoo==1.0; if the change is meant,"
         " run: harness prepare --dataset toy --update"
     )
 

@@ -19,6 +19,7 @@ from shutil import which
 CALLED = "HARNESS_CALLED"
 """Variable that ``run.py`` sets: how a person called it, such as ``python3 run.py``."""
 COMMAND = "harness"
+INSTALLS = re.compile(r"(?<![\w./-])(?<!-m )(?<!run\.py )pip install(?= [\w\"-])")
 IN_A_CLONE = re.compile(r"python3 run\.py (?:harness )?")
 
 
@@ -36,6 +37,15 @@ def called_from_anywhere() -> str:
     program, *options = _typed()
     whole = str(Path(program).absolute()) if os.sep in program else program
     return shlex.join([whole, *options])
+
+
+def _pip() -> str:
+    """Give the command that installs a package where this process runs."""
+    if by := os.environ.get(CALLED, ""):
+        return f"{by} pip install"
+    if _typed() == [COMMAND]:
+        return "pip install"
+    return shlex.join([sys.executable, "-m", "pip", "install"])
 
 
 def _typed() -> list[str]:
@@ -56,7 +66,7 @@ def as_called(text: str) -> str:
     A noun is left alone: "what a ``harness run`` left".
     """
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
-    return _commands().sub(lambda _: called(), plain)
+    return INSTALLS.sub(lambda _: _pip(), _commands().sub(lambda _: called(), plain))
 
 
 @cache

@@ -61,6 +61,11 @@ def test_every_hint_is_rewritten() -> None:
     ("written", "installed", "cloned"),
     [
         ("Run: harness demo", "Run: harness demo", f"Run: {BY} harness demo"),
+        (
+            'Run: pip install "search-harness[mcp]"',
+            'Run: pip install "search-harness[mcp]"',
+            f'Run: {BY} pip install "search-harness[mcp]"',
+        ),
         ("python3 run.py demo", "harness demo", f"{BY} harness demo"),
         ("python3 run.py harness gate", "harness gate", f"{BY} harness gate"),
         (
@@ -115,6 +120,7 @@ def test_an_environment_that_is_not_on_the_path_is_named(
     assert as_called("Run: harness gate") == f"Run: {near} gate"
     assert as_called(as_called("Run: harness gate")) == f"Run: {near} gate"
     assert called.called_from_anywhere() == far.format(here=tmp_path)
+    assert as_called("Run: pip install x==1") == f"Run: {sys.executable} -m pip install x==1"
 
 
 def test_the_name_alone_is_enough_where_the_path_has_it(monkeypatch: pytest.MonkeyPatch) -> None:
