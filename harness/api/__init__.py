@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from harness.api.beside import Sides
     from harness.api.board import Leaderboard, leaderboard
     from harness.api.comparing import Difference, Sure, compare
+    from harness.api.contract import EngineCheck, engine_contract
     from harness.api.deciding import Decided, decide
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
     from harness.api.grouping import near_duplicates
@@ -26,6 +27,7 @@ __all__ = [
     "Decided",
     "Difference",
     "Drawing",
+    "EngineCheck",
     "Leaderboard",
     "Scored",
     "Sides",
@@ -36,6 +38,7 @@ __all__ = [
     "draw_differences",
     "draw_forest",
     "draw_sequences",
+    "engine_contract",
     "leaderboard",
     "load_qrels",
     "load_run",
@@ -47,6 +50,7 @@ HOMES = {
     "beside": ("Sides",),
     "board": ("Leaderboard", "leaderboard"),
     "comparing": ("Difference", "Sure", "compare"),
+    "contract": ("EngineCheck", "engine_contract"),
     "deciding": ("Decided", "decide"),
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
     "grouping": ("near_duplicates",),

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 def application() -> typer.Typer:
     """Put every command on the command line, once."""
     from harness.cli import (
+        arm,
         ask,
         ci,
         decide,
@@ -73,6 +74,7 @@ def application() -> typer.Typer:
         shadow,
         init,
         ci,
+        arm,
         doctor,
     ):
         commands.register(app)

@@ -21,7 +21,7 @@ COMMANDS = (
     "traffic", "pool", "judge", "serve", "ask", "doctor", "init", "ci", "mail-server",
     "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
     "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
-    "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin",
+    "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",
     "shadow watch", "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip

@@ -12,8 +12,8 @@ import pytest
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.engine import Manifest, Searcher
+from harness.stages.contract.documents import DOCUMENTS
 from tests import once_a_process
-from tests.engines.corpus import DOCUMENTS
 
 
 @dataclass(frozen=True)

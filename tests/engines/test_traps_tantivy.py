@@ -20,9 +20,9 @@ from engines.lexical.tantivy_hits import best
 from engines.stacks.agent_mail.contract.query import RankingMode
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from engines.stacks.agent_mail.tantivy.schema import fields
+from harness.stages.contract.documents import DOCUMENTS
 from tests.engines.agent_mail.build import NOON, one
 from tests.engines.agent_mail.tantivy_case import Case, built, delete, upsert
-from tests.engines.corpus import DOCUMENTS
 from tests.source import modules
 
 HEAP = 15_000_000

@@ -102,7 +102,7 @@ def _said(exc: BaseException) -> str:
     if _interrupt(exc):
         return AGAIN
     if _broken_pipe(exc):
-        return "error: nobody reads the output any more"
+        return "error: the reader of the output is gone"
     if isinstance(exc, HarnessError):
         return f"error: {_both_ends(one_line(str(exc)))}"
     if isinstance(exc, Malformed) and exc.path:

@@ -12,7 +12,7 @@ from engines.stacks.documents import collection
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.sources import Page, Source, of_document
-from tests.engines.corpus import DOCUMENTS
+from harness.stages.contract.documents import DOCUMENTS
 
 PRO = {
     "tier": "pro",

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from engines.stacks.documents.bm25 import POSTINGS, VOCABULARY, Bm25, best
 from engines.stacks.documents.words import STOP_WORDS, words
 from harness.core.errors import IndexNotReady
-from tests.engines.corpus import DOCUMENTS
+from harness.stages.contract.documents import DOCUMENTS
 
 WORDS = ("moon", "sea", "water", "tide", "salt")
 TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=8).map(" ".join), max_size=12)

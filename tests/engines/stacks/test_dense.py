@@ -14,7 +14,7 @@ from engines.vector.store import IDS, VECTORS
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady, UnknownName
 from harness.core.records import Document
-from tests.engines.corpus import DOCUMENTS
+from harness.stages.contract.documents import DOCUMENTS
 
 
 @pytest.fixture

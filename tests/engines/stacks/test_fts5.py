@@ -12,7 +12,7 @@ from engines.lexical.typed import clauses
 from engines.stacks.text.fts5 import FILE, Fts5, Settings, match_expression
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from tests.engines.corpus import DOCUMENTS
+from harness.stages.contract.documents import DOCUMENTS
 from tests.engines.damage import overwrite
 
 PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))

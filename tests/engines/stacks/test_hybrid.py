@@ -18,7 +18,7 @@ from engines.stacks.text import hybrid
 from engines.stacks.text.hybrid import Hybrid, Settings
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from tests.engines.corpus import DOCUMENTS, OBVIOUS
+from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
 
 
 def given() -> dict[str, Any]:

@@ -19,7 +19,7 @@ from engines.vector.onnx import OnnxEmbedder
 from harness.core.engine import Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from tests.engines.corpus import DOCUMENTS, OBVIOUS
+from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
 from tests.engines.damage import overwrite
 
 TEXT = "water that rises in the sea"

@@ -13,7 +13,7 @@ from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.text.rerank import RerankSearcher
 from harness.core.engine import Engine, Searcher, Stage, Staged
-from tests.engines.corpus import DOCUMENTS, OBVIOUS
+from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
 from tests.engines.stacks.test_mail_rerank import TOKENS
 from tests.engines.stacks.test_mail_rerank import stack as mail_stack
 

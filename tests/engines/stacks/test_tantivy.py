@@ -16,7 +16,7 @@ from engines.stacks.text.tantivy import IDS, Settings, Tantivy
 from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
-from tests.engines.corpus import DOCUMENTS
+from harness.stages.contract.documents import DOCUMENTS
 from tests.engines.damage import overwrite
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")

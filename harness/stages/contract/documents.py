@@ -1,6 +1,8 @@
-"""Fifteen documents made by hand, and questions that one of them answers."""
+"""Fifteen documents made by hand, with queries that each quote one of them."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
 
 from harness.core.records import Document
 
@@ -11,7 +13,11 @@ DOCUMENTS = tuple(
         ("bees", "Keeping bees", "A hive of honey bees needs flowers within three kilometres."),
         ("tides", "Tides", "The moon pulls the sea, so the water rises twice a day."),
         ("volcano", "Volcanoes", "Molten rock erupts from deep below the crust of the earth."),
-        ("bicycle", "Mending a puncture", "Take the tyre off the wheel, find the hole, patch it."),
+        (
+            "bicycle",
+            "Patching a puncture",
+            "Take the tyre off the wheel, find the hole, patch it.",
+        ),
         (
             "chess",
             "Chess openings",
@@ -29,7 +35,7 @@ DOCUMENTS = tuple(
     )
 )
 
-OBVIOUS = {
+OBVIOUS: Mapping[str, str] = {
     "bread flour salt": "bread",
     "honey bees hive": "bees",
     "moon sea water tides": "tides",
@@ -41,3 +47,9 @@ OBVIOUS = {
     "vaccine virus immune system": "vaccine",
     "gravel lantern umbrella": "untitled",
 }
+"""The id of the document that a query quotes."""
+EQUAL = ("twin-a", "twin-b")
+"""Two documents with the same text, in the order in which they must be shown."""
+EQUAL_TEXT = "same words in two places"
+COMMON = ("the water of a day", "words", EQUAL_TEXT)
+"""Queries whose words stand in several documents."""

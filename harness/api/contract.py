@@ -1,0 +1,63 @@
+"""The contract of an engine as checks for a test suite of your own."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.core.engine import Engine
+from harness.core.records import Document
+from harness.stages.contract.check import Check, Outcome, examine
+from harness.stages.contract.documents import DOCUMENTS
+from harness.stages.contract.stage import CHECKS, Bench, Sample
+
+
+@dataclass(frozen=True, slots=True)
+class EngineCheck:
+    """One promise of an engine; call it to check it."""
+
+    check: Check
+    bench: Bench
+
+    def __call__(self) -> None:
+        """Check the promise.
+
+        Raises:
+            AssertionError: it is broken, or nothing could be checked; the message has the first
+                violations and what to do.
+            HarnessError: the engine's file is wrong, or its index cannot be built or opened.
+        """
+        __tracebackhide__ = True
+        found = examine(self.check, self.bench.subject)
+        if found.outcome is not Outcome.HOLDS:
+            raise AssertionError(str(found))
+
+    def __str__(self) -> str:
+        return self.check.name
+
+
+def engine_contract(
+    engine: str | Path | Engine,
+    *,
+    documents: Sequence[Document] = DOCUMENTS,
+    queries: Sequence[str] = (),
+) -> tuple[EngineCheck, ...]:
+    """Give the checks that every engine passes, one for each promise.
+
+    ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. Nothing is
+    built before the first check is called; all of them share one index in a temporary folder.
+    With ``documents`` of your own give ``queries`` with words of them; checks that need the
+    sample documents are left out then.
+
+    As a test::
+
+        @pytest.mark.parametrize("check", engine_contract("own.toml"), ids=str)
+        def test_own_engine(check):
+            check()
+    """
+    sample = Sample() if documents is DOCUMENTS else Sample(documents, queries, own=False)
+    bench = Bench(engine, sample)
+    return tuple(
+        EngineCheck(check, bench) for check in CHECKS if sample.own or not check.own_documents
+    )
