@@ -63,6 +63,7 @@ ONLY_HELP = {
     "python benchmarks/measures.py": "its peers have an environment of their own",
     "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
     "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
+    "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
