@@ -11,7 +11,7 @@ from harness.cli.base.boundary import FAILED, ended
 
 
 def test_a_closed_output_is_a_failure_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = io.StringIO()
+    closed = io.TextIOWrapper(io.BytesIO())
     closed.close()
     monkeypatch.setattr(sys, "stdout", closed)
     assert ended(lambda: None) == FAILED
