@@ -123,8 +123,8 @@ def install(python: str, package: Path, to: Path, *, oldest: bool) -> Installed:
     if oldest:
         project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
         (to / "core.in").write_text("\n".join(project["dependencies"]))
-        uv("pip", "compile", "-q", "--resolution", "lowest-direct", "--python", at,
-           to / "core.in", "-o", to / "core.txt")  # fmt: skip
+        uv("pip", "compile", "-q", "--resolution", "lowest-direct", "--only-binary", ":all:",
+           "--python", at, to / "core.in", "-o", to / "core.txt")  # fmt: skip
         more = ["-r", to / "core.txt"]
     uv("pip", "install", "-q", "--python", at, *more, package)
     (to / "empty").mkdir()

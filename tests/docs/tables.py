@@ -97,6 +97,10 @@ ELSEWHERE = {
         "it reads a pipeline of DVC's",
         "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
     ),
+    "hatchling build": Elsewhere(
+        "it builds this project, from its root",
+        "tests/test_package.py::test_the_core_alone_judges_an_engine_of_ones_own",
+    ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",
         "tests/cli/custody/test_reproduce.py::test_what_was_recorded_is_reproduced",

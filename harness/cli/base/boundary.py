@@ -148,7 +148,7 @@ def _is_of_the_process(stream: TextIO) -> bool:
 
 def _into_nothing() -> None:
     """Let what is still to be written go nowhere, for Python tries again when it ends."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)
