@@ -26,7 +26,6 @@ NOT_YET: tuple[str, ...] = (
     "docs/datasets/",
     "docs/engines.md",
     "docs/field.md",
-    "docs/margins.md",
     "docs/method.md",
     "docs/migrations/",
     "docs/params.md",
