@@ -63,7 +63,7 @@ def module_of(arm: Path, stack: str) -> ModuleType:
     """Import the Python file that an arm names.
 
     Raises:
-        BadPolicy: there is no such file, or it defines no ``engine``.
+        BadPolicy: missing file, or it defines no ``engine``.
         InvalidArm: it cannot be imported.
     """
     file = arm.parent / stack

@@ -161,4 +161,4 @@ def _key(key: object) -> float:
     """Read what Tantivy ordered by; it is a number for every field that is named here."""
     if isinstance(key, int | float):
         return key
-    raise ValueError(f"Tantivy ordered by {key!r}, which is no number")
+    raise ValueError(f"Tantivy ordered by {key!r}, which is not a number")

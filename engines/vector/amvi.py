@@ -159,7 +159,7 @@ def updated(
 def _order(message_ids: Ids, vectors: Half) -> Rows:
     """Order messages by id; refuses what cannot be written."""
     if vectors.ndim != 2 or vectors.dtype != np.float16 or not vectors.shape[1]:  # noqa: PLR2004  rows and columns
-        raise ValueError(f"{vectors.dtype} of shape {vectors.shape} is no rows of half precision")
+        raise ValueError(f"{vectors.dtype} of shape {vectors.shape} is not rows of half precision")
     if message_ids.shape != (len(vectors),) or message_ids.dtype != np.int64:
         raise ValueError(f"{len(vectors)} vectors need as many int64 ids, not {message_ids!r}")
     order = np.argsort(message_ids)

@@ -45,7 +45,7 @@ def best(
             found.
     """
     if k < 1:
-        raise ValueError(f"the best {k} were asked for; ask for at least 1")
+        raise ValueError(f"the best {k} were requested; ask for at least 1")
     kept, start = NOTHING, 0
     for scores in parts:
         if len(scores):

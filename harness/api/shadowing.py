@@ -64,7 +64,7 @@ class Watched:
 
     @property
     def tally(self) -> Tally:
-        """What became of every attempt: attempted = compared + errored + skipped + shed."""
+        """Request accounting: attempted = compared + errored + skipped + shed."""
         return self.kept.tally
 
     @property

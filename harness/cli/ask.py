@@ -49,10 +49,10 @@ def ask(
     ] = False,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON for machines.")] = False,
 ) -> None:
-    """Ask one question, and see who answers, with what, and how it came about.
+    """Run one query, and see which arms answer, with what, and why.
 
     Each hit has its rank in every stage that the arm's stack tells of, and its grade where --query
-    names a judged one. The time shown is of a single cold question; `harness race` measures.
+    names a judged one. The time shown is of a single cold query; `harness race` measures.
     Exit codes: 0 every arm answered, 2 bad input, or an arm failed.
 
     Example: harness ask "moving average" --arm tantivy --arm hybrid --dataset python-docs
@@ -134,7 +134,7 @@ def _document(shown: Shown, room: int) -> str:
 
 def _explain(asked: Asked) -> None:
     if asked.explained is None:
-        out.print("  the stack says no more of it")
+        out.print("  this engine offers no explanation")
         return
     out.data(json.dumps(asked.explained._asdict(), ensure_ascii=False, indent=2))
 

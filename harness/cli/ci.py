@@ -41,8 +41,8 @@ def ci(
 ) -> None:
     """Write what a build server shows of a run, and exit by its verdict.
 
-    OUT/ci.md is a comment for a pull request: steps, gates in the way, means and queries that
-    lost, beside those of the baseline. OUT/gl-code-quality-report.json notes the lines of these
+    OUT/ci.md is a comment for a pull request: steps, blocking gates, means and queries that
+    lost, next to those of the baseline. OUT/gl-code-quality-report.json notes the lines of these
     queries for GitLab; OUT/junit.xml is there from the run. On GitHub they are printed as workflow
     commands, and the comment is added to the summary of the step. Exit codes: 0 promote, 1 hold or
     roll back, 2 bad input, 3 inconclusive.

@@ -27,7 +27,7 @@ def register(app: typer.Typer) -> None:
 
 def decompose(
     control: Annotated[str, typer.Option(help="The arm that serves today.")],
-    candidate: Annotated[str, typer.Option(help="The arm whose stages are asked for.")],
+    candidate: Annotated[str, typer.Option(help="The arm whose stages are compared.")],
     dataset: OneDataset = "",
     left: Annotated[
         Path | None,
@@ -44,8 +44,8 @@ def decompose(
 ) -> None:
     """Take the difference of two arms apart by the stages of the candidate, query by query.
 
-    Each step, from the control to the candidate's first stage and on to what it shows, has two
-    parts: documents that entered or left, and the order of those that stayed. All parts of
+    Steps lead from the control to the candidate's first stage, and on to what it shows. Each has
+    two parts: documents that entered or left, and the order of those that stayed. All parts of
     a query sum to its difference. The candidate's index is opened, and no clock runs. The next
     `harness report` shows the steps of each query in explore.html.
 

@@ -36,7 +36,7 @@ def demo(*, record: Record = False) -> None:
 
     Harvests documents, queries and judgements from the documentation of installed packages,
     indexes them with every arm, replays, scores, compares, races, judges, and writes
-    reports/index.html. What is up to date is not done again. The tracked record (dvc.lock and
+    reports/index.html. What is up to date is skipped. The tracked record (dvc.lock and
     reports/record) stays as it is; the last lines compare with it.
 
     Outside of a project, the project is the folder search-demo, which is made.

@@ -37,10 +37,10 @@ def register(app: typer.Typer) -> None:
 def doctor() -> None:
     """Check the environment: versions, models, arms, data sets, room, the clock and its noise.
 
-    The noise is the same work timed as two arms; where it is more than the policy's gates on time
-    allow, a line says so, and that a race here may end INCONCLUSIVE. Optional packages and a
-    browser are told, and missing none of them is a problem. Exit codes: 0 all is well, 2 something
-    is missing; each line says what and the cure.
+    The noise is the same work timed as two arms. Where it is more than the policy's gates on time
+    allow, a line says that a race here may end INCONCLUSIVE. Optional packages and a browser are
+    listed, and may be missing. Exit codes: 0 all is well, 2 something is missing; each line says
+    what, and how to fix it.
     """
     project = Project.here()
     if project.packaged:

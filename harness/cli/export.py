@@ -37,7 +37,7 @@ def export(
     In TO: runs/ARM.trec and qrels.trec for any other tool, per_query.csv, the table as table.csv
     (unrounded), table.md and table.tex (booktabs), and with --figures a forest plot and the
     differences by query. Marks are of a paired sign-flip test against the control, corrected
-    after Holm over the whole table, which says so below. Nothing is asked or decided. An earlier
+    after Holm over the whole table, which says so below. Nothing is queried or decided. An earlier
     export in TO, which export.json tells, is replaced whole; a folder that holds anything else is
     refused.
 

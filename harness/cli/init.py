@@ -36,7 +36,7 @@ def init(
 ) -> None:
     """Begin an evaluation project: data, judgements, an engine, a policy and ci.sh, which passes.
 
-    What no option says is asked on a terminal, and nowhere else. Nothing is overwritten. In a git
+    A missing option is prompted for, on a terminal only. Nothing is overwritten. In a git
     repository the folder may hold files, and workflow files go to the root of the repository.
 
     Example: harness init my-search --control fts5 --github acme/search-harness@v1

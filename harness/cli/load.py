@@ -34,7 +34,7 @@ def load(
         list[str],
         typer.Option(
             help="A file of engines/arms without .toml, or a path to one. May come again: the first"
-            " is held against itself, the others against it."
+            " gets an A/A control, the others are compared with it."
         ),
     ],
     dataset: OneDataset = "",
@@ -61,12 +61,12 @@ def load(
     seconds: Annotated[float, typer.Option(help="Length of a trial. [params.yaml]")] = 0.0,
     rounds: Annotated[int, typer.Option(help="Trials of an arm at a rate. [params.yaml]")] = 0,
 ) -> None:
-    """Ask arms at a fixed rate, whatever they do, and count each wait from when it began.
+    """Run an open-loop load test at fixed arrival rates, and measure queueing delay.
 
-    Arrivals are drawn beforehand, so an engine that stops makes everybody wait, as at work;
-    a closed loop with as many workers stands beside. Every answer is held against the arm's run.
-    The first arm is opened twice, and where it is not like itself nothing is concluded. An
-    interrupted load goes on where it was. Example: harness load --dataset python-docs --arm fts5
+    Arrivals are drawn beforehand, so an engine that stops makes later queries wait, as at work.
+    A closed loop with as many workers is measured too. Every answer is compared with the arm's
+    run. The first arm is its own A/A control; where the two differ, nothing is concluded. An
+    interrupted load continues where it was. Example: harness load --dataset python-docs --arm fts5
     --arm tantivy --rate 100 --rate 200. Exit codes: 0 done, 1 no rate keeps the budget, 2 bad
     input, 3 inconclusive: the machine is too noisy.
     """
@@ -130,7 +130,7 @@ def _weights(mix: str) -> dict[str, float]:
         try:
             value = float(weight)
         except ValueError:
-            raise HarnessError(f"--mix {part!r} is no NAME=WEIGHT, as identifier=3") from None
+            raise HarnessError(f"--mix {part!r} is not NAME=WEIGHT, as identifier=3") from None
         if name in found:
             raise HarnessError(f"--mix names {name} twice")
         found[name] = value

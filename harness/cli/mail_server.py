@@ -51,7 +51,7 @@ def mail_server(
         Path | None,
         typer.Option(
             envvar="SEARCH_ENGINE_FILE",
-            help="A file with a line SEARCH_ENGINE=...; a change is followed at the next question.",
+            help="A file with a line SEARCH_ENGINE=...; a change takes effect at the next query.",
         ),
     ] = None,
     shadow_log: Annotated[
@@ -66,8 +66,8 @@ def mail_server(
     """Serve search_messages and search_messages_product to MCP clients of this machine.
 
     Speaks over standard input and output, or over HTTP with --http; the address is then told on
-    the error stream. The index is the one that `harness index` built; it is built where there is
-    none, and the data prepared. Callers see every project: put nothing behind it that they may not.
+    the error stream. The index is the one that `harness index` built. Where it is missing, it is
+    built and the data prepared. Callers see every project: put nothing behind it that they may not.
 
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """

@@ -52,16 +52,16 @@ def run(
     ties: Annotated[
         str,
         typer.Option(
-            help="Equal scores of a TREC run: `bounds`: a gate answers only where it does so for"
-            " every order of them; `report`: they stand as trec_eval puts them, and what they could"
-            " do is written; `off`: it is not."
+            help="Equal scores of a TREC run. `bounds`: a gate decides only where every order of"
+            " them gives the same verdict. `report`: they keep the order of trec_eval, and their"
+            " possible effect is written. `off`: it is not written."
         ),
     ] = "bounds",
     missing: Annotated[
         str,
         typer.Option(
-            help="A query without a line in a TREC run: `lost`, as nobody knows what the engine"
-            " shows; or `empty`, where its writer leaves out queries that found nothing."
+            help="A query without a line in a TREC run. `lost`: the engine's result is unknown."
+            " `empty`: the engine found nothing, and its writer leaves out such queries."
         ),
     ] = "lost",
     threads: Threads = 1,
@@ -81,11 +81,11 @@ def run(
     """Index, replay, score, compare and report in one go, without DVC.
 
     Writes OUT/scores.json ({arm: {measure: {mean, low, high, queries}}}), OUT/index.html,
-    OUT/explore.html (any two arms, query by query), OUT/report.md, every value by query in
-    OUT/per_query.parquet, the runs as Parquet and TREC files in OUT/runs, and, where a control is
-    named, OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the experiment
-    log in OUT/work, so that a step which is judged again is shown as such; --log shares one log
-    among folders. A killed run goes on where it was; a second one in the same folder is refused.
+    OUT/explore.html (any two arms, query by query) and OUT/report.md. OUT/per_query.parquet has
+    every value by query, OUT/runs the runs as Parquet and TREC files. Where a control is named,
+    it writes OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the
+    experiment log in OUT/work, so that repeated looks are counted. --log shares one log among
+    folders. A killed run goes on where it was; a second one in the same folder is refused.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 

@@ -81,8 +81,8 @@ def replay(dataset: Dataset, arm: Arm) -> None:
 def score(dataset: Dataset, threads: Threads = 1) -> None:
     """Compute every measure of every arm for every query, and means with intervals.
 
-    ir-measures is the definition. Judgements that name unknown documents count; documents that
-    nobody judged are not relevant, and how many were judged stands beside (Judged@10).
+    ir-measures is the definition. Judgements that name unknown documents count; unjudged
+    documents are not relevant, and Judged@10 shows how many were judged.
     """
     from harness.stages.score.stage import score as stage
 
@@ -154,7 +154,7 @@ def _quiet(raced: Race, policy: Policy) -> str:
         return "the policy has no gate on a race"
     if max(stolen.share for stolen in raced.stolen.values()) <= min(allowed):
         return "the machine was quiet, so this may be the reference_ms of a policy"
-    return "the machine was busy, so this is no reference_ms of a policy"
+    return "the machine was busy, so do not use this as reference_ms of a policy"
 
 
 def gate(
@@ -171,7 +171,7 @@ def gate(
     """Judge every step of the policy, write the decision, and exit by it.
 
     Exit codes: 0 every step may be taken, 1 a gate failed (hold, or roll back), 2 bad input or
-    an arm that did not run, 3 inconclusive: the page says what would settle it.
+    an arm that did not run, 3 inconclusive. The page says what would settle it.
     """
     from datetime import UTC, datetime
 

@@ -54,7 +54,7 @@ def plan(
     """Say how many queries each gate needs, how many there are, and how many are lacking.
 
     At the very least, by margin and confidence: fewer leave room for a loss that none of them
-    shows. And with the policy's power where the truth is no difference, or the gain assumed: for
+    shows. And with the policy's power where the true difference is 0, or the gain assumed: for
     each gate alone, and for all gates of the step together. Runs that were scored and compared are
     the pilot that spread, design effect and rates are taken from. Without any, --spread assumes
     one. Without a data set, margin and confidence alone are answered. Runs no query. --register

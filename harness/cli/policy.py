@@ -45,7 +45,7 @@ def pin(
 
     Writes POLICY.pins.json: a digest a query, and one for its judgements. From then on a decision
     on other evidence is INCONCLUSIVE and names what was added, removed or changed, until it is
-    pinned again; when, by whom and over which changes is kept. Exit codes: 0 pinned, 2 bad input.
+    pinned again. When, by whom and over which changes is kept. Exit codes: 0 pinned, 2 bad input.
 
     Example: harness policy pin policy/migration.toml --dataset python-docs
     """

@@ -48,10 +48,10 @@ def regress(
     arms: Annotated[str, typer.Option(help="Only these, with commas between.")] = "",
     worst: Annotated[int, typer.Option(min=0, help="How many lost queries are shown.")] = 10,
 ) -> None:
-    """Hold every arm against itself as it was in an earlier release, and exit by it.
+    """Compare every arm with an earlier release of itself, and exit by it.
 
-    Paired by query, by the statistics and gates of every comparison; nothing is asked again and
-    nothing is written. Evidence on other documents, queries or judgements is refused. Times are
+    Paired by query, by the statistics and gates of every comparison. It runs no query and
+    writes nothing. Evidence on other documents, queries or judgements is refused. Times are
     not compared: a clock of another day says nothing. Exit codes: 0 no worse, 1 a gate fails, 2 bad
     input or not comparable, 3 inconclusive.
 

@@ -105,7 +105,7 @@ class BadName(HarnessError):
 
     def __init__(self, kind: str, name: str, problem: str) -> None:
         self.name = name
-        super().__init__(f"{name[:SHOWN]!r} is no name of {kind}: {problem}. Give another name")
+        super().__init__(f"{name[:SHOWN]!r} is not a name of {kind}: {problem}. Give another name")
 
 
 class InvalidArm(HarnessError):

@@ -130,7 +130,7 @@ def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
         raise Malformed(_said(exc)) from exc
     for one in _refuse_deep(found):
         if isinstance(one, float) and not math.isfinite(one):
-            raise Malformed(f"{one} is no finite number")
+            raise Malformed(f"{one} is not a finite number")
         if isinstance(one, str):
             _refuse_halves(one)
     return found
@@ -153,7 +153,7 @@ def _int(digits: str) -> int:
 
 class _NotFiniteError(ValueError):
     def __init__(self, digits: str) -> None:
-        super().__init__(f"{digits[:SHOWN]} is no finite number")
+        super().__init__(f"{digits[:SHOWN]} is not a finite number")
         self.digits = digits
 
 

@@ -97,7 +97,7 @@ class Change:
                 self.write(path, text)
             return str(told["what"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise BadFile(self._journal, f"it is no journal of a change ({exc})", CURE) from exc
+            raise BadFile(self._journal, f"it is not a journal of a change ({exc})", CURE) from exc
 
 
 @contextmanager

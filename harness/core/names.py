@@ -83,13 +83,13 @@ def _label_fault(text: str) -> str:
 
 def _name(text: str) -> str:
     if problem := fault(text):
-        raise ValueError(f"{text[:LONGEST]!r} is no name: {problem}")
+        raise ValueError(f"{text[:LONGEST]!r} is not a name: {problem}")
     return text
 
 
 def _label(text: str) -> str:
     if problem := _label_fault(text):
-        raise ValueError(f"{text[:LONGEST]!r} is no line of text: {problem}")
+        raise ValueError(f"{text[:LONGEST]!r} is not a line of text: {problem}")
     return text
 
 

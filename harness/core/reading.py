@@ -49,9 +49,7 @@ class Malformed(ValueError):
 
     def told(self) -> BadFile:
         """Give the same for a person, where whoever read the file says no more of it."""
-        return BadFile(
-            self.path or "a file", str(self), "Make it again or bring it back.", self.line
-        )
+        return BadFile(self.path or "a file", str(self), "Rebuild or restore it.", self.line)
 
 
 @contextmanager
@@ -120,7 +118,7 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
                 if line.strip():
                     yield number, line
     except FileNotFoundError as exc:
-        raise BadFile(path, "there is no such file", "Check the path.") from exc
+        raise BadFile(path, "missing file", "Check the path.") from exc
     except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
         raise BadFile(path, f"the archive is broken ({exc})", "Fetch or pack it again.") from exc
     except OSError as exc:

@@ -86,7 +86,7 @@ class Paired:
         ]
         if control.measure != candidate.measure:
             raise EvidenceError(
-                f"{control.measure} of the control is no match for {candidate.measure} of the"
+                f"{control.measure} of the control differs from {candidate.measure} of the"
                 " candidate; score both arms with the same measure"
             )
         if known[0] != known[1]:

@@ -48,7 +48,7 @@ class Beir:
         if not path.exists():
             there = sorted(file.stem for file in path.parent.glob("*.tsv"))
             cure = f"Choose one of: {', '.join(there)}." if there else "Check the folder."
-            raise BadFile(path, f"there is no split {self.split!r}", cure)
+            raise BadFile(path, f"unknown split {self.split!r}", cure)
         return qrels(path)
 
 

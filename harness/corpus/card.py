@@ -133,7 +133,7 @@ def read(folder: Path) -> Card:
         return Card.model_validate(toml_file(path))
     except FileNotFoundError as exc:
         cure = "Import the data (harness import), or check the name."
-        raise BadFile(path, "there is no card", cure) from exc
+        raise BadFile(path, "missing card", cure) from exc
     except Malformed as exc:
         raise BadFile(path, f"it is not TOML ({exc})", "Correct it.", exc.line) from exc
     except ValidationError as exc:
@@ -207,7 +207,7 @@ def _cure(kind: str, key: str) -> str:
         case "missing":
             return f"Add {key!r}."
         case "extra_forbidden":
-            return f"Take {key!r} out, or mend its name."
+            return f"Take {key!r} out, or correct its name."
         case _:
             return f"Mend {key!r}."
 

@@ -110,7 +110,7 @@ def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
             raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
         if not isinstance(found, dict):
             cure = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
-            raise BadFile(path, f"the line is no JSON object but {line[:40]!r}", cure, number)
+            raise BadFile(path, f"the line is not a JSON object but {line[:40]!r}", cure, number)
         yield number, found
 
 
@@ -129,7 +129,7 @@ def _id(
 def _text(path: Path, number: int, found: JsonObject, key: str) -> str:
     if key not in found:
         has = ", ".join(found) or "none"
-        raise BadFile(path, f"there is no {key!r} (keys: {has})", f"Add {key!r}.", number)
+        raise BadFile(path, f"missing key {key!r} (keys: {has})", f"Add {key!r}.", number)
     if not isinstance(found[key], str):
         raise _wrong(path, number, key, "a string", found[key])
     return str(found[key])

@@ -100,11 +100,11 @@ def _refuse_no_charset(name: str) -> None:
     """Refuse a codec that no mail is written in; what is no codec at all, the decoding refuses.
 
     Raises:
-        LookupError: it is no charset.
+        LookupError: it is not a charset.
     """
     try:
         known = codecs.lookup(name).name
     except (LookupError, ValueError):
         return
     if known in NO_CHARSETS:
-        raise LookupError(f"{name} is no charset")
+        raise LookupError(f"{name} is not a charset")

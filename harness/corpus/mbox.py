@@ -46,14 +46,14 @@ def read(path: Path) -> Mbox:
     ``thread_id``: mails are one thread if References or In-Reply-To join them.
 
     Raises:
-        BadFile: there is no such file, or no mail in it.
+        BadFile: missing file, or no mail in it.
     """
     try:
         with opened(path) as file:
             mails = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
     except FileNotFoundError as exc:
         cure = "Give the path of an mbox file."
-        raise BadFile(path, "there is no such file", cure) from exc
+        raise BadFile(path, "missing file", cure) from exc
     except (OSError, Malformed) as exc:
         raise BadFile(path, f"it cannot be read ({exc})", "Give an mbox file.") from exc
     if not mails:

@@ -162,7 +162,7 @@ def read(path: Path) -> Pool:
     found: dict[tuple[str, str], int | None] = {}
     for number, line in _lines(path):
         if line[:2] not in texts or line[:2] in found:
-            problem = f"{line.doc_id} for query {line.query_id} is no pair of the pool, or is twice"
+            problem = f"{line.doc_id} for query {line.query_id} is not in the pool, or is twice"
             raise BadFile(path, problem, "Only fill in grades.", number)
         found[line[:2]] = line.grade
     if not found:

@@ -61,7 +61,7 @@ class Prepared:
         """
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
-                raise BadFile(folder / name, "there is no such file", CURE)
+                raise BadFile(folder / name, "missing file", CURE)
         path = folder / MANIFEST
         try:
             text = checked(text_of(path))

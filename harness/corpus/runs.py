@@ -69,7 +69,7 @@ def read_run(path: Path) -> Run:
     Raises:
         BadFile: the file is missing, cut short, damaged or no run.
     """
-    cure = "Make it again: harness replay"
+    cure = "Run again: harness replay"
     try:
         table = table_of(path)
     except FileNotFoundError:
@@ -122,8 +122,8 @@ def _conditions(path: Path, about: Mapping[str, str]) -> Conditions | None:
     try:
         return Conditions(int(about["k"]), float(about["time_limit_s"]))
     except (KeyError, ValueError) as exc:
-        cure = "Make it again: harness replay"
-        raise BadFile(path, f"does not say how its queries were asked ({exc!r})", cure) from exc
+        cure = "Run again: harness replay"
+        raise BadFile(path, f"does not say how its queries were run ({exc!r})", cure) from exc
 
 
 def _refuse_repeats(
@@ -135,7 +135,7 @@ def _refuse_repeats(
     again = (np.diff(row[order]) == 0) & (np.diff(codes[order]) == 0)
     if again.any():
         first = query_ids[int(row[order][:-1][again][0])]
-        cure = "Make it again: harness replay"
+        cure = "Run again: harness replay"
         raise BadFile(path, f"{first} is shown one document twice", cure)
 
 

@@ -52,7 +52,7 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
     try:
         table = table_of(path)
     except (OSError, ValueError) as exc:
-        raise BadFile(path, f"no score table ({exc})", "Make it again: dvc repro") from exc
+        raise BadFile(path, f"no score table ({exc})", "Run again: dvc repro") from exc
     names = [*key_names, "measure", "query_id", "value", "undefined"]
     if table.column_names != names:
         raise BadFile(path, f"has the columns {table.column_names}", f"Expected are {names}")

@@ -28,7 +28,7 @@ DEEPER = (
 
 
 class Settings(GateSettings):
-    """There is no tolerance to set."""
+    """Has no tolerance to set."""
 
     also: tuple[str, ...] = Field(default=(), strict=False)
     """Further arms that a gate of the step compares the candidate with."""
@@ -71,7 +71,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if silent:
         return settings.undecided(
             name,
-            f"{', '.join(silent)} answered nothing, so nobody knows who would have",
+            f"{', '.join(silent)} answered nothing, so its identity is unknown",
             "replay an arm that answers",
         )
     if suspect := [*_copies(sides)]:

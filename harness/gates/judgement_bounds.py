@@ -19,7 +19,7 @@ from harness.measures.unjudged.runs import bounds
 
 
 class Settings(SampleSettings):
-    """The question of ``asks``, under every completion of the judgements."""
+    """Check what ``asks`` says, under every completion of the judgements."""
 
     asks: Literal["non_inferior", "superior", "equivalent"]
     """The rule whose question it is."""

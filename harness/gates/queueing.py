@@ -80,7 +80,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         below(over, settings.max_ms),
         f"{settings.percent} in the system of {arm} at {settings.rate:g} arrivals a second"
         f" {plain(over)} ms, median of {over.n} rounds of {rounds.arrivals} arrivals or more,"
-        f" {load.machine}; the budget there is {settings.max_ms * scale:.3g} ms, for the reference"
+        f" {load.machine}. The budget there is {settings.max_ms * scale:.3g} ms, for the reference"
         f" work took {scale:.3g} times as long{_left_out(rounds)}",
         estimate=Estimate(over.value, over.low, over.high, over.n),
         settle=f"more rounds: {again} --rounds N",

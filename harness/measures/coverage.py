@@ -49,7 +49,7 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
         raise EvidenceError(f"{run.arm}: the query set is empty; nothing can be scored")
     if len(set(asked)) != len(asked):
         twice = next(q for at, q in enumerate(asked) if q in asked[:at])
-        raise EvidenceError(f"query {twice} is asked twice; keep one of the two")
+        raise EvidenceError(f"query {twice} is in the set twice; keep one of the two")
     rows = np.fromiter(map(run.positions.get, asked, repeat(-1)), np.int64, len(asked))
     in_run = rows >= 0
     status = np.full(len(asked), Status.NOT_ASKED, dtype=np.uint8)
@@ -68,7 +68,7 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
         why = next((error for error in run.errors if error), "the run holds none of them")
         raise InvalidArm(
             f"{run.arm}: none of {len(asked)} queries was answered ({why});"
-            " mend the arm and replay it"
+            " fix the arm and replay it"
         )
     best = {query_id: max(docs.values()) for query_id, docs in qrels.grades.items()}
     grades = np.fromiter(map(best.get, asked, repeat(UNJUDGED)), np.float64, len(asked))

@@ -37,7 +37,7 @@ def check_age(made_at: str, *, now: datetime, evidence_days: int) -> None:
     made = _time(made_at)
     if made > now:
         raise EvidenceError(
-            f"evidence of {made_at} is from the future (now {now.isoformat()}); mend the clock"
+            f"evidence of {made_at} is from the future (now {now.isoformat()}); correct the clock"
         )
     age = now - made
     if age > timedelta(days=evidence_days):
@@ -52,7 +52,7 @@ def _time(made_at: str) -> datetime:
         made = datetime.fromisoformat(made_at)
     except ValueError as error:
         raise EvidenceError(
-            f"{made_at!r} is no time; write it in ISO 8601, e.g. 2026-01-31T12:00:00+00:00"
+            f"{made_at!r} is not a time; write it in ISO 8601, e.g. 2026-01-31T12:00:00+00:00"
         ) from error
     if made.tzinfo is None:
         raise EvidenceError(f"{made_at!r} does not name its zone; write it in UTC, with +00:00")

@@ -68,8 +68,8 @@ def _too_shallow(sides: tuple[Side, ...], deepest: int, wanted: int | None) -> I
             )
         if found is not None and found.k < deepest:
             yield Unmet(
-                f"{side.arm} was asked for {found.k} hits, and the gate looks at {deepest}: the end"
-                " of its lists is no miss",
+                f"{side.arm} returned {found.k} hits a query, and the gate looks at {deepest}: the"
+                " end of its lists is not a miss",
                 f"raise replay.k to {deepest}, and {REPLAY}",
             )
 
@@ -78,9 +78,9 @@ def _too_patient(sides: tuple[Side, ...], wanted: float | None) -> Iterator[Unme
     for side in sides:
         found = side.run.conditions
         if wanted is not None and (found is None or found.time_limit_s > wanted):
-            said = f"of {found.time_limit_s:g} s" if found else "that nobody noted"
+            said = f"of {found.time_limit_s:g} s" if found else "that was not recorded"
             yield Unmet(
-                f"{side.arm} was asked with a time limit {said}; the policy demands {wanted:g} s"
+                f"{side.arm} was replayed with a time limit {said}; the policy demands {wanted:g} s"
                 " (policy.evidence.time_limit_s)",
                 REPLAY,
             )

@@ -101,7 +101,7 @@ def _findings(
         return tuple(
             gate.settings.undecided(
                 gate.name,
-                f"there is no evidence of {step.candidate} against {step.control}",
+                f"evidence of {step.candidate} against {step.control} is missing",
                 f"replay, score and compare both arms of step {step.name}",
             )
             for gate in step.gates

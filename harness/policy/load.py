@@ -117,7 +117,7 @@ class _Reader:
         if policy.alpha is not None and spent > policy.alpha + ROUNDING:
             self._wrong(
                 ("policy", "alpha"),
-                f"the steps may promote wrongly with a chance of {spent:g} together, more than"
+                f"the steps have a false-promotion rate of {spent:g} together, more than"
                 f" alpha {policy.alpha:g}",
                 "Raise confidence, or alpha with its reason",
             )

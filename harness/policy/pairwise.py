@@ -20,8 +20,8 @@ def for_candidates(template: Policy, control: str, candidates: Sequence[str]) ->
     if len(template.steps) != 1:
         raise EvidenceError(
             f"the policy {template.name} has {len(template.steps)} steps, which name their own"
-            " arms: leave --control out; or, to compare with one control, name a policy with one"
-            " step, whose gates each candidate is judged by"
+            " arms: leave --control out. To compare with one control, name a policy with one"
+            " step; its gates judge each candidate"
         )
     if not candidates:
         raise EvidenceError(f"no arm is compared with {control}; name one more with --arms")

@@ -70,7 +70,7 @@ def fault(answer: object, k: int) -> str:
     if wrong := next(filter(None, map(_wrong, answer.hits)), ""):
         return wrong
     if len(answer.hits) > k:
-        return f"{len(answer.hits)} hits were shown where {k} were asked for"
+        return f"{len(answer.hits)} hits were shown, {k} were requested"
     return ""
 
 

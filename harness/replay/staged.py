@@ -59,7 +59,7 @@ def trace(
         advance(1)
     ways = Counter(_names(stages) for stages in listed.values())
     if not ways:
-        why = next(iter(lost.values()), "none was asked")
+        why = next(iter(lost.values()), "none was run")
         raise InvalidArm(f"{shown.arm}: not one query has stages; the first: {why}")
     ((usual, _),) = ways.most_common(1)
     same = {query_id: stages for query_id, stages in listed.items() if _names(stages) == usual}
@@ -109,5 +109,5 @@ def _ends_in(way: Sequence[Run], shown: Run) -> None:
         if last.ranking(query_id) != shown.ranking(query_id):
             raise InvalidArm(
                 f"{shown.arm}: query {query_id}: its stage {last.arm} is not what it showed when it"
-                " was replayed; replay it, or mend its stages"
+                " was replayed; replay it, or fix its stages"
             )

@@ -94,7 +94,7 @@ def percent(value: float | None) -> str:
 
 
 def for_json(value: float | None) -> float | None:
-    """Cut to ``JSON_DIGITS`` significant digits; None where there is no finite number."""
+    """Cut to ``JSON_DIGITS`` significant digits; None where there is not a finite number."""
     if value is None or not math.isfinite(value):
         return None
     cut = float(f"{value:.{JSON_DIGITS}g}")

@@ -111,7 +111,7 @@ def _refused(_: Request, exc: Exception) -> Response:
     status = exc.status_code if isinstance(exc, HTTPException) else BROKEN
     if status == NOT_FOUND:
         text = "It is gone, is written just now, or never was. The front page lists what there is."
-        return pages.refused(status, "There is no such page", text)
+        return pages.refused(status, "Page not found", text)
     said = exc.detail if isinstance(exc, HTTPException) else str(exc)
     return pages.refused(status, "This cannot be done here", said)
 

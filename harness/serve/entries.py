@@ -20,7 +20,7 @@ from harness.serve.shelf import PAGES, Sheet, Shelf
 REPORT, DECISION, LIVE = "index.html", "decision.json", "shadow.json"
 REMEMBERED = 256
 """Decisions that are kept read while their files stay as they are."""
-COMPARED = "No policy was asked: the arms are only compared."
+COMPARED = "No policy was named: the arms are only compared."
 
 
 class Step(NamedTuple):
@@ -137,7 +137,7 @@ def _passed(sheet: Sheet, expires_at: str, now: datetime) -> bool:
     try:
         return datetime.fromisoformat(expires_at) < now
     except (ValueError, TypeError) as exc:
-        problem = f"{expires_at!r} is no time with its zone"
+        problem = f"{expires_at!r} is not a time with its zone"
         raise BadFile(sheet.path, problem, "Run: harness report") from exc
 
 

@@ -118,7 +118,7 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
         return replace(here, pool=pools.regrade(path, pair, was, None))
     grade = _number(pressed)
     if grade is None or grade not in pair.scale:
-        raise BadForm(f"{pressed!r} is no key")
+        raise BadForm(f"{pressed!r} is not a key")
     return replace(here, pool=pools.regrade(path, pair, was, grade)).after()
 
 
@@ -166,7 +166,7 @@ def _place(pool: Pool, word: str) -> int:
 def _grade(text: str) -> int | None:
     found = _number(text)
     if text and found is None:
-        raise BadForm(f"{text!r} is no grade")
+        raise BadForm(f"{text!r} is not a grade")
     return found
 
 

@@ -110,7 +110,7 @@ def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
     for path in paths:
         root = path.resolve()
         if not root.is_dir():
-            raise BadFile(path, "is no folder", CURE)
+            raise BadFile(path, "is not a folder", CURE)
         names = (root.name if at == 1 else f"{root.name}-{at}" for at in count(1))
         label = next(name for name in names if name not in found)
         found[label] = Folder(label, root)

@@ -120,7 +120,7 @@ def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     arm = arms.load(name, cache)
     made = read_manifest(layout, arm.name)
     if made.engine == IMPORTED:
-        raise EvidenceError(f"{arm.name}: was imported as a run, so nobody can be asked")
+        raise EvidenceError(f"{arm.name}: was imported as a run, so its engine cannot be queried")
     check_settings(layout, arm)
     with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, made, searcher.manifest)

@@ -149,7 +149,7 @@ class Layout:
 
     @property
     def signature(self) -> Path:
-        """Signature of that receipt; there is none where nobody signed."""
+        """Signature of that receipt; absent where it is unsigned."""
         return self.today / "receipt.json.sig"
 
     @property

@@ -21,7 +21,7 @@ def _arm(name: str) -> str:
     """Take the name of an arm, or the path of its file, whose name it has."""
     stem = Path(name).stem if name.endswith(ARM_FILE) else name
     if problem := fault(stem):
-        raise ValueError(f"{stem!r} is no name of an arm: {problem}")
+        raise ValueError(f"{stem!r} is not a name of an arm: {problem}")
     return name
 
 

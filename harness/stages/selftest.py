@@ -137,7 +137,7 @@ def read_selftest(layout: Layout, policy_file: Path, *, any_code: bool = False) 
         fits = made_from == now
         return from_written(written) if fits else None
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"is no selftest ({exc!r})", cure) from exc
+        raise BadFile(path, f"is not a selftest ({exc!r})", cure) from exc
 
 
 def _made_from(layout: Layout, policy_file: Path) -> dict[str, str]:

@@ -21,7 +21,7 @@ def share(count: int, of: int, *, confidence: float, worth: float | None = None)
         EvidenceError: ``of`` is 0, or ``count`` does not lie between 0 and ``of``.
     """
     if of <= 0 or not 0 <= count <= of:
-        raise EvidenceError(f"{count} of {of} is no share; count at least one query")
+        raise EvidenceError(f"{count} of {of} is not a share; count at least one query")
     tail = (1 - confidence) / 2
     shrunk = 1.0 if worth is None else worth / of
     hits, misses = count * shrunk, (of - count) * shrunk

@@ -64,7 +64,7 @@ def clustered(
 def checked(elapsed_ns: Nanoseconds) -> NDArray[np.float64]:
     """Give the times as floats, which cannot wrap when they are summed."""
     if not elapsed_ns.size:
-        raise EvidenceError("there are no times; race at least one query")
+        raise EvidenceError("no times were given; race at least one query")
     if elapsed_ns.min() <= 0:
         raise EvidenceError(
             f"a time of {elapsed_ns.min()} ns is not above 0: a counter wrapped or was never set"

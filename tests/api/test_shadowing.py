@@ -80,7 +80,7 @@ def test_the_denominators_add_up_and_come_first(log: Watched) -> None:
     assert "attempted 85 = compared 82 + errored 1 + skipped 0 + shed 2; lost beside: 2" in said
     page = log._repr_html_()
     order = [
-        "What became of every attempt",
+        "Request accounting",
         "How sure",
         "Attempts by class",
         "Alarms",
@@ -187,7 +187,7 @@ def test_two_logs_are_read_as_one_and_one_log_not_as_two(tmp_path: Path) -> None
 
 
 def test_what_cannot_be_read_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="there is no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         load(tmp_path)
     written(tmp_path / "log", OBSERVED, DIVERGED)
     with pytest.raises(BadPolicy, match=r"absent\.toml"):

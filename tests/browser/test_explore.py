@@ -416,7 +416,7 @@ def test_a_damaged_page_says_so(chromium: Browser, file: Path, tmp_path: Path) -
     with chromium.new_context(offline=True) as context:
         page = context.new_page()
         page.goto(broken.as_uri())
-        expect(page.locator("#trouble")).to_contain_text("Make it again: python3 run.py")
+        expect(page.locator("#trouble")).to_contain_text("Run again: python3 run.py")
 
 
 def test_nothing_was_asked_for_and_nothing_was_logged(tab: Watched, page: Page) -> None:

@@ -1,4 +1,4 @@
-"""A log of a live comparison over the toy project's arms, and one divergence that was mended."""
+"""A log of a live comparison over the toy project's arms, and one divergence that was fixed."""
 
 from __future__ import annotations
 

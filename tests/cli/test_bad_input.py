@@ -42,7 +42,7 @@ FOLDERS = [
     ),
     (add("corpus.jsonl", '{"_id": "d x", "text": "a"}\n'), r"corpus\.jsonl:61: .*white space"),
     (put("corpus.jsonl", ""), r"corpus\.jsonl.*(empty|no document)"),
-    (lambda folder: (folder / "corpus.jsonl").unlink(), r"corpus\.jsonl: there is no such file"),
+    (lambda folder: (folder / "corpus.jsonl").unlink(), r"corpus\.jsonl: missing file"),
     (
         lambda folder: (folder / "corpus.jsonl").write_bytes(b"\xff\xfe"),
         r"corpus\.jsonl:1: .*UTF-8",
@@ -96,7 +96,7 @@ def test_judgements_of_what_does_not_exist(project: Toy, harness: Harness, line:
             ("run", "--dataset", "toy", "--arms", "fts5", "--control", "x", "--out", "o"),
             "no arm to be the control named 'x'; there is fts5",
         ),
-        (("import", "beir", "none", "--name", "x"), "there is no such file"),
+        (("import", "beir", "none", "--name", "x"), "missing file"),
         (
             ("replay", "--dataset", "toy", "--arm", "dense"),
             "harness index --dataset toy --arm dense",
@@ -138,7 +138,7 @@ def test_params_that_are_wrong(
         ("margin = 0.15", "margn = 0.1", r"toy\.toml:\d+: .* unknown key margn"),
         ("margin = 0.15", "margin = 10", r"toy\.toml:\d+: .*margin is 10"),
         ("margin = 0.15", "margin = ", r"toy\.toml:\d+: is not TOML"),
-        ('measure = "tau"', 'measure = "taux"', r"toy\.toml:\d+: .*taux is no measure whose least"),
+        ('measure = "tau"', 'measure = "taux"', r"toy\.toml:\d+: .*taux has no known least"),
         ('measure = "nDCG@10"', 'measure = "nDCG@7"', r"has no nDCG@7, only .*nDCG@10"),
     ],
 )

@@ -143,7 +143,7 @@ def test_keys_give_grades_and_may_be_taken_back(
     said = piped(harness, monkeypatch, "1 s 9 2 u 0\n", pooled)
     assert said.code == 0, said
     assert pool.read(pooled).grades == (1, None, 0, None, None)
-    assert "'9' is no key" in said.out
+    assert "'9' is not a key" in said.out
     assert "2 of 5 pairs are judged" in said.out
 
 
@@ -244,6 +244,6 @@ def test_who_judged_must_be_said(pooled: Path, harness: Harness) -> None:
 
 
 def test_a_pool_that_is_none(sparse: Toy, harness: Harness) -> None:
-    assert "no such file" in harness("judge", sparse.root / "nothing.qrels").error
+    assert "missing file" in harness("judge", sparse.root / "nothing.qrels").error
     with pytest.raises(BadFile):
         judge(sparse.root / "nothing.qrels", "", lambda *_: None)

@@ -77,7 +77,7 @@ def test_a_running_server_follows_the_file_without_a_restart(
     with listening(words, letters.root) as (url, _):
         said = drilled(harness, "--at", folder, "--url", url, "--questions", "5")
         assert said.code == 0, said
-        assert "PROVEN 5 questions" in said.out
+        assert "PROVEN 5 queries" in said.out
 
 
 def test_a_server_that_does_not_read_the_file_fails_the_drill(

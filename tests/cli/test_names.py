@@ -43,7 +43,7 @@ def test_an_import_of_a_hostile_name_touches_nothing(
     for name in (str(victim), *NAMES):
         for force in ((), ("--force",)):
             said = harness(*IMPORT, f"--name={name}", *force)
-            assert "is no name of a data set" in said.error, name
+            assert "is not a name of a data set" in said.error, name
     assert seen(tmp_path) == before
     assert project
 
@@ -55,7 +55,7 @@ def test_a_hostile_split_touches_nothing(project: Toy, harness: Harness, tmp_pat
             ("import", "beir", "beir", "--name", "new"),
             ("run", "--dataset", "beir", "--arms", "fts5", "--out", "out"),
         ):
-            assert "is no name of a split" in harness(*words, f"--split={name}").error, name
+            assert "is not a name of a split" in harness(*words, f"--split={name}").error, name
     assert changed(tmp_path, before) == {"project/out", "project/out/harness-run.txt"}
     assert project
 
@@ -100,7 +100,7 @@ def test_a_hostile_name_of_an_arm_or_a_data_set_is_refused(
 def test_a_folder_that_is_run_has_a_name(project: Toy, harness: Harness) -> None:
     (project.root / "beir").rename(project.root / "my data")
     said = harness("run", "--dataset", "my data", "--arms", "fts5", "--out", "out").error
-    assert "'my data' is no name of a data set" in said
+    assert "'my data' is not a name of a data set" in said
 
 
 def test_names_that_differ_by_their_case_are_refused(project: Toy, harness: Harness) -> None:
@@ -137,7 +137,7 @@ def test_an_arm_has_the_name_of_its_file(project: Toy, harness: Harness) -> None
     arm = project.root / "my arm.toml"
     arm.write_text('summary = "s"\nstack = "fts5"\n')
     said = harness("index", "--dataset", "toy", "--arm", arm).error
-    assert "'my arm' is no name of an arm" in said
+    assert "'my arm' is not a name of an arm" in said
 
 
 def test_no_layout_makes_a_path_of_anything_else(tmp_path: Path) -> None:
@@ -145,7 +145,7 @@ def test_no_layout_makes_a_path_of_anything_else(tmp_path: Path) -> None:
     for make in (layout.index, layout.manifest, layout.run, layout.again, layout.run_receipt,
                  layout.replayed, layout.parts):  # fmt: skip
         assert make("fts5").is_relative_to(tmp_path)
-        with pytest.raises(BadName, match="is no name of an arm"):
+        with pytest.raises(BadName, match="is not a name of an arm"):
             make("../../fts5")
 
 
@@ -153,7 +153,7 @@ def test_from_python_a_run_has_a_name(tmp_path: Path) -> None:
     (tmp_path / "my run.trec").write_text("q00 Q0 d00 1 1.5 x\n")
     assert load_run(tmp_path / "my run.trec", "mine").arm == "mine"
     for arm in ("", "../x"):
-        with pytest.raises(HarnessError, match="is no name of an arm"):
+        with pytest.raises(HarnessError, match="is not a name of an arm"):
             load_run(tmp_path / "my run.trec", arm)
 
 

@@ -208,7 +208,7 @@ def test_the_next_decision_shows_it_and_another_policy_does_not(
     harness("selftest", *FEW)
     assert shown()["selftest"]["gates"][0]["limit"] == -0.14
     project.layout.selftest.write_text("{}")
-    with pytest.raises(BadFile, match=r"selftest\.json: is no selftest .*Run: harness selftest"):
+    with pytest.raises(BadFile, match=r"selftest\.json: is not a selftest .*Run: harness selftest"):
         project.decide()
 
 

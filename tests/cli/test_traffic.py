@@ -145,6 +145,6 @@ def test_a_file_that_is_none_is_refused(
 
 def test_bad_input_is_two(project: Toy, harness: Harness, tmp_path: Path) -> None:
     log = written(tmp_path / "log", pairs(project, 60))
-    assert "there is no log in it" in harness("traffic", tmp_path, *WORDS).error
+    assert "its log is missing" in harness("traffic", tmp_path, *WORDS).error
     assert "there twice" in harness("traffic", log, log, *WORDS).error
     assert "dense has no index" in harness("traffic", log, *WORDS[:-1], "dense").error

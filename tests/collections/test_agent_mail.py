@@ -226,7 +226,7 @@ def test_edited_queries_mean_messages_that_said_something_else_before(small: Mad
 
 
 def test_too_few_messages_for_a_slice_are_told() -> None:
-    with pytest.raises(DatasetError, match=r"no question of .* raise the messages"):
+    with pytest.raises(DatasetError, match=r"no query of .* raise the messages"):
         generate(Traffic.model_construct(messages=3, seed=SEED, queries=4))
 
 

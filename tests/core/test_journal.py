@@ -118,7 +118,7 @@ def test_a_file_outside_is_refused_also_where_a_journal_names_it(tmp_path: Path)
         made.write(inside / ".." / "outside", "new")
     planted = {"what": "", "files": [["../outside", "", "planted"]]}
     journal_of(inside / "thing").write_text(json.dumps(planted))
-    with pytest.raises(BadFile, match="no journal"):
+    with pytest.raises(BadFile, match="not a journal"):
         change(inside, "new")
     assert not (tmp_path / "outside").exists()
 
@@ -126,7 +126,7 @@ def test_a_file_outside_is_refused_also_where_a_journal_names_it(tmp_path: Path)
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"what": 1, "files": [["a"]]}', "\x00", "nul"])
 def test_what_is_no_journal_is_named(tmp_path: Path, text: str) -> None:
     journal_of(tmp_path / "thing").write_text(text)
-    with pytest.raises(BadFile, match="no journal of a change"):
+    with pytest.raises(BadFile, match="not a journal of a change"):
         change(tmp_path, "new")
 
 

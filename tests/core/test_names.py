@@ -47,7 +47,7 @@ GOOD = ("toy", "python-docs", "fts5", "bm25+rm3", "v1.2", "_x", "données", "メ
 def test_what_is_no_name_is_refused_with_its_reason(name: str) -> None:
     with pytest.raises(BadName, match=HOSTILE[name]) as refused:
         checked("a split", name)
-    assert "is no name of a split: " in str(refused.value)
+    assert "is not a name of a split: " in str(refused.value)
     assert str(refused.value).endswith("Give another name")
     with pytest.raises(ValidationError):
         TypeAdapter(Name).validate_python(name)
@@ -83,7 +83,7 @@ def test_a_label_is_a_line_for_people(text: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "  ", "a\nb", "\x1b[31m", "x" * 201])
 def test_what_is_no_label_is_refused(text: str) -> None:
-    with pytest.raises(BadName, match="no name of who judged"):
+    with pytest.raises(BadName, match="not a name of who judged"):
         labelled("who judged", text)
     with pytest.raises(ValidationError):
         TypeAdapter(Label).validate_python(text)

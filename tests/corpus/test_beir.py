@@ -76,7 +76,7 @@ def test_only_the_fields_asked_for_are_there(adi: Path) -> None:
 
 
 def test_a_missing_split_names_those_there_are(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"test\.tsv: there is no split 'test'\. Check the folder"):
+    with pytest.raises(BadFile, match=r"test\.tsv: unknown split 'test'\. Check the folder"):
         beir.Beir(tmp_path, "test").qrels()
     (tmp_path / "qrels").mkdir()
     (tmp_path / "qrels" / "dev.tsv").touch()

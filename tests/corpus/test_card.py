@@ -107,7 +107,7 @@ def test_a_bad_key_is_named(tmp_path: Path, old: str, new: str, says: str) -> No
 
 
 def test_a_missing_card_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match=r"card\.toml: there is no card\. Import the data"):
+    with pytest.raises(BadFile, match=r"card\.toml: missing card\. Import the data"):
         card.read(tmp_path)
 
 

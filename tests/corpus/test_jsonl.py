@@ -59,15 +59,15 @@ def test_beir_names_and_other_keys(written: Written) -> None:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"text": "t"}', "there is no 'doc_id' .keys: text.. Add 'doc_id'"),
-        ('{"doc_id": "2"}', "there is no 'text'"),
+        ('{"text": "t"}', "missing key 'doc_id' .keys: text.. Add 'doc_id'"),
+        ('{"doc_id": "2"}', "missing key 'text'"),
         ('{"doc_id": 2, "text": "t"}', "'doc_id' is 2, not a string. Write 'doc_id' as a string"),
         ('{"doc_id": "2", "text": null}', "'text' is null, not a string"),
         ('{"doc_id": "2", "text": "t", "title": 3}', "'title' is 3, not a string"),
         ('{"doc_id": "2", "text": "t", "metadata": 3}', "'metadata' is 3, not an object"),
         ('{"doc_id": "2", "text": "t", "n": NaN}', "it is not JSON .NaN is not JSON"),
         ('{"doc_id": "2", "text": "t"', "it is not JSON .*one JSON object a line"),
-        ('["2", "t"]', "the line is no JSON object but '"),
+        ('["2", "t"]', "the line is not a JSON object but '"),
         ('{"doc_id": "a b", "text": "t"}', "the doc id 'a b' is empty or holds white space"),
         ('{"doc_id": "", "text": "t"}', "the doc id '' is empty"),
         ('{"doc_id": "2", "text": "\\ud800"}', "half of a surrogate pair"),
@@ -83,7 +83,7 @@ def test_a_bad_document_is_told_with_its_line(written: Written, line: str, says:
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ('{"query_id": "2"}', "there is no 'text'"),
+        ('{"query_id": "2"}', "missing key 'text'"),
         ('{"query_id": "1", "text": "t"}', "the id '1' is on line 1 already"),
         ('{"query_id": "2", "text": "t", "slices": "a"}', "'slices' is \"a\", not a list of str"),
         ('{"query_id": "2", "text": "t", "intent": 4}', "'intent' is 4, not a string"),

@@ -47,7 +47,7 @@ def test_a_broken_archive_is_named(tmp_path: Path, broken: bytes) -> None:
 
 
 def test_a_missing_file_and_a_folder_are_named(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="absent: there is no such file"):
+    with pytest.raises(BadFile, match="absent: missing file"):
         list(numbered(tmp_path / "absent"))
     with pytest.raises(BadFile, match="it is a folder"):
         list(numbered(tmp_path))

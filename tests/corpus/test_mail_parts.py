@@ -23,7 +23,7 @@ def test_headers_of_one_name_are_joined_and_decoded() -> None:
 @pytest.mark.parametrize(
     ("line", "given", "says"),
     [
-        (b"Subject: =?punycode?q?a-b?=", "=?punycode?q?a-b?=", "punycode is no charset"),
+        (b"Subject: =?punycode?q?a-b?=", "=?punycode?q?a-b?=", "punycode is not a charset"),
         (b"Subject: =?no-such?q?a?=", "=?no-such?q?a?=", "unknown encoding"),
         (b"Subject: caf\xe9", "caf\ufffd", "bytes of no charset"),
         (b"Subject: " + b"a" * 70_000, "a" * mail_parts.MAX_HEADER, "was cut"),

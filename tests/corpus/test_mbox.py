@@ -239,7 +239,7 @@ def test_problems_are_counted_by_kind(tmp_path: Path) -> None:
 
 def test_what_is_no_mbox_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "box"
-    with pytest.raises(BadFile, match="box: there is no such file"):
+    with pytest.raises(BadFile, match="box: missing file"):
         mbox.read(path)
     path.write_text("no mail\n")
     with pytest.raises(BadFile, match=r"it holds no mail\. A mail begins with a line"):

@@ -66,7 +66,7 @@ def test_a_pool_may_be_filled_in_by_hand_and_sorted(tmp_path: Path) -> None:
     ("text", "says"),
     [
         ("q1 0 a maybe\n", "':?maybe'? is not an integer"),
-        ("q1 0 strange 1\n", ":1: strange for query q1 is no pair of the pool"),
+        ("q1 0 strange 1\n", ":1: strange for query q1 is not in the pool"),
         ("q1 0 a 1\nq1 0 a 1\n", ":2: a for query q1"),
         ("q1 a 1\n", "3 fields, not 4"),
         ("\n", "it holds no pair"),
@@ -87,7 +87,7 @@ def test_a_pool_needs_the_texts_beside_it(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"jsonl:1: doc_id: Field required. Make the pool again"):
         pool.read(path)
     pool.beside(path).unlink()
-    with pytest.raises(BadFile, match="no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         pool.read(path)
 
 

@@ -8,8 +8,8 @@ EXITS: Mapping[int, str] = {
     0: "done; of a command that judges: every step may be taken, or nothing is worse",
     1: "hold, or roll back: a gate fails, a step is refused, a drill fails, a divergence is open,"
     " no rate keeps the budget; nothing else ends so",
-    2: "no verdict: bad input, an arm that did not run, a crash, a full disk, an output that nobody"
-    " reads; one line on the error stream says what, and `--debug` where",
+    2: "no verdict: bad input, an arm that did not run, a crash, a full disk, an output whose"
+    " reader is gone. One line on the error stream says what, and `--debug` where",
     3: "inconclusive: the evidence does not say, and the output says what would settle it",
     130: "interrupted; the same command goes on where it was",
 }
@@ -40,16 +40,16 @@ ENVIRONMENT: Mapping[str, str] = {
     "HARNESS_CALLED": "how messages name the command; `run.py` sets it",
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",
-    "LUCENE_JARS": "tests only: a folder with Lucene, to be asked as an oracle",
-    "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine is asked",
+    "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",
+    "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
     "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
 }
 FILES_HEAD = """\
-`NAME` is a data set, `ARM` an arm. What is below `build/` is the same from day to day and tracked
-by digest in `dvc.lock`; what is below `perf/` rests on a clock; what is below `.cache/` may be
+`NAME` is a data set, `ARM` an arm. Files below `build/` are the same from day to day and tracked
+by digest in `dvc.lock`. Files below `perf/` depend on a clock. Files below `.cache/` may be
 deleted. `harness run --out OUT` has the same tree in `OUT/work`.
 
 ### The pipeline

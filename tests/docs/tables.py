@@ -63,6 +63,7 @@ ONLY_HELP = {
     "python benchmarks/measures.py": "its peers have an environment of their own",
     "python benchmarks/measures_on_disk.py": "it writes a run of whole partitions",
     "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
+    "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
@@ -95,6 +96,10 @@ ELSEWHERE = {
     "dvc plots show": Elsewhere(
         "it reads a pipeline of DVC's",
         "tests/stages/score/test_means_plot.py::test_dvc_shows_its_metrics_and_plots",
+    ),
+    "hatchling build": Elsewhere(
+        "it builds this project, from its root",
+        "tests/test_package.py::test_the_core_alone_judges_an_engine_of_ones_own",
     ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",

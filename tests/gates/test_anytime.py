@@ -279,5 +279,5 @@ def test_blocks_that_are_missing_are_asked_for_and_not_pairs() -> None:
     at = np.arange(20_000, dtype=np.int64)
     given = of("anytime_failures", flags(20_000, 0.0), at)
     found = build.judge("anytime_failures", given, **FAILURES | {"block_s": 3600})
-    assert "20000 pairs in 0 blocks, and 50 pairs and 2 blocks are asked for" in found.reason
+    assert "20000 pairs in 0 blocks, and 50 pairs and 2 blocks are needed" in found.reason
     assert found.settle == "2 more blocks, of 3600 s each"

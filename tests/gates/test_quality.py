@@ -279,9 +279,7 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
 
 
 def test_a_measure_without_a_greatest_value_is_refused() -> None:
-    with pytest.raises(
-        ValidationError, match="NumRet is no measure whose least and greatest value are known"
-    ):
+    with pytest.raises(ValidationError, match="NumRet has no known least and greatest value"):
         build.judge("non_inferior", moved(0.0), **NON_INFERIOR | {"measure": "NumRet"})
 
 

@@ -76,7 +76,7 @@ def test_a_slower_machine_has_a_longer_budget_up_to_a_point() -> None:
     slower = load(rounds, reference_ns=np.full(5, 1_600_000))
     found = judged(slower)
     assert found.verdict is Verdict.PASS
-    assert "the budget there is 8 ms" in found.reason
+    assert "The budget there is 8 ms" in found.reason
     far = judged(load(rounds, reference_ns=np.full(5, 2_100_000)))
     assert far.verdict is Verdict.INCONCLUSIVE
     assert "2.1 times as long" in far.reason

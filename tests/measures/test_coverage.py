@@ -37,7 +37,7 @@ def test_missing_counts_judged_queries_only() -> None:
 def test_an_empty_query_set_and_a_repeated_query_are_no_evidence() -> None:
     with pytest.raises(EvidenceError, match="query set is empty"):
         coverage(RUN, QRELS, ())
-    with pytest.raises(EvidenceError, match="query hit is asked twice"):
+    with pytest.raises(EvidenceError, match="query hit is in the set twice"):
         coverage(RUN, QRELS, ("none", "hit", "hit"))
 
 

@@ -130,7 +130,7 @@ def test_2_an_error_taken_for_an_empty_result(
     planted.policy(HEAD + STEP + LOOSE.replace("margin = 0.15", "margin = 0.9"))
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
     monkeypatch.setattr(drive, "observe", silent)
-    with pytest.raises(InvalidArm, match=r"tantivy: \d+ of 41 answers .* by nobody known"):
+    with pytest.raises(InvalidArm, match=r"tantivy: \d+ of 41 answers .* by an unknown one"):
         measure(planted)
 
 

@@ -184,7 +184,7 @@ def one_process(work: Work, advance: Advance) -> None:
 def test_an_aa_control_that_is_the_same_open_index(project: Toy) -> None:
     params = project.params
     race(project.layout, project.project.raced(), project.cache, params.race, 10, run=one_process)
-    says = r"\d processes were raced, and they are 1: an index that is open already is no A/A"
+    says = r"\d processes were raced, and they are 1: an index that is open already gives no A/A"
     with pytest.raises(EvidenceError, match=says):
         project.decide()
 

@@ -73,7 +73,9 @@ def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
 def test_no_gate_looks_deeper_than_the_arms_were_asked() -> None:
     shallow = Conditions(k=20, time_limit_s=10.0)
     assert not said(QUALITY, measured(shallow, shallow))
-    assert "asked for 20 hits, and the gate looks at 50" in said(FOUND, measured(shallow, shallow))
+    assert "returned 20 hits a query, and the gate looks at 50" in said(
+        FOUND, measured(shallow, shallow)
+    )
     silence = negatives.Settings(measure="nDCG@10", depth=30, max_more=0.1, min_queries=2)
     assert "the gate looks at 30" in said(silence, measured(shallow, shallow))
 
@@ -93,7 +95,7 @@ def test_what_a_policy_demands_must_be_met(demands: Demands, words: str) -> None
 def test_unknown_conditions_do_not_meet_a_demand() -> None:
     evidence = measured(None, None, None)
     assert "does not say its k; the policy demands 100" in said(QUALITY, evidence, Demands(k=100))
-    assert "that nobody noted" in said(QUALITY, evidence, Demands(time_limit_s=10.0))
+    assert "that was not recorded" in said(QUALITY, evidence, Demands(time_limit_s=10.0))
     assert "at an unknown depth" in said(OVERLAP, evidence, Demands(depth=50))
 
 

@@ -167,7 +167,7 @@ def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> Non
 def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:
     found = decide(policy(tmp_path, [False, False]), {"step1": moved(GOOD)}, now=NOW)
     assert [finding.verdict for finding in found[0].findings] == [Verdict.INCONCLUSIVE] * 2
-    assert "no evidence of new against old" in found[0].findings[0].reason
+    assert "evidence of new against old is missing" in found[0].findings[0].reason
     assert outcomes(found) == [Outcome.HOLD, Outcome.HOLD]
     assert exit_code(found) == 3
 
@@ -221,7 +221,7 @@ def test_stale_times_are_refused(tmp_path: Path) -> None:
         ("2026-11-02T12:00:01+00:00", "from the future"),
         ("2026-10-26T11:59:59+00:00", "measure again"),
         ("2026-11-01T12:00:00", "does not name its zone"),
-        ("yesterday", "is no time"),
+        ("yesterday", "is not a time"),
     ],
 )
 def test_age_is_checked_to_the_second(made_at: str, said: str) -> None:

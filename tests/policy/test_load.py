@@ -153,7 +153,7 @@ def test_what_the_steps_may_err_together_is_held_to_alpha(
     if spent is None:
         assert len(load_policy(path).steps) == 2
         return
-    says = rf"toml:5: .* a chance of {spent} together, more than alpha {alpha}\. Raise confidence"
+    says = rf"toml:5: .* rate of {spent} together, more than alpha {alpha}\. Raise confidence"
     with pytest.raises(BadPolicy, match=says):
         load_policy(path)
 

@@ -164,7 +164,7 @@ def test_what_breaks_the_contract_is_a_failure_with_a_reason(answer: object) -> 
 
 def test_a_reason_names_the_document() -> None:
     assert fault(BAD[0], 3) == "the score of b is nan (raw 1.0)"
-    assert fault(BAD[3], 3) == "4 hits were shown where 3 were asked for"
+    assert fault(BAD[3], 3) == "4 hits were shown, 3 were requested"
 
 
 @pytest.mark.parametrize("score", [0, 1, 0.5, np.float32(0.5), np.float64(0.5), -3.0])

@@ -96,6 +96,11 @@ def test_json_takes_every_number(value: float) -> None:
         assert found == pytest.approx(value, rel=1e-9)
 
 
+@pytest.mark.parametrize("value", [None, NAN, INF, -INF])
+def test_a_file_for_machines_has_no_word_for_what_is_not_finite(value: float | None) -> None:
+    assert rounding.for_json(value) is None
+
+
 @given(st.floats())
 def test_no_number_reads_nan_or_inf(value: float) -> None:
     shown = rounding.number(value) + rounding.signed(value) + rounding.milliseconds(value)

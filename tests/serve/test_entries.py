@@ -92,7 +92,7 @@ def test_what_is_no_decision_is_told_and_the_page_still_listed(site: Path, text:
 def test_an_end_that_is_no_time_is_told(site: Path, expires: str) -> None:
     value = json.loads((site / "reports" / "decision.json").read_text())
     value["datasets"][0]["provenance"]["expires_at"] = expires
-    assert "is no time with its zone" in changed(site, value).said
+    assert "is not a time with its zone" in changed(site, value).said
 
 
 def test_a_decision_that_is_written_anew_is_read_anew(site: Path) -> None:

@@ -54,7 +54,7 @@ def test_what_is_not_listed_does_not_exist(spoiled: Path, client: TestClient, pa
     answer = client.get(path)
     assert answer.status_code == 404
     assert "secret" not in answer.text
-    assert "There is no such page" in answer.text
+    assert "Page not found" in answer.text
 
 
 def test_links_lead_nowhere(spoiled: Path, client: TestClient) -> None:
@@ -163,8 +163,8 @@ def test_names_of_pages_and_of_what_lies_beside_them_differ() -> None:
 
 @pytest.mark.parametrize(
     ("name", "problem"),
-    [("absent", "is no folder"), ("empty", "holds no page and no pool"), ("file", "is no folder"),
-     ("data", "holds no page and no pool")],
+    [("absent", "is not a folder"), ("empty", "holds no page and no pool"),
+     ("file", "is not a folder"), ("data", "holds no page and no pool")],
 )  # fmt: skip
 def test_a_folder_with_nothing_to_show_is_an_error_that_names_the_cure(
     site: Path, name: str, problem: str

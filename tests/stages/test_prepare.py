@@ -140,7 +140,7 @@ def test_an_update_makes_the_card_fit(files: Folders) -> None:
 
 def test_a_missing_file_is_named(files: Folders) -> None:
     (files.qrels / "test.qrels").unlink()
-    with pytest.raises(BadFile, match=r"test\.qrels: there is no such file"):
+    with pytest.raises(BadFile, match=r"test\.qrels: missing file"):
         files.prepare()
 
 

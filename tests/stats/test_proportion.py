@@ -36,7 +36,7 @@ def test_what_depends_on_each_other_is_worth_fewer() -> None:
 
 @pytest.mark.parametrize(("count", "of"), [(0, 0), (3, 2), (-1, 5)])
 def test_what_is_no_share_is_refused(count: int, of: int) -> None:
-    with pytest.raises(EvidenceError, match="no share"):
+    with pytest.raises(EvidenceError, match="is not a share"):
         share(count, of, confidence=0.95)
 
 

@@ -126,10 +126,10 @@ class _Part:
     def call(self, work: Callable[[], object], until: Deadline) -> object:
         with self.lock:
             if self.late:
-                raise EngineError("still busy with an earlier question")
+                raise EngineError("still busy with an earlier query")
             worker = self.idle.pop() if self.idle else None
         if until.is_past():
-            raise EngineError("nothing is left of the question's budget")
+            raise EngineError("nothing is left of the query's budget")
         job = _Job(self, work, until)
         job.done.acquire()
         (worker or _Worker()).jobs.put(job)

@@ -150,7 +150,7 @@ class MailSearch:
         A question that is no question is one for every rung. Of other failures the last is raised.
         """
         if not asked.text and not planned.facets:
-            raise InvalidQuery("nothing was asked: no text and no filter")
+            raise InvalidQuery("the query is empty: no text and no filter")
         rungs = chain(query.mode, self.switch, query.doc_kind)
         allowed = Allowance.of(self.budget_ms)
         for rung in rungs[:-1]:

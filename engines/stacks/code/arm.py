@@ -172,5 +172,5 @@ def searcher(opened: Searcher) -> CodeSearch:
         TypeError: it is an arm of another stack.
     """
     if not isinstance(opened, CodeSearcher):
-        raise TypeError(f"{type(opened).__name__} is no open index of code search")
+        raise TypeError(f"{type(opened).__name__} is not an open index of code search")
     return opened.code

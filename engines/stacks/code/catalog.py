@@ -97,7 +97,7 @@ def read(path: Path) -> Catalog:
     """Read what ``write`` wrote.
 
     Raises:
-        OSError: there is no such file.
+        OSError: missing file.
         ValueError, TypeError, KeyError: it is not what ``write`` writes.
     """
     return Catalog([_entry(*json_of(line)) for _, line in numbered(path)])

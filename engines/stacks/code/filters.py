@@ -108,7 +108,7 @@ def pattern(value: str) -> re.Pattern[str] | None:
         return re.compile(value[1:-1])
     except (re.error, OverflowError, RecursionError) as exc:
         raise InvalidFilter(
-            f"{value}: no regular expression ({exc}); mend it, or take the slashes away"
+            f"{value}: no regular expression ({exc}); correct it, or take the slashes away"
         ) from exc
 
 

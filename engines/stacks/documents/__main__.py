@@ -72,7 +72,7 @@ def said(read: files.Ingested) -> Iterator[str]:
 def shown(answer: Response) -> Iterator[str]:
     """Write an answer for people."""
     if not answer.results:
-        yield "nothing is found: no chunk has a word of the question"
+        yield "nothing is found: no chunk has a word of the query"
     for number, found in enumerate(answer.results, start=1):
         yield f"{number}. {found.citation}; {_characters(found)}; score {found.score:.4f}"
         text = " ".join(found.text.split())

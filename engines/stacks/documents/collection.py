@@ -118,7 +118,7 @@ class Collection:
             ValueError: ``most`` is negative or above ``RANKED``.
         """
         if not 0 <= most <= RANKED:
-            raise ValueError(f"{most} expansions are asked for; 0 to {RANKED} can be had")
+            raise ValueError(f"{most} expansions were requested; 0 to {RANKED} can be had")
         places = [result.provenance for result in response.results]
         rows = [self.library.numbers[p.document_id, p.chunk_index] for p in places]
         edges = self.graph.expand(rows, most)

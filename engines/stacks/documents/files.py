@@ -55,7 +55,7 @@ def folder(root: Path) -> Ingested:
         BadFile: ``root`` is no folder.
     """
     if not root.is_dir():
-        raise BadFile(root, "is no folder", "Give the folder that holds the documents")
+        raise BadFile(root, "is not a folder", "Give the folder that holds the documents")
     sources: list[Source] = []
     refused: list[BadFile] = []
     for path in _files(root):

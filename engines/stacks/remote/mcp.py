@@ -114,7 +114,7 @@ class Remote:
         try:
             said = pages.read(to.call(call.tool, {**call.arguments, "limit": 1}), 1).served_by
         except Exception as exc:
-            raise IndexNotReady(f"{to.server}: cannot be asked ({exc}). Mend the arm") from exc
+            raise IndexNotReady(f"{to.server}: cannot be queried ({exc}). Correct the arm") from exc
         if said is None or said.corpus_sha256 is None:
             return
         if said.corpus_sha256 != made.corpus_sha256:
@@ -173,7 +173,7 @@ class RemoteSearcher:
         if self.settings.ids == "verbatim":
             return str(found)
         if not isinstance(found, int) or not 1 <= found <= len(self.doc_ids):
-            raise Malformed(f"{found!r} is no ordinal of {len(self.doc_ids)} documents")
+            raise Malformed(f"{found!r} is not an ordinal of {len(self.doc_ids)} documents")
         return self.doc_ids[found - 1]
 
     def _signed(self, hits: Sequence[Hit], read: Sequence[Page]) -> Answer:

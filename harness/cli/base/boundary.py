@@ -102,7 +102,7 @@ def _said(exc: BaseException) -> str:
     if _interrupt(exc):
         return AGAIN
     if _broken_pipe(exc):
-        return "error: nobody reads the output any more"
+        return "error: the reader of the output is gone"
     if isinstance(exc, HarnessError):
         return f"error: {_both_ends(one_line(str(exc)))}"
     if isinstance(exc, Malformed) and exc.path:
@@ -148,7 +148,7 @@ def _is_of_the_process(stream: TextIO) -> bool:
 
 def _into_nothing() -> None:
     """Let what is still to be written go nowhere, for Python tries again when it ends."""
-    with suppress(OSError):
+    with suppress(OSError, ValueError):
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, sys.stdout.fileno())
         os.close(nothing)

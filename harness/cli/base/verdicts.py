@@ -1,4 +1,4 @@
-"""Decisions on a terminal: a line a step, and the gates that stand in the way."""
+"""Decisions on a terminal: a line a step, and the gates that block the next step."""
 
 from __future__ import annotations
 

@@ -28,9 +28,10 @@ def register(app: typer.Typer) -> None:
 def reproduce(dataset: Dataset = "", *, record: Record = False) -> None:
     """Compare what the pipeline made here with the record in the repository.
 
-    Says of each data set that every output is byte-identical, or which stages differ, how many
-    queries show other first ten hits, the largest difference of each measure, whether a verdict
-    moved, and what differs between this machine and the one of the record. Reads files only.
+    For each data set, it says that every output is byte-identical, or which stages differ. For
+    those it counts queries with other first ten hits, and gives the largest difference of each
+    measure. It says whether a verdict moved, and how this machine differs from the recorded one.
+    Reads files only.
     Exit codes: 0 identical, or the same verdicts; 2 a verdict moved, or a file is missing.
     """
     from harness.stages.custody.reproduce import record as write

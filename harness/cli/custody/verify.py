@@ -54,7 +54,7 @@ def verify(
     more from runs, judgements, raw times and policy; and all measures by ir-measures, overlaps by
     sets. Nothing is written. No index is opened but for --requery, which compares a sample of each
     run with what its engine shows now. Exit codes: 0 all is as it was decided, 2 a file is gone
-    or was changed, or a value does not follow from the evidence: the first one is named, as stored
+    or was changed, or a value does not follow from the evidence. The first one is named, as stored
     and as derived.
 
     Example: harness verify --dataset python-docs --requery 20

@@ -174,7 +174,7 @@ def rollback(
         str, typer.Option(help="Only set the switch to this value: where the ledger is torn.")
     ] = "",
 ) -> None:
-    """Go back one step, or to a named one, at once: no evidence is asked for.
+    """Go back one step, or to a named one, at once, without evidence.
 
     Example: harness migrate rollback --reason "names are not found"
     """
@@ -184,7 +184,7 @@ def rollback(
     folder = folder_of(at)
     if without_ledger:
         moves.rollback_without_ledger(folder, without_ledger)
-        out.print(f"SEARCH_ENGINE={without_ledger}; the ledger must be mended", markup=False)
+        out.print(f"SEARCH_ENGINE={without_ledger}; the ledger must be fixed", markup=False)
         return
     told = migrate_shown.rolled_back
     moves.rollback(folder, to=to, reason=reason, now=now(), by=by(), told=told)
@@ -207,7 +207,7 @@ def drill(
         str, typer.Option(help="A running mail-server that reads the switch; else one in here.")
     ] = "",
     *,
-    questions: Annotated[int, typer.Option(min=1, help="How many queries are asked a side.")] = 50,
+    questions: Annotated[int, typer.Option(min=1, help="Queries a side.")] = 50,
     patience_s: Annotated[
         float, typer.Option(min=0, help="How long the service may take to follow the switch.")
     ] = 10.0,

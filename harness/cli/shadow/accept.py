@@ -32,8 +32,8 @@ def accept(
 ) -> None:
     """Accept a class of divergences, or one query, with a reason and until a day.
 
-    What is accepted is still counted and shown; it does not stand in the way. When the day has
-    passed, it does again. The entry is added at the end of the register.
+    What is accepted is still counted and shown, and blocks nothing until the day has passed. The
+    entry is added at the end of the register.
 
     Example: harness shadow accept --class tie_order --reason "ties are broken by id" --by Ada
     --until 2027-03-31

@@ -1,4 +1,4 @@
-"""``harness shadow http``: a proxy before a search server, with another server in its shadow."""
+"""``harness shadow http``: a proxy that mirrors requests of a search server to another one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(group: typer.Typer) -> None:
 def http(
     *,
     control: Annotated[str, typer.Option(help="Address of the server that serves.")],
-    candidate: Annotated[str, typer.Option(help="Address of the server in its shadow.")],
+    candidate: Annotated[str, typer.Option(help="Address of the server for mirrored requests.")],
     reading: ReadingFile,
     to: ShadowFolder,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,

@@ -1,4 +1,4 @@
-"""``harness shadow mcp``: a proxy before an MCP server, with another server in its shadow."""
+"""``harness shadow mcp``: a proxy before an MCP server, with mirrored requests to another one."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def add(group: typer.Typer) -> None:
 def mcp(
     *,
     control: Annotated[str, typer.Option(help="Address of the server, or a command that is it.")],
-    candidate: Annotated[str, typer.Option(help="The same of the server in its shadow.")],
+    candidate: Annotated[str, typer.Option(help="The same of the server for mirrored calls.")],
     reading: ReadingFile,
     to: ShadowFolder,
     http: Annotated[
@@ -39,8 +39,8 @@ def mcp(
     """Show the tools of an MCP server, pass calls on, and compare its answers with another's.
 
     Speaks over standard input and output, or over HTTP with --http. A call of a tool that the
-    reading names is made of the candidate too, when the client is answered; nobody sees what it
-    says.
+    reading names is made of the candidate too, when the client is answered; its
+    answer is shown to no one.
 
     Example: harness shadow mcp --control http://127.0.0.1:8765/mcp --candidate
     http://127.0.0.1:8766/mcp --reading examples/shadow/mcp.toml --out out/shadow --http 8080

@@ -25,7 +25,7 @@ SettingsFile = Annotated[
     typer.Option("--shadow-settings", help="What a live comparison may cost. [policy/shadow.toml]"),
 ]
 ReadingFile = Annotated[
-    Path, typer.Option(help="Where the questions and answers are in the servers' JSON.")
+    Path, typer.Option(help="Where queries and results are in the servers' JSON.")
 ]
 ShadowFolder = Annotated[
     Path, typer.Option("--out", help="Folder for the log; one that is there grows.")

@@ -30,7 +30,7 @@ def replay(
     folders: Folders,
     *,
     dataset: Annotated[
-        str, typer.Option(help="The data set whose indexes are asked; of --run, that of the run.")
+        str, typer.Option(help="The data set whose indexes are queried. [that of --run]")
     ] = "",
     control: Annotated[str, typer.Option(help="The arm that serves.")],
     candidate: Annotated[str, typer.Option(help="The arm that wants to.")],
@@ -43,10 +43,10 @@ def replay(
     top: Annotated[int, typer.Option(min=0, help="Queries that are shown.")] = 20,
     register: RegisterFile = None,
 ) -> None:
-    """Ask both arms again what diverged: still diverges, mended, or changed.
+    """Run diverging queries again on both arms: still diverges, fixed, or changed.
 
     The arms are those of engines/arms as they are now, over the data set's indexes. Exit code 1
-    where something still diverges, in the same class or in another, that nobody has accepted.
+    where something still diverges, in the same class or in another, and is not accepted.
 
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
@@ -84,7 +84,7 @@ def _show(found: Replayed, top: int) -> None:
             " or its settings are not those of the live comparison.",
             markup=False,
         )
-    rest = [(one, standing) for one, standing in found.found if one.now is not Now.MENDED]
+    rest = [(one, standing) for one, standing in found.found if one.now is not Now.FIXED]
     rest.sort(key=lambda pair: pair[0] not in found.blocking)
     table = Table("query", "times", "was", "is", "register", box=None, padding=(0, 2, 0, 0))
     for one, standing in rest[:top]:
@@ -93,4 +93,4 @@ def _show(found: Replayed, top: int) -> None:
         table.add_row(*map(escape, cells), one.outcome, standing or "")
     if rest[:top]:
         out.print(table)
-    out.print(f"{len(found.blocking):,} stand in the way.", markup=False)
+    out.print(f"{len(found.blocking):,} block the next step.", markup=False)

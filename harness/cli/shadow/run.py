@@ -25,29 +25,29 @@ def add(group: typer.Typer) -> None:
 
 def run(
     *,
-    dataset: Annotated[str, typer.Option(help="The data set whose indexes are asked.")],
+    dataset: Annotated[str, typer.Option(help="The data set whose indexes are queried.")],
     control: Annotated[str, typer.Option(help="The arm that serves.")],
-    candidate: Annotated[str, typer.Option(help="The arm in its shadow.")],
+    candidate: Annotated[str, typer.Option(help="The arm that gets mirrored queries.")],
     to: Annotated[Path, typer.Option("--out", help="Folder for the log; one that is there grows.")],
     queries: Annotated[
         Path | None,
-        typer.Option(help="Questions as JSON lines with _id and text. [those of the data set]"),
+        typer.Option(help="Queries as JSON lines with _id and text. [those of the data set]"),
     ] = None,
     titles: Annotated[
         bool, typer.Option("--titles", help="Ask the titles of the documents instead.")
     ] = False,
     count: Annotated[
-        int, typer.Option(min=0, help="So many questions, from the first again. [each once]")
+        int, typer.Option(min=0, help="Number of queries; they repeat from the first. [each once]")
     ] = 0,
     rate: Annotated[
-        float, typer.Option(min=0, help="Questions a second. [as fast as nothing is shed]")
+        float, typer.Option(min=0, help="Queries a second. [as fast as nothing is shed]")
     ] = 0.0,
-    k: Annotated[int, typer.Option(min=0, help="Hits that are asked for. [params.yaml]")] = 0,
+    k: Annotated[int, typer.Option(min=0, help="Requested hits. [params.yaml]")] = 0,
     shadow_settings: SettingsFile = None,
 ) -> None:
-    """Ask the control questions with the candidate in its shadow, and write the log of both.
+    """Run queries on the control, mirror them to the candidate, and write the log of both.
 
-    Without --rate the next question waits while the candidate has too many before it. Exit code 3
+    Without --rate the next query waits while the candidate has too many before it. Exit code 3
     where nothing could be compared. Look at the log with harness shadow watch.
 
     Example: harness shadow run --dataset python-docs --control fts5 --candidate tantivy
@@ -63,7 +63,7 @@ def run(
     project = Project.here()
     layout = project.layout(dataset)
     if titles and queries:
-        raise HarnessError("--titles are the questions, and --queries too; leave one of them out")
+        raise HarnessError("--titles and --queries exclude each other; leave one of them out")
     settings_of = settings_file(shadow_settings)
     own_log(to, layout.root, layout.cache, queries, settings_of)
     settings = read_settings(settings_of)
@@ -93,7 +93,7 @@ def _show(ran: Ran, folder: Path) -> None:
     counts = ran.counts
     middle, slow = np.percentile(ran.control_ns, (50, 99)) / NS_PER_MS
     shed = ", ".join(f"{number:,} ({reason})" for reason, number in counts.shed.items()) or "0"
-    asked = f"{counts.served:,} questions, {ran.per_second:,.1f} a second"
+    asked = f"{counts.served:,} queries, {ran.per_second:,.1f} a second"
     took = f"the control took {middle:.2f} ms in the median, {slow:.2f} ms at its p99"
     left = f"lost: {counts.lost:,}; faults of our own: {counts.faults:,}"
     lines = [

@@ -43,7 +43,7 @@ def watch(
     """Show what a live comparison says so far: estimates, alarms, and the queries that diverge.
 
     It may be looked at as often as one likes: every interval is a confidence sequence. Where the
-    output is no terminal, it is printed once. Only what is new in the log is read at each look.
+    output is not a terminal, it is printed once. Only what is new in the log is read at each look.
 
     Example: harness shadow watch out/shadow --once
     """

@@ -75,6 +75,6 @@ def _kept(judged: list[Judged], per_slice: int) -> list[Judged]:
     missing = {one.need.slices[-1] for one in judged} - counts.keys()
     if missing:
         raise DatasetError(
-            f"no question of {', '.join(sorted(missing))} could be made; raise the messages"
+            f"no query of {', '.join(sorted(missing))} could be made; raise the messages"
         )
     return kept

@@ -55,7 +55,7 @@ def read(settings: Texts) -> PackageTexts:
         queries.append(Query(query_id, plain(part.line), (kind,)))
         rows.append(Judgement(query_id, doc_id, MEANT))
     if not rows:
-        raise DatasetError("no line of these packages can be asked; name larger ones in the card")
+        raise DatasetError("no line of these packages can be a query; name larger ones in the card")
     documents = tuple(_document(text, bodies[text.doc_id]) for text in kept)
     return PackageTexts(documents, tuple(queries), Qrels.of(rows))
 

@@ -58,7 +58,7 @@ class Library:
         """Names that a module shows to its users: those in ``__all__``, else all it binds."""
         found = self.module(name)
         if found is None:
-            raise DatasetError(f"there is no module {name}; take it out of the card's namespaces")
+            raise DatasetError(f"unknown module {name}; take it out of the card's namespaces")
         if found.listed is not None and found.listed_whole:
             return found.listed
         return self._bound(found)

@@ -87,8 +87,8 @@ def _alike(traffic: Traffic) -> Doubt | None:
     if traffic.evenly >= FEWEST_QUERIES:
         return None
     return Doubt(
-        f"but few queries were asked so often that all are as varied as {traffic.evenly:.1f} asked"
-        f" alike, and {FEWEST_QUERIES} are the fewest",
+        f"but few queries came so often that all are as varied as {traffic.evenly:.1f} equally"
+        f" frequent ones, and {FEWEST_QUERIES} are the fewest",
         "more different queries",
     )
 

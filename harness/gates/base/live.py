@@ -140,7 +140,7 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
         return settings.undecided(
             gate,
             f"{said}: {len(values)} pairs in {len(cut.means)} blocks, and"
-            f" {settings.min_pairs} pairs and {FEWEST_BLOCKS} blocks are asked for"
+            f" {settings.min_pairs} pairs and {FEWEST_BLOCKS} blocks are needed"
             f"{passed_over}",
             f"{lacking} more pairs" if lacking > 0 else longer,
         )

@@ -32,9 +32,8 @@ class SampleSettings(GateSettings):
     def _has_a_span(cls, measure: str) -> str:
         if span_of(measure) is None:
             raise ValueError(
-                f"{measure} is no measure whose least and greatest value are known, and without"
-                " them no interval has room for what a sample does not show; judge by one such as"
-                " nDCG@10, R@50, Jaccard@50 or tau"
+                f"{measure} has no known least and greatest value, which every interval needs;"
+                " judge by a measure such as nDCG@10, R@50, Jaccard@50 or tau"
             )
         return measure
 

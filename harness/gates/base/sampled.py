@@ -27,9 +27,7 @@ def known_span(measure: str) -> Span:
     """
     span = span_of(measure)
     if span is None:
-        raise EvidenceError(
-            f"{measure} is no measure whose least and greatest value are known; judge by another"
-        )
+        raise EvidenceError(f"{measure} has no known least and greatest value; judge by another")
     return span
 
 

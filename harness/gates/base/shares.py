@@ -45,7 +45,7 @@ def judge_shares(
     Queries of one cluster go wrong together, so the interval is of as many as they are worth then.
     """
     if any(not len(side.run) for side, _, _ in counts):
-        return settings.undecided(gate, "no query was asked", "replay both arms on a query set")
+        return settings.undecided(gate, "no query was run", "replay both arms on a query set")
     estimates: list[Estimate] = []
     said: list[str] = []
     for side, count, what in counts:

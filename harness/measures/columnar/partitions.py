@@ -35,7 +35,7 @@ def score_partitions(
 
     Raises:
         BadFile: the file is missing, damaged or no run.
-        UnknownName: there is no kernel for a measure.
+        UnknownName: missing kernel for a measure.
     """
     asked = {name: _asked(name, qrels) for name in measures}
     values = {name: np.zeros(len(qrels)) for name in measures}
@@ -84,7 +84,7 @@ def _statuses(path: Path, column: pa.ChunkedArray) -> NDArray[np.uint8]:
     try:
         return np.array([code[name] for name in column.to_pylist()], dtype=np.uint8)
     except KeyError as exc:
-        raise BadFile(path, f"knows the unknown status {exc}", "Make it again.") from exc
+        raise BadFile(path, f"knows the unknown status {exc}", "Rebuild it.") from exc
 
 
 def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -107,7 +107,7 @@ def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
         for measure in measures:
             asked = Asked.of(measure)
             if asked is None:
-                raise HarnessError(f"there is no kernel for {measure}")
+                raise HarnessError(f"missing kernel for {measure}")
             found[repr(measure)] = values(tied, asked)
         return found
 

@@ -137,7 +137,7 @@ def state_of(events: Iterable[Event]) -> State:
         if last is not None and event.at < last:
             raise EvidenceError(
                 f"an event of {event.at.isoformat()} follows one of {last.isoformat()};"
-                " mend the clock"
+                " correct the clock"
             )
         last = event.at
         if isinstance(event, Observed | Advanced) and event.decision:

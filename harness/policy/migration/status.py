@@ -85,7 +85,7 @@ def standing(state: State, policy: Policy, evidence: Evidence, *, now: datetime)
     if step is None:
         asks.append(Ask(Action.DONE, f"{state.step} is the last step of the policy"))
     elif not hindrances:
-        asks.append(Ask(Action.ADVANCE, f"nothing stands in the way of {step.name}"))
+        asks.append(Ask(Action.ADVANCE, f"nothing blocks {step.name}"))
     else:
         asks.append(Ask(Action.WAIT, f"{step.name}: {hindrances[0]}"))
     days = len(state.shadow_days(step)) if step else 0
@@ -139,7 +139,7 @@ def _of_decision(
         yield str(stale)
     turned_back = state.turned_back.get(step.name)
     if turned_back and decision.decided_at <= turned_back:
-        yield f"it was decided before {step.name} was taken back; measure what was mended"
+        yield f"it was decided before {step.name} was taken back; measure what was fixed"
     said = decision.of(step.name)
     if said is None:
         yield f"the decision does not speak of {step.name}"

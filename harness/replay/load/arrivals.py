@@ -57,7 +57,7 @@ class Mix:
             HarnessError: there is nothing to ask, or a weight is not above 0.
         """
         if not queries:
-            raise HarnessError("there is no query to ask; prepare a data set that has queries")
+            raise HarnessError("the data set is empty; prepare a data set that has queries")
         known = sorted({part for query in queries for part in query.slices})
         for name, weight in weights.items():
             if name not in known:
@@ -137,7 +137,7 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
         if not math.isfinite(at_s) or (starts and at_s < starts[-1]):
             raise BadFile(path, f"{at_s:g} s comes before the line above", cure, number)
         if query_id not in rows:
-            raise BadFile(path, f"{query_id!r} is no query of the data set", cure, number)
+            raise BadFile(path, f"{query_id!r} is not a query of the data set", cure, number)
         starts.append(at_s)
         picks.append(rows[query_id])
     if len(starts) < 2 or starts[-1] == starts[0]:  # noqa: PLR2004  a rate needs two

@@ -105,9 +105,7 @@ class _Search:
             )
         while not self._kept(low):
             if low == floor:
-                return self.result(
-                    Verdict.FAIL, f"even {low:.4g} questions a second miss the budget"
-                )
+                return self.result(Verdict.FAIL, f"even {low:.4g} queries a second miss the budget")
             low = max(low / 4, floor)
         high = capacity
         for _ in range(STEPS_UP):
@@ -117,8 +115,8 @@ class _Search:
         else:
             return self.result(
                 Verdict.INCONCLUSIVE,
-                f"{low:.4g} questions a second keep the budget, far more than the {capacity:.4g}"
-                " that a closed loop asked: it was disturbed, or the budget is a very long one",
+                f"{low:.4g} queries a second keep the budget, far more than the {capacity:.4g}"
+                " that a closed loop reached: it was disturbed, or the budget is a very long one",
             )
         while high / low > self._resolution:
             middle = math.sqrt(low * high)
@@ -129,7 +127,7 @@ class _Search:
         if below is None or above is None:
             return self.result(
                 Verdict.INCONCLUSIVE,
-                f"near {value:.4g} questions a second trials do not agree, and neither do they"
+                f"near {value:.4g} queries a second trials do not agree, and neither do they"
                 f" {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
             )
         return self.result(

@@ -55,7 +55,7 @@ def ratios(above_ns: Sequence[int], below_ns: Sequence[int]) -> tuple[float, ...
     """
     if len(above_ns) != len(below_ns) or not above_ns:
         raise EvidenceError(
-            f"{len(above_ns)} rounds cannot be held against {len(below_ns)}; load both arms alike"
+            f"{len(above_ns)} rounds cannot be compared with {len(below_ns)}; load both arms alike"
         )
     if min(*above_ns, *below_ns) <= 0:
         raise EvidenceError("a time is not above 0: a clock stood still")

@@ -107,7 +107,7 @@ def _dataset(report: ReportInput) -> Iterator[str]:
     yield f"## {markdown(report.provenance.dataset)}"
     yield ""
     if not report.decisions:
-        yield "No policy was asked, so nothing is decided: the arms are only compared."
+        yield "No policy was named, so nothing is decided: the arms are only compared."
         yield ""
     yield from _kept(report)
     yield from _steps(report)

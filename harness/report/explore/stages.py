@@ -16,7 +16,7 @@ from harness.report.inputs import Apart, ReportInput, Step
 from harness.report.links import named
 from harness.report.rounding import for_json
 
-CURE = "Make it again: harness decompose"
+CURE = "Run again: harness decompose"
 
 
 @dataclass(frozen=True, slots=True)

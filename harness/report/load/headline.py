@@ -26,7 +26,7 @@ def headline(report: LoadReport) -> str:
 
 def _highest(report: LoadReport) -> str:
     return ", ".join(
-        f"{arm} bears {number(found.estimate.value)} questions a second"
+        f"{arm} sustains {number(found.estimate.value)} queries a second"
         if found.estimate
         else f"the highest rate of {arm} was not found"
         for arm, found in report.highest.items()

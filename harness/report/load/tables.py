@@ -166,7 +166,7 @@ def _mib(size: int) -> str:
 
 def searched(report: LoadReport) -> Table:
     """Show the highest rate of each arm that keeps the budget, by verdict."""
-    header = ("arm", "questions a second", "trials", "verdict", "why")
+    header = ("arm", "queries a second", "trials", "verdict", "why")
     rows = tuple(
         (
             Cell(arm),
@@ -192,7 +192,7 @@ def notes(report: LoadReport) -> tuple[str, ...]:
     closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
     for point in closed:
         p99 = milliseconds(point.overall.percentile(99.0))
-        said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms: nobody waits there.")
+        said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms, without queueing delay.")
     busy = share(round(1000 * report.busy), 1000)
     said.append(f"{report.machine}; {busy} of its time went to others before the trials.")
     records = (record for point in report.points for record in point.records)

@@ -66,7 +66,7 @@ class Card:
     because: tuple[GateRow, ...]
     """The first gates that stand in the way, failures first; none where all pass."""
     more: tuple[GateRow, ...]
-    """The rest of those that stand in the way."""
+    """The rest of those that block the next step."""
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
@@ -171,7 +171,7 @@ def effect(report: ReportInput, name: str) -> str:
     """Say what a comparison's candidate does to the first measure, in numbers."""
     evidence = report.evidence.get(name)
     if evidence is None:
-        return "There is no evidence for this step."
+        return "Evidence for this step is missing."
     pairs = paired(evidence, report.measure)
     if pairs is None or not len(pairs.difference):
         return f"No query has a value of {report.measure} in both arms."

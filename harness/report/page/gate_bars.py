@@ -20,7 +20,7 @@ class Bar(NamedTuple):
 
 
 def bar(found: Finding) -> Bar | None:
-    """Place a finding against its bound; None where there is no finite number or no bound."""
+    """Place a finding against its bound; None where there is not a finite number or no bound."""
     estimate, limit = found.estimate, found.limit
     if estimate is None or limit is None or not math.isfinite(estimate.value):
         return None

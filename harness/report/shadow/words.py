@@ -96,7 +96,7 @@ def tally(summary: Summary) -> Table:
     row = (Cell(f"{of.attempted:,}"), *cells, lost)
     header = ("attempted", *(f"= {name}" if at == 0 else f"+ {name}" for at, name in
                              enumerate(parts)), "lost beside")  # fmt: skip
-    return Table("What became of every attempt", header, (row,))
+    return Table("Request accounting", header, (row,))
 
 
 def estimates(summary: Summary) -> Table:
@@ -238,7 +238,7 @@ def standing_counts(found: Shadowed) -> str:
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"
-    return f"{counts.total():,} diverging attempts: {said}. {blocking:,} stand in the way."
+    return f"{counts.total():,} diverging attempts: {said}. {blocking:,} block the next step."
 
 
 def _many(count: int, one: str, more: str = "") -> str:

@@ -670,7 +670,7 @@
     $("trouble").textContent = text;
     $("trouble").hidden = false;
   };
-  const failed = (error) => trouble(`This page is damaged (${error.message ?? error}). Make it again: python3 run.py harness report`);
+  const failed = (error) => trouble(`This page is damaged (${error.message ?? error}). Run again: python3 run.py harness report`);
 
   // ---- listening
 

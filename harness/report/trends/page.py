@@ -114,7 +114,7 @@ def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
         EvidenceError: there is no history, or one is empty.
     """
     if not histories:
-        raise EvidenceError("there is no history. Run: harness history add")
+        raise EvidenceError("the history is missing. Run: harness history add")
     style = "".join(
         (TEMPLATES / name).read_text(encoding="utf-8") for name in ("page.css", "trends.css")
     )

@@ -13,7 +13,7 @@ from harness.shadow.live.side import not_asked, told
 from harness.shadow.live.worker import Lost, Worker
 from harness.shadow.log.record import Kind, Side
 
-CLOSED = "the comparison was closed before it was asked"
+CLOSED = "the comparison was closed before it was queried"
 
 
 class Lane(Thread):

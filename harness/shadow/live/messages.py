@@ -91,7 +91,7 @@ def frame_of(pipe: int, ready: Callable[[], object]) -> bytes:
             raise EOFError
         found += more
     if len(found) > _LENGTH.size + _size(found):
-        raise Garbage("it said more than it was asked")
+        raise Garbage("it said more than was requested")
     return bytes(found[_LENGTH.size :])
 
 

@@ -52,7 +52,7 @@ class ProcessWorker:
         except (Lost, psutil.Error) as exc:
             self.close()
             raise Lost(Kind.CRASH, f"it did not open: {exc}") from None
-        problem = opened.problem if isinstance(opened, Opened) else "it answers before it is asked"
+        problem = opened.problem if isinstance(opened, Opened) else "it answers before any query"
         if problem:
             self.close()
             raise Lost(Kind.CRASH, f"it did not open: {problem}")
@@ -61,7 +61,7 @@ class ProcessWorker:
         self._number += 1
         sent = asking(self._number, question, late_ns)
         if len(sent) > QUESTION_BYTES:
-            why = f"a question of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
+            why = f"a query of {len(sent)} bytes; a worker takes {QUESTION_BYTES}"
             return given_up(Status.NOT_ASKED, why, 0)
         try:
             self._ours.send_bytes(sent)
@@ -69,7 +69,7 @@ class ProcessWorker:
             raise self._ended(0) from None
         found = self._wait(hang_ns)
         if not isinstance(found, Answered) or found.number != self._number:
-            raise _babbled("an answer to another question", 0)
+            raise _babbled("an answer to another query", 0)
         return found.side
 
     def _wait(self, limit_ns: int) -> Opened | Answered:
@@ -120,5 +120,5 @@ class ProcessWorker:
 
 
 def _babbled(what: str, spent_ns: int) -> Lost:
-    cause = f"it said what is no answer: {what}"[:LONGEST]
+    cause = f"its answer is invalid: {what}"[:LONGEST]
     return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))

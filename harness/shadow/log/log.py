@@ -55,7 +55,7 @@ class Stream:
         try:
             self._file = os.open(name, os.O_RDWR | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o600)
         except OSError as exc:
-            raise BadFile(name, f"it cannot be written ({exc.strerror})", "Mend that.") from exc
+            raise BadFile(name, f"it cannot be written ({exc.strerror})", "Fix that.") from exc
         self._size = os.fstat(self._file).st_size
 
     def _cut_torn_line(self) -> None:

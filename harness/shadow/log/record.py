@@ -48,7 +48,7 @@ _BY_NAME = {str(status.name).lower(): status for status in Status}
 
 def _named(value: object) -> object:
     if isinstance(value, str) and value not in _BY_NAME:
-        raise ValueError(f"{value!r} is none of {', '.join(_BY_NAME)}")
+        raise ValueError(f"{value!r} is not one of {', '.join(_BY_NAME)}")
     return _BY_NAME.get(str(value), value)
 
 
@@ -229,6 +229,6 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"
-        problem = f"it is no {kind.__name__.lower()}: {where}: {first['msg']}"
+        problem = f"invalid {kind.__name__.lower()}: {where}: {first['msg']}"
         raise BadFile(path, problem, cure, number) from exc
     return found

@@ -123,7 +123,7 @@ def _distinct(parts: Iterable[Read]) -> None:
 def _one(folder: Path) -> Read:
     if not (folder / WRITER).is_file():
         cure = "Give a folder that a live comparison was written to."
-        raise BadFile(folder, f"there is no log in it (no file {WRITER!r})", cure)
+        raise BadFile(folder, f"its log is missing (no file {WRITER!r})", cure)
     observations = tuple(records(folder, Observation))
     divergences = tuple(records(folder, Divergence))
     degradations = tuple(records(folder, Degradation))

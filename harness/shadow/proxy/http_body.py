@@ -47,4 +47,4 @@ def json_of(text: bytes) -> Any:  # noqa: ANN401  any JSON
     try:
         return formats.json_of(text.decode("utf-8"))
     except ValueError as exc:
-        raise Unreadable(f"it is no JSON: {type(exc).__name__}") from exc
+        raise Unreadable(f"it is not JSON: {type(exc).__name__}") from exc

@@ -42,7 +42,7 @@ class HttpSearcher:
     def search(self, text: str, k: int) -> Answer:
         """Refuse: a text alone is no request."""
         del text, k
-        raise Unreadable("a question without its request")
+        raise Unreadable("a query without its request")
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Send a request again.

@@ -151,8 +151,8 @@ def serve(
     Returns when ``offers`` took every exchange and is closed.
 
     Raises:
-        HarnessError: the control's address is none, the host is no address in numbers, or the port
-            is taken; or ``offers`` does not start, or did not take all.
+        HarnessError: the control's address is invalid, the host is not an address in numbers, or
+            the port is taken; or ``offers`` does not start, or did not take all.
     """
     url = checked(server)
     with bound(*at) as (opened, here):
@@ -200,7 +200,7 @@ def checked(server: str) -> SplitResult:
     except ValueError:
         fits = False
     if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
-        raise HarnessError(f"{server} is no address of a server, as http://127.0.0.1:9200")
+        raise HarnessError(f"{server} is not an address of a server, as http://127.0.0.1:9200")
     return url
 
 

@@ -78,9 +78,9 @@ class Requests:
     def feed(self, data: bytes) -> Iterator[Head | bytes]:
         """Take what came, and give what can be relayed now."""
         while data and not self.blind:
+            rest = data
             try:
                 self._read.receive_data(data)
-                rest = data
                 if self._open is None:
                     self._held += data
                     if (head := self._head()) is None:
@@ -91,7 +91,7 @@ class Requests:
                 data = self._through_body(self._open)
             except h11.RemoteProtocolError:
                 self.blind = True
-                data, self._held = self._held or data, b""
+                data, self._held = self._held or rest, b""
                 break
             if relayed := rest[: len(rest) - len(data)]:
                 yield relayed

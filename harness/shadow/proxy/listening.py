@@ -23,7 +23,7 @@ def listen(app: ASGIApp, host: str, port: int, ready: Callable[[str], object]) -
     """Serve until interrupted; port 0 takes a free one, ``ready`` is told where.
 
     Raises:
-        HarnessError: the host is no address in numbers, or the port is taken.
+        HarnessError: the host is not an address in numbers, or the port is taken.
     """
     with bound(host, port) as (opened, url):
         ready(url)
@@ -35,12 +35,12 @@ def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
     """Take a port, and say how it is reached.
 
     Raises:
-        HarnessError: the host is no address in numbers, or the port is taken.
+        HarnessError: the host is not an address in numbers, or the port is taken.
     """
     try:
         family = socket.AF_INET6 if ip_address(host).version == 6 else socket.AF_INET  # noqa: PLR2004
     except ValueError:
-        raise HarnessError(f"{host} is no address in numbers, as 127.0.0.1 or ::1") from None
+        raise HarnessError(f"{host} is not an address in numbers, as 127.0.0.1 or ::1") from None
     with socket.socket(family) as opened:
         opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

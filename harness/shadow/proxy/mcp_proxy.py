@@ -125,7 +125,7 @@ async def serve(
     """Serve over the pipes of this process until they end, or over HTTP until interrupted.
 
     Raises:
-        HarnessError: the host is no address in numbers, or the port is taken.
+        HarnessError: the host is not an address in numbers, or the port is taken.
     """
     async with anyio.create_task_group() as later:
         app = McpProxy(control, reading, comparison, later).app()
@@ -151,7 +151,7 @@ def _structured(found: CallToolResult) -> dict[str, Any]:
         said = "; ".join(getattr(part, "text", part.type) for part in found.content)
         raise Unreadable(f"the tool failed: {said}")
     if not isinstance(found.structured_content, dict):
-        raise Unreadable("there is no structured content")
+        raise Unreadable("structured content is missing")
     return found.structured_content
 
 

@@ -36,7 +36,7 @@ def _place(name: str) -> int:
 
 def _checked(pointer: str) -> str:
     if pointer and not pointer.startswith("/"):
-        raise ValueError(f"{pointer!r} is no JSON pointer; it starts with /, as /hits/0/id")
+        raise ValueError(f"{pointer!r} is not a JSON pointer; it starts with /, as /hits/0/id")
     return pointer
 
 

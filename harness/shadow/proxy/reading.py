@@ -103,13 +103,13 @@ class Reading(_Table):
         Raw scores are brought into [0, 1] without changing their order or their ties.
 
         Raises:
-            Unreadable: there is no list of hits, or a hit has no id or no number for a score.
+            Unreadable: there is not a list of hits, or a hit has no id or no number for a score.
         """
         table = self.answer
         try:
             found = pointed(answer, table.hits)
             if not isinstance(found, list):
-                raise Unreadable(f"at {table.hits} is no list of hits")
+                raise Unreadable(f"at {table.hits} is not a list of hits")
             hits = tuple(self._hit(hit, place) for place, hit in enumerate(found, start=1))
         except Absent as exc:
             raise Unreadable(f"the answer: {exc}") from None

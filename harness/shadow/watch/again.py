@@ -19,7 +19,7 @@ from harness.shadow.log.record import AGREED, Divergence
 class Now(StrEnum):
     """What became of a divergence."""
 
-    MENDED = "mended"
+    FIXED = "fixed"
     """Both arms show the same."""
     STILL = "still diverges"
     """In the class that was recorded."""
@@ -99,7 +99,7 @@ def _class(control: Row, candidate: Row, k: int) -> Class:
 
 def _became(before: Class, after: Class) -> Now:
     if after in AGREED:
-        return Now.MENDED
+        return Now.FIXED
     return Now.STILL if after is before else Now.CHANGED
 
 

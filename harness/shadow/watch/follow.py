@@ -113,5 +113,5 @@ def _writer(folder: Path) -> str:
         return text_of(folder / WRITER).strip()
     except (OSError, Malformed) as error:
         cure = "Give a folder that a live comparison was written to"
-        problem = f"there is no log in it (no file {WRITER!r})"
+        problem = f"its log is missing (no file {WRITER!r})"
         raise BadFile(folder, problem, cure) from error

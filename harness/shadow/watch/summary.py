@@ -137,7 +137,7 @@ class Summary:
 
     @property
     def tally(self) -> Tally:
-        """What became of every attempt; it adds up."""
+        """Request accounting; it adds up."""
         return tally(self.classes.elements())
 
     @property

@@ -56,7 +56,7 @@ def _is(path: Path, md5: str) -> bool:
 def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
     """Check all files of ``dataset`` against this machine's ``dvc.lock``, else the tracked one.
 
-    Gives the files; none where there is no such file, or it does not name the data set.
+    Gives the files; none where missing file, or it does not name the data set.
 
     Raises:
         BadFile: it is not what DVC writes.

@@ -63,7 +63,7 @@ def _sure(step: str, gate: Gate, finding: Finding) -> None:
     if found is None:
         raise EvidenceError(
             f"the gate {finding.gate!r} of step {step} passed and measured nothing"
-            f" ({finding.bound}); mend the rule {finding.rule}"
+            f" ({finding.bound}); fix the rule {finding.rule}"
         )
     touch = TOUCH * max(1.0, abs(limit))
     floor = {"above": limit, "below": -math.inf, "within": -limit}[side] - touch
@@ -73,7 +73,7 @@ def _sure(step: str, gate: Gate, finding: Finding) -> None:
         raise EvidenceError(
             f"the gate {finding.gate!r} of step {step} passed, but its interval [{found.low:g},"
             f" {found.high:g}] {'lies beyond' if wholly else 'reaches over'} the bound {limit:g}"
-            f" ({finding.bound}); mend the rule {finding.rule}"
+            f" ({finding.bound}); fix the rule {finding.rule}"
         )
 
 
@@ -83,7 +83,7 @@ def _enough(step: str, gate: Gate, finding: Finding) -> None:
     if found is not None and found.n < fewest:
         raise EvidenceError(
             f"the gate {finding.gate!r} of step {step} passed on {found.n} queries, before the"
-            f" {fewest} that the policy waits for were there; mend the rule {finding.rule}"
+            f" {fewest} that the policy waits for were there; fix the rule {finding.rule}"
         )
 
 

@@ -76,7 +76,7 @@ def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
         arm = about["provenance"]["arms"][said["candidate"]]
         return _Said(path, said["control"], said["candidate"], said["outcome"], arm["fingerprint"])
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"is no decision ({exc!r})", CURE) from exc
+        raise BadFile(path, f"is not a decision ({exc!r})", CURE) from exc
     except StopIteration:
         raise BadFile(path, f"says nothing of step {step.name} on {dataset}", CURE) from None
 

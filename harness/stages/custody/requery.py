@@ -80,7 +80,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     noted = replayed_index(layout, name)
     if noted is not None and noted != index_files(layout, name):
         raise EvidenceError(
-            f"{layout.index(name)}: its files are not those that the run of {name} was asked from."
+            f"{layout.index(name)}: its files are not those that the run of {name} was made from."
             f" Run: harness replay --dataset {layout.root.name} --arm {name}, and decide anew"
         )
     rows = {row.query_id: row for row in run.rows()}

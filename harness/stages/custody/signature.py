@@ -51,7 +51,7 @@ def signed_by(layout: Layout, allowed: Path) -> str:
     if not layout.signature.is_file():
         raise EvidenceError(f"{layout.signature}: the decision is unsigned. Run: harness sign")
     if not allowed.is_file():
-        raise BadFile(allowed, "there is no such file", "Write a name and a public key a line")
+        raise BadFile(allowed, "missing file", "Write a name and a public key a line")
     about = ("-f", str(allowed), "-s", str(layout.signature))
     found = _ssh_keygen("-Y", "find-principals", *about)
     names = found.stdout.split()

@@ -108,10 +108,10 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
 def _stated(about: dict[str, Any]) -> str:
     """Name what is believed, for nothing that is here could derive it."""
     asked = about["provenance"]["replayed_at"].items()
-    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "nobody noted when"
+    when = ", ".join(f"{arm} {at}" for arm, at in sorted(asked)) or "time not recorded"
     raw = "the race's raw times, " if about["latency"] else ""
     return (
-        f"what the engines answered, {raw}when they were asked ({when}), machine and packages."
+        f"what the engines answered, {raw}when they were run ({when}), machine and packages."
         " --requery asks the engines again; a signature says who stands for it"
     )
 

@@ -38,7 +38,7 @@ def race_settings(layout: Layout) -> dict[str, Setting]:
         return {key: value for key, value in receipt.items() if isinstance(value, Setting)}
     except (ValueError, AttributeError) as exc:
         cure = f"Run: harness race --dataset {layout.root.name}"
-        raise BadFile(layout.race_receipt, f"is no receipt of a race ({exc})", cure) from exc
+        raise BadFile(layout.race_receipt, f"is not a receipt of a race ({exc})", cure) from exc
 
 
 def inputs(

@@ -213,9 +213,9 @@ def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
     try:
         found = Inventory.model_validate_json(checked(text_of(path)))
     except Malformed as exc:
-        raise BadFile(path, f"is no inventory ({exc})", CURE) from exc
+        raise BadFile(path, f"is not an inventory ({exc})", CURE) from exc
     except ValidationError as exc:
-        raise BadFile(path, f"is no inventory ({exc.error_count()} errors)", CURE) from exc
+        raise BadFile(path, f"is not an inventory ({exc.error_count()} errors)", CURE) from exc
     return found if found.sha256 == one.inputs.inventory else None
 
 

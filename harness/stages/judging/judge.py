@@ -58,7 +58,7 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
             case str(key) if key == QUIT:
                 break
             case key:
-                said = f"{key!r} is no key"
+                said = f"{key!r} is not a key"
     return pool
 
 

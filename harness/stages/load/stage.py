@@ -1,4 +1,4 @@
-"""Command ``load``: many ask at once, on a schedule that no answer moves (method, section 5)."""
+"""Command ``load``: an open-loop load test at fixed arrival rates (method, section 5)."""
 
 from __future__ import annotations
 

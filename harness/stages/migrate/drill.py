@@ -90,7 +90,7 @@ def drill(
     if not state.taken:
         raise EvidenceError("no step is in force, so there is nothing to take back")
     if not questions:
-        raise EvidenceError("there is no question to ask; name a data set with queries")
+        raise EvidenceError("the query set is empty; name a data set with queries")
     old, new = state.before, state.switch
     walk = _Walk(folder, known.head, service, tuple(questions), clock, patience_ns)
     proofs: list[Proof] = []
@@ -168,7 +168,7 @@ class _Walk(NamedTuple):
     def said(self, old: str, new: str) -> str:
         """Say what was proven."""
         sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
-        return f"{len(self.questions)} questions were answered under {sides}"
+        return f"{len(self.questions)} queries were answered under {sides}"
 
     def _strange(self, found: Who, value: str, when: str) -> str:
         meant = self.service.who(value)

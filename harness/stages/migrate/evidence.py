@@ -154,8 +154,8 @@ def streamed(observations: Iterable[Observation], step: Step) -> tuple[Day, ...]
         if "" in who or who[0] == who[1]:
             raise EvidenceError(
                 f"attempt {seen.number} of {seen.writer}: control and candidate are both"
-                f" {who[0][:12] or 'nobody known'}; a comparison of an engine with itself is no"
-                f" evidence for {step.name}"
+                f" {who[0][:12] or 'unknown'}; a comparison of an engine with itself says"
+                f" nothing about {step.name}"
             )
         pairs[datetime.fromtimestamp(seen.at // NANOSECONDS, UTC).date()] += 1
     return tuple(

@@ -30,7 +30,7 @@ FORMAT = 1
 FIRST = "0" * 64
 """What the first entry holds in place of a digest."""
 CURE = (
-    "Bring the file back as it was (git, a copy); it is never mended by hand. To go back to the"
+    "Bring the file back as it was (git, a copy); never edit it by hand. To go back to the"
     " old engine without it: harness migrate rollback --without-ledger VALUE"
 )
 KEYS = {"number", "previous", "event", "sha256"}
@@ -70,7 +70,7 @@ def read(folder: Path) -> Ledger:
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"is torn, or no ledger ({exc})", CURE) from exc
     if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
-        _wrong(path, "is no ledger")
+        _wrong(path, "is not a ledger")
     if whole["format"] != FORMAT:
         _wrong(path, f"is of format {whole['format']!r}, and this program reads {FORMAT}")
     if not isinstance(whole["entries"], list):
@@ -98,7 +98,7 @@ def is_ledger(folder: Path) -> bool:
 def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # noqa: ANN401  of JSON
     """Give the event of an entry that holds the one before it."""
     if not isinstance(entry, dict) or set(entry) != KEYS:
-        _wrong(path, f"entry {number} is none")
+        _wrong(path, f"entry {number} is invalid")
     if entry["number"] != number or entry["previous"] != previous:
         _wrong(path, f"entry {number} does not follow the one before it: some were moved or cut")
     if entry["sha256"] != _sha256(entry):

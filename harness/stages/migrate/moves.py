@@ -74,7 +74,7 @@ def look(folder: Path, policy: Policy, evidence: Evidence, *, now: datetime) -> 
         apart = f"{folder / ledger.FILE}: a move was cut off, and the next one completes it"
     if not apart:
         return found
-    cure = "harness migrate mend writes what the ledger says; a rollback that was cut off, do again"
+    cure = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
     mend = Ask(Action.MEND, f"{apart}. {cure}")
     urgent = sum(ask.action is Action.ROLLBACK for ask in found.asks)
     return replace(found, asks=(*found.asks[:urgent], mend, *found.asks[urgent:]))
@@ -100,7 +100,7 @@ def observe(
         fresh = tuple(day for day in seen if day not in state.days)
         late = [day.day for day in fresh if day.day > now.astimezone(UTC).date()]
         if late:
-            raise EvidenceError(f"evidence of {max(late)} is from the future; mend the clock")
+            raise EvidenceError(f"evidence of {max(late)} is from the future; correct the clock")
         if decision is None and not fresh:
             return None
         event = Observed(at=now, by=by, decision=decision, days=fresh)
@@ -203,7 +203,7 @@ def rollback_without_ledger(folder: Path, value: str) -> None:
     if not (switch.is_switch(folder) or ledger.is_ledger(folder)):
         problem = "holds neither a switch nor a ledger"
         raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
-    switch.write(folder, value, why="rolled back without the ledger, which must be mended")
+    switch.write(folder, value, why="rolled back without the ledger, which must be fixed")
 
 
 def set_again(folder: Path) -> str:

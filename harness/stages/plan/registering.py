@@ -72,7 +72,7 @@ def registered_of(
         return None
     name, of = found.file.name, found.registration
     if of is None:
-        said = (f"the policy demands {name}, and there is no such file",)
+        said = (f"the policy demands {name}, and missing file",)
         return Registered(name, None, "", "", 0, found.demanded, said, ())
     here = at_hand(Prepared.open(layout.data), policy.clusters, None)
     written = load_policy(policy_file)

@@ -213,5 +213,5 @@ def _check_processes(times: Times) -> None:
     if len(own) < len(times.processes):
         raise EvidenceError(
             f"{len(times.processes)} processes were raced, and they are {len(own)}: an index that"
-            " is open already is no A/A control. Run: harness race"
+            " is open already gives no A/A control. Run: harness race"
         )

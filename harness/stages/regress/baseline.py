@@ -101,7 +101,7 @@ def _files(root: Path, path: str, md5: str) -> Iterator[tuple[str, str]]:
     try:
         rows = [(str(row["relpath"]), str(row["md5"])) for row in json_file(listing)]
     except (Malformed, KeyError, TypeError) as exc:
-        raise EvidenceError(f"{listing}: is no list of files ({exc!r}). Fetch it again") from exc
+        raise EvidenceError(f"{listing}: is not a list of files ({exc!r}). Fetch it again") from exc
     for name, of in rows:
         yield f"{path}/{name}", of
 

@@ -236,4 +236,4 @@ def _steps(path: Path) -> dict[str, str]:
         steps = json_file(path)["steps"]
         return {step["step"]: step["untimed_verdict"] for step in steps}
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"no findings ({exc!r})", "Make them again: harness gate") from exc
+        raise BadFile(path, f"no findings ({exc!r})", "Run again: harness gate") from exc

@@ -33,8 +33,8 @@ def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None
     first = next(query for query in queries if query.query_id == query_id)
     raise InvalidArm(
         f"{run.arm}: {len(strange)} of {len(run)} answers were served by another engine than its"
-        f" own, the first, of {query_id}, by {who[:PREFIX] or 'nobody known'}:"
-        f" {_why(searcher, first) or 'it does not say why'}. Nothing is scored. Mend that, build"
+        f" own, the first, of {query_id}, by {who[:PREFIX] or 'an unknown one'}:"
+        f" {_why(searcher, first) or 'it does not say why'}. Nothing is scored. Fix that, build"
         f" the index again (harness index), and replay"
     )
 

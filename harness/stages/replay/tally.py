@@ -47,8 +47,9 @@ def check_depth(run: Run, tally: Tally, k: int) -> None:
     if said != k or tally.depths - {k}:
         asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
         raise EvidenceError(
-            f"{run.arm}: was asked for {asked} hits a query and its run says {said}, but"
-            f" replay.k is {k}: the end of its lists is no miss. Correct harness.replay, and replay"
+            f"{run.arm}: received requests for {asked} hits a query, its run says {said}, but"
+            f" replay.k is {k}: the end of its lists is not a miss. Correct harness.replay, and"
+            " replay"
         )
 
 
@@ -62,14 +63,14 @@ def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
     for arm, tally in tallies.items():
         if tally.asked != turns:
             raise EvidenceError(
-                f"{arm} was asked {tally.asked} times in a race that gave it {turns} turns: the"
+                f"{arm} received {tally.asked} queries in a race that gave it {turns} turns: the"
                 " time of one arm covers another's. Time each arm by itself"
             )
         if tally.depths - {k}:
             asked = ", ".join(map(str, sorted(tally.depths)))
             raise EvidenceError(
-                f"{arm} was asked for {asked} hits in a race over {k}: its times are of other"
-                " answers. Correct harness.replay.race, and race again"
+                f"{arm} received requests for {asked} hits in a race over {k}: its times are of"
+                " other answers. Correct harness.replay.race, and race again"
             )
 
 

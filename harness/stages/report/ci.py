@@ -125,7 +125,7 @@ def _lines(path: Path, asked: Mapping[str, Query]) -> Mapping[str, int]:
     missing = sorted(asked.keys() - found.keys())
     if missing:
         problem = f"{len(missing)} queries of the run are not in it, for example {missing[0]}"
-        raise BadFile(path, problem, "Give the queries.jsonl that was asked")
+        raise BadFile(path, problem, "Give the queries.jsonl of the run")
     return found
 
 

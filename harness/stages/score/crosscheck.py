@@ -69,8 +69,8 @@ def crosscheck(
             ):
                 raise EvidenceError(
                     f"{name} of {control.arm} and {candidate.arm} for query {query_id} is"
-                    f" {found}, but counted by hand it is {wanted}; the comparison cannot be"
-                    " believed: mend harness.agreement"
+                    f" {found}, but the check gives {wanted}; the comparison is wrong:"
+                    " fix harness.agreement"
                 )
 
 
@@ -150,7 +150,7 @@ def same_values(
             ):
                 raise EvidenceError(
                     f"{name} of {arm} for query {query_id} is {ours}, but ir-measures says"
-                    f" {theirs}; the scores cannot be believed: mend harness.measures"
+                    f" {theirs}; the scores are wrong: fix harness.measures"
                 )
 
 

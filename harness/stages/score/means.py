@@ -58,7 +58,7 @@ def read_means(path: Path) -> Means:
     try:
         return from_json(json_file(path))
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(path, f"no means ({exc})", "Make them again: dvc repro") from exc
+        raise BadFile(path, f"no means ({exc})", "Run again: dvc repro") from exc
 
 
 def read_slices(path: Path) -> Mapping[str, Means]:
@@ -71,4 +71,4 @@ def read_slices(path: Path) -> Mapping[str, Means]:
         by_slice = json_file(path)
         return {name: from_json(means) for name, means in by_slice.items()}
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(path, f"no means by slice ({exc})", "Make them again: dvc repro") from exc
+        raise BadFile(path, f"no means by slice ({exc})", "Run again: dvc repro") from exc

@@ -146,7 +146,7 @@ def _checked(entry: Accepted) -> str:
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:
-    """Read a TOML file as a model; ``missing`` is the cure where there is no such file.
+    """Read a TOML file as a model; ``missing`` is the cure where missing file.
 
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
@@ -175,7 +175,7 @@ def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationErr
     if first["type"] == "missing":
         return BadPolicy(path, f"{key}is missing", f"Write {at[-1]} = ...", line)
     if first["type"] == "extra_forbidden":
-        return BadPolicy(path, f"{key}is no key here", "Remove it or correct it", line)
+        return BadPolicy(path, f"{key}unknown key", "Remove it or correct it", line)
     return BadPolicy(
         path,
         f"{key}{_plain(first['msg'])}",

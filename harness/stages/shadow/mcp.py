@@ -75,7 +75,7 @@ class McpSearcher:
     def search(self, text: str, k: int) -> Answer:
         """Refuse: a text alone is no call."""
         del text, k
-        raise Unreadable("a question without its call")
+        raise Unreadable("a query without its call")
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
         """Call the tool again.
@@ -148,4 +148,5 @@ def _first(exc: BaseException) -> BaseException:
         exc = exc.exceptions[0]
     if isinstance(exc, HarnessError | KeyboardInterrupt):
         return exc
-    return IndexNotReady(f"the control: {type(exc).__name__}: {exc}. Start it, or mend its address")
+    said = f"{type(exc).__name__}: {exc}"
+    return IndexNotReady(f"the control: {said}. Start it, or correct its address")

@@ -27,7 +27,7 @@ class Replayed:
     """Every question that diverged, and what the register says of how it ends now."""
 
     found: tuple[tuple[Again, Standing | None], ...]
-    """None where it is mended. In the order in which they were asked."""
+    """None where it is fixed. In the order in which they were queried."""
 
     @property
     def blocking(self) -> tuple[Again, ...]:
@@ -89,7 +89,7 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
 
 
 def _standing(one: Again, register: Register, today: date) -> Standing | None:
-    if one.now is Now.MENDED:
+    if one.now is Now.FIXED:
         return None
     latest = one.question.latest
     key = query_key(latest.text, latest.params)

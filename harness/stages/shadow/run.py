@@ -59,7 +59,7 @@ def titles(layout: Layout) -> tuple[Query, ...]:
     """
     found = dict.fromkeys(one.title for one in Prepared.open(layout.data).documents() if one.title)
     if not found:
-        raise DatasetError(f"{layout.data}: no document has a title; name a file of questions")
+        raise DatasetError(f"{layout.data}: no document has a title; name a file of queries")
     return tuple(Query(str(number), text) for number, text in enumerate(found, start=1))
 
 
@@ -106,7 +106,7 @@ def shadow_run(
     if control == candidate:
         raise EvidenceError(f"{control} would be compared with itself; name two different arms")
     if not asking.queries:
-        raise DatasetError("there is no question to ask; name a file that holds some")
+        raise DatasetError("the query set is empty; name a file that holds some")
     given = log if asking.per_second else replace(log, settings=unhurried(log.settings))
     limits = given.settings.bounds()
     room = limits.in_flight + limits.queue

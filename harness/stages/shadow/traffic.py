@@ -72,7 +72,7 @@ def _with(layout: Layout, one: Evidence) -> Evidence:
         found = _from_json(written)
     except (ValueError, TypeError, KeyError) as exc:
         cure = "Take the log in again: harness traffic"
-        raise BadFile(path, f"is no traffic that was taken in ({exc})", cure) from exc
+        raise BadFile(path, f"is not imported traffic ({exc})", cure) from exc
     return replace(one, traffic=found) if same else one
 
 

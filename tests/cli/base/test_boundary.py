@@ -209,7 +209,7 @@ def test_a_reader_that_leaves_is_no_verdict(project: Toy, words: tuple[str, ...]
     with typed(project, *words, stdout=writes) as running:
         os.close(writes)
         _, said = running.communicate()
-    assert (running.returncode, said) == (2, "error: nobody reads the output any more\n")
+    assert (running.returncode, said) == (2, "error: the reader of the output is gone\n")
 
 
 def test_what_an_engine_prints_does_not_spoil_an_answer(

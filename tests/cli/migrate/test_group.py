@@ -42,7 +42,7 @@ def test_a_step_is_taken_by_its_decision_and_taken_back_at_once(
     said = harness("migrate", "status")
     assert said.code == 0, said
     assert "nothing is taken since" in said.out
-    assert "ADVANCE    nothing stands in the way of tantivy" in said.out
+    assert "ADVANCE    nothing blocks tantivy" in said.out
     assert "noted: decision" in harness("migrate", "observe").out
     assert harness("migrate", "observe").out == "nothing new\n"
     said = harness("migrate", "advance")

@@ -42,11 +42,11 @@ def test_questions_are_run_and_then_watched(harness: Harness, tmp_path: Path) ->
     said = harness("shadow", "run", *ARMS, *where, "--count", 50)
     assert said.code == 0
     first, second, last = said.out.splitlines()
-    assert first.startswith("50 questions, ")
+    assert first.startswith("50 queries, ")
     assert second == "50 attempts; shed: 0; lost: 0; faults of our own: 0."
     assert last == f"The log: {tmp_path / 'log'}"
     again = harness("shadow", "run", *ARMS, *where, "--titles", "--count", 4, "--rate", 100)
-    assert again.out.startswith("4 questions, ")
+    assert again.out.startswith("4 queries, ")
     assert "54" in harness("shadow", "watch", tmp_path / "log").out
 
 
@@ -58,7 +58,7 @@ def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
     words = ("--out", tmp_path / "log", "--shadow-settings", settings)
     said = harness("shadow", "run", *ARMS, *words, "--queries", tmp_path / "asked.jsonl")
     assert said.code == 3
-    assert "1 questions" in said.out
+    assert "1 queries" in said.out
     assert "0 attempts" in said.out
     both = ("--titles", "--queries", tmp_path / "asked.jsonl")
     assert "leave one of them out" in harness("shadow", "run", *ARMS, *words, *both).error
@@ -93,7 +93,7 @@ def test_the_exit_code_of_watch(harness: Harness, log: Path, project: Toy) -> No
 def test_what_diverged_is_asked_again(harness: Harness, log: Path) -> None:
     said = harness("shadow", "replay", log, *ARMS)
     assert said.code == 1
-    assert re.search(r"(\d+) queries diverged: 1 mended, (\d+) still diverges, 0 changed", said.out)
+    assert re.search(r"(\d+) queries diverged: 1 fixed, (\d+) still diverges, 0 changed", said.out)
     assert "the control itself" not in said.out
     assert shadow_log.MENDED not in said.out
 
@@ -105,7 +105,7 @@ def test_what_is_accepted_does_not_stand_in_the_way(harness: Harness, log: Path)
         accept(harness, "--class", kind)
     said = harness("shadow", "replay", log, *ARMS)
     assert said.code == 0
-    assert said.out.splitlines()[-1] == "0 stand in the way."
+    assert said.out.splitlines()[-1] == "0 block the next step."
 
 
 def test_an_arm_that_changed_is_another_comparison(harness: Harness, log: Path) -> None:
@@ -144,11 +144,11 @@ def test_two_logs_are_read_as_one(harness: Harness, log: Path, project: Toy) -> 
 @pytest.mark.parametrize(
     ("words", "says"),
     [
-        (("watch", "nowhere"), r"nowhere: there is no log in it .* Give a folder"),
+        (("watch", "nowhere"), r"nowhere: its log is missing .* Give a folder"),
         (("watch", "LOG", "LOG"), "give each log once"),
         (("watch", "LOG", "--bounds", "none.toml"), r"none\.toml: cannot be read"),
         (("watch", "LOG", "--register", "none.toml"), "Write an empty file to accept nothing"),
-        (("report", "nowhere", "--out", "x"), "there is no log in it"),
+        (("report", "nowhere", "--out", "x"), "its log is missing"),
         (("replay", "LOG", "--dataset", "none", *ARMS[2:]), "no dataset named 'none'"),
         (("accept", "--class", "ties"), "no class that can be accepted named 'ties'; there is"),
         (("accept", "--class", "error"), "no class that can be accepted named 'error'"),

@@ -126,7 +126,7 @@ def test_a_control_that_is_not_there_is_one_line(harness: Harness, tmp_path: Pat
     words = proxy(
         "http://127.0.0.1:9/mcp", "http://127.0.0.1:9/mcp", tmp_path / "log", "--http", "0"
     )
-    assert "Start it, or mend its address" in harness(*words[3:]).error
+    assert "Start it, or correct its address" in harness(*words[3:]).error
 
 
 def test_an_address_of_no_number_is_one_line(
@@ -134,7 +134,7 @@ def test_an_address_of_no_number_is_one_line(
 ) -> None:
     with listening(command("--http", "0"), letters.root) as (url, _):
         words = proxy(url, url, tmp_path / "log", "--http", "0", "--host", "localhost")
-        assert "no address in numbers" in harness(*words[3:]).error
+        assert "not an address in numbers" in harness(*words[3:]).error
 
 
 @pytest.mark.parametrize("said", ["", "  ", "program 'x"])

@@ -115,7 +115,7 @@ def test_late_work_is_left_and_its_part_refused_until_it_ends(free: Event) -> No
         parts.call("engine", hangs, within(SHORT_MS))
     threads = active_count()
     for _ in range(5):
-        with pytest.raises(EngineError, match="still busy with an earlier question"):
+        with pytest.raises(EngineError, match="still busy with an earlier query"):
             parts.call("engine", str, within(LONG_MS))
     assert active_count() == threads
     assert parts.call("another", lambda: "served", within(LONG_MS)) == "served"
@@ -150,7 +150,7 @@ def test_questions_that_are_asked_together_do_not_refuse_each_other(free: Event)
 
 def test_where_nothing_is_left_nothing_is_begun() -> None:
     began = Event()
-    with pytest.raises(EngineError, match="nothing is left of the question's budget"):
+    with pytest.raises(EngineError, match="nothing is left of the query's budget"):
         Parts().call("engine", began.set, within(0))
     assert not began.is_set()
 
@@ -198,7 +198,7 @@ def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
         )
     ]
     again = served.search(SearchQuery("deploy"))
-    assert again.explain.note == ("tantivy: still busy with an earlier question; answered by fts5")
+    assert again.explain.note == ("tantivy: still busy with an earlier query; answered by fts5")
 
 
 def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
@@ -248,7 +248,7 @@ def test_the_end_of_the_chain_has_no_share(free: Event) -> None:
     assert found.served_by == "like"
     assert re.fullmatch(
         r"tantivy: past its budget of \d+ ms;"
-        r" fts5: (past its budget of \d+ ms|nothing is left of the question's budget);"
+        r" fts5: (past its budget of \d+ ms|nothing is left of the query's budget);"
         r" answered by like",
         found.explain.note,
     )

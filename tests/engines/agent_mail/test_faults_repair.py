@@ -143,7 +143,7 @@ def test_a_rebuild_that_takes_longer_than_the_budget_goes_on_and_is_then_used(
         shown, by, note = served.ask()
         assert (shown, by) == (SHOWN, "fts5")
         assert "tantivy: past its budget of" in note
-        busy = "tantivy: still busy with an earlier question; answered by fts5"
+        busy = "tantivy: still busy with an earlier query; answered by fts5"
         assert served.ask() == (SHOWN, "fts5", busy)
         free.set()
         answers: list[tuple[list[int], str, str]] = []

@@ -67,7 +67,7 @@ def test_only_an_arm_of_this_stack_can_be_explained(tmp_path: Path, index: Path)
     settings = {"tokenize": "unicode61", "title_weight": 1.0, "text_weight": 1.0, "joined": "both"}
     other = fts5.engine(settings, tmp_path)
     other.build(DOCUMENTS, index)
-    with other.open(index) as searcher, pytest.raises(TypeError, match="no open index"):
+    with other.open(index) as searcher, pytest.raises(TypeError, match="not an open index"):
         code.searcher(searcher)
 
 

@@ -77,7 +77,7 @@ def test_for_people_every_chunk_has_its_citation_and_its_characters(
     )
     assert not said.err
     assert typed(monkeypatch, papers, "zebra") == 0
-    assert "no chunk has a word of the question" in capsys.readouterr().out
+    assert "no chunk has a word of the query" in capsys.readouterr().out
 
 
 def test_with_models_the_same_folder_is_asked_by_them(papers: Path, tmp_path: Path) -> None:
@@ -110,7 +110,7 @@ def test_nothing_to_ask_is_bad_input(
     assert typed(monkeypatch, tmp_path, "honey") == 2
     assert "holds no file that can be read. Put text" in capsys.readouterr().err
     assert typed(monkeypatch, tmp_path / "gone", "honey") == 2
-    assert "is no folder" in capsys.readouterr().err
+    assert "is not a folder" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("algorithm", ["RC4-128", "AES-256"])

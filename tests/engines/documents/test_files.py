@@ -93,7 +93,7 @@ def test_a_link_is_not_followed(root: Path) -> None:
 
 
 def test_a_folder_must_be_one(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="is no folder"):
+    with pytest.raises(BadFile, match="is not a folder"):
         files.folder(tmp_path / "gone")
     with pytest.raises(BadFile, match="cannot be opened"):
         files.read(tmp_path / "gone.txt", "gone")

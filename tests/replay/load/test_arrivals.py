@@ -78,7 +78,7 @@ def test_a_mix_names_what_there_is() -> None:
         Mix(QUERIES, {"shrot": 1})
     with pytest.raises(HarnessError, match="weight of short is 0"):
         Mix(QUERIES, {"short": 0})
-    with pytest.raises(HarnessError, match="no query"):
+    with pytest.raises(HarnessError, match="the data set is empty"):
         Mix([], {})
 
 
@@ -104,7 +104,7 @@ def test_recorded_arrivals_begin_at_0(tmp_path: Path) -> None:
         ("[1]\n", r"day.jsonl:1: no arrival"),
         ('{"at_s": 2, "query_id": "q001"}\n{"at_s": 1, "query_id": "q001"}\n', ":2: 1 s comes"),
         ('{"at_s": NaN, "query_id": "q001"}\n', "NaN is not JSON"),
-        ('{"at_s": 1, "query_id": "q999"}\n', "'q999' is no query"),
+        ('{"at_s": 1, "query_id": "q999"}\n', "'q999' is not a query"),
         ('{"at_s": 1, "query_id": "q001"}\n', "have no rate"),
         ("", "have no rate"),
     ],
@@ -114,5 +114,5 @@ def test_a_recording_that_is_none_is_refused(tmp_path: Path, text: str, problem:
     path.write_text(text)
     with pytest.raises(BadFile, match=problem):
         recorded(path, QUERIES)
-    with pytest.raises(BadFile, match="there is no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         recorded(tmp_path / "absent.jsonl", QUERIES)

@@ -82,7 +82,7 @@ def test_a_budget_that_nothing_keeps_fails() -> None:
         0.048828125,
         0.04,
     ])
-    assert "even 0.04 questions" in highest.reason
+    assert "even 0.04 queries" in highest.reason
 
 
 def test_trials_that_are_too_short_for_the_engine_say_nothing() -> None:

@@ -59,7 +59,7 @@ def test_nothing_of_a_stranger_is_markup(text: str) -> None:
 def test_no_number_is_missing_its_words(text: str) -> None:
     assert not re.search(r"\b(nan|inf|None)\b", text)
     assert "No race was run, so nothing is said about time." in text
-    assert "No policy was asked" in text
+    assert "No policy was named" in text
 
 
 def test_the_worst_queries_are_at_most_ten(text: str) -> None:

@@ -196,7 +196,7 @@ def test_the_page_leads_with_what_the_arms_bear(report: LoadReport) -> None:
     lost = Highest(Verdict.INCONCLUSIVE, "too noisy", None, ())
     both = replace(report, budget_ns=20 * MS, highest={"old": bears, "new": lost})
     assert headline(both) == (
-        "With 99 of 100 answers within 20.0 ms, old bears 229.0 questions a second,"
+        "With 99 of 100 answers within 20.0 ms, old sustains 229.0 queries a second,"
         " the highest rate of new was not found."
     )
     assert headline(both) in to_page(both)

@@ -61,7 +61,7 @@ def test_the_effect_tells_losses_beside_the_gain() -> None:
 
 def test_a_step_without_evidence_says_so() -> None:
     report = replace(builder.report(), evidence={})
-    assert card(report, report.decisions[0]).effect == "There is no evidence for this step."
+    assert card(report, report.decisions[0]).effect == "Evidence for this step is missing."
 
 
 def test_a_measure_that_no_arm_has_is_words() -> None:

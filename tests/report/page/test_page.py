@@ -267,7 +267,7 @@ def test_bare_evidence_still_renders() -> None:
         measure="AP",
     )
     read = Reader(to_page([bare]))
-    assert "There is no evidence for this step." in read.text
+    assert "Evidence for this step is missing." in read.text
     assert "No two arms were compared." in read.text
     assert "Nothing was measured." in read.text
 

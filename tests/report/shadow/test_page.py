@@ -88,7 +88,7 @@ def test_what_people_typed_is_shown_and_cannot_turn_the_line_around() -> None:
 def test_the_page_says_what_to_know_first() -> None:
     text = Reader(page(found())).text
     assert "1 alarm raised (duplicates); 1 attempt of 1 query diverged without" in text
-    assert "2 diverging attempts: 1 accepted, 1 open. 1 stand in the way." in text
+    assert "2 diverging attempts: 1 accepted, 1 open. 1 block the next step." in text
     assert "class tie_order" in text
     assert "too few times" in text
 

@@ -122,7 +122,7 @@ LATE = given_up(Status.TIMED_OUT, "late", 5)
         (pair(None, ERROR, error="KeyError: y"), Class.ERROR,
          "control: KeyError: y; candidate: ValueError: x"),
         (pair(["a"]), Class.ERROR, "control: answered list instead of an Answer"),
-        (pair("abc", k=2), Class.ERROR, "control: 3 hits were shown where 2"),
+        (pair("abc", k=2), Class.ERROR, "control: 3 hits were shown, 2"),
         (pair(candidate=LATE), Class.TIMEOUT, "candidate: late"),
         (pair(candidate=not_asked("down")), Class.SKIPPED, "candidate: down"),
         (pair(candidate=None, shed="queue"), Class.SHED, "queue"),

@@ -215,7 +215,7 @@ def test_closing_writes_what_waits_as_skipped(tmp_path: Path) -> None:
     closing.join()
     found = streams.read(tmp_path)
     assert [one.outcome for one in found.observations] == [Class.EXACT] + [Class.SKIPPED] * 4
-    assert found.observations[-1].reason.endswith("was closed before it was asked")
+    assert found.observations[-1].reason.endswith("was closed before it was queried")
     comparison(tmp_path, on_thread(arm())).close()
 
 

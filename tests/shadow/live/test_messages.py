@@ -121,5 +121,5 @@ def test_a_length_that_cannot_be_is_refused_before_it_is_read(size: int) -> None
 
 
 def test_what_follows_an_answer_is_no_answer_to_the_next_question() -> None:
-    with pytest.raises(Garbage, match="more than it was asked"):
+    with pytest.raises(Garbage, match="more than was requested"):
         read(frame(b"a") + frame(b"b"))

@@ -42,7 +42,7 @@ def test_nothing_has_a_default(tmp_path: Path, key: str) -> None:
         ("queue = 64", "queue = -1", "limits.queue"),
         ("persistence = 0.9", "persistence = 1.0", "recording.persistence"),
         ("in_flight = 1", "in_flight = 0", "limits.in_flight"),
-        ("seed = 20261122", "seeds = 1", "sampling.seeds: is no key here"),
+        ("seed = 20261122", "seeds = 1", "sampling.seeds: unknown key"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -91,11 +91,11 @@ LINE = dumped(observation())
         (LINE.replace(b'"k":10', b'"k":"10"'), "k: Input should be a valid integer"),
         (LINE.replace(b'"number":1', b'"number":0'), "number: "),
         (LINE.replace(b'"exact"', b'"equalish"'), "outcome: "),
-        (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is none of answered"),
+        (LINE.replace(b'"answered"', b'"maybe"'), "'maybe' is not one of answered"),
         (LINE.replace(b'"jaccard":1.0', b'"jaccard":1.1'), "jaccard: "),
         (LINE.replace(b'"rbo":1.0', b'"rbo":NaN'), "NaN is not JSON"),
         (LINE.replace(b'"k":10', b'"k":10,"z":1'), "z: Unexpected"),
-        (dumped(divergence()), "no observation"),
+        (dumped(divergence()), "invalid observation"),
     ],
 )
 def test_a_line_that_is_no_record_is_named_by_file_and_line(line: bytes, problem: str) -> None:

@@ -61,7 +61,7 @@ def test_a_bad_line_is_named_by_file_and_line(tmp_path: Path, kind: type[object]
 
 
 def test_a_folder_without_a_log_is_no_empty_log(tmp_path: Path) -> None:
-    with pytest.raises(BadFile, match="no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         streams.read(tmp_path)
     log(tmp_path).close()
     assert streams.read(tmp_path).tally.attempted == 0

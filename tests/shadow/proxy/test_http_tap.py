@@ -22,6 +22,9 @@ FOUND = {
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n0\r\n\r\n": b"abc",
 }
 
+BROKEN = (b"0x5\r\nhello", b"5\nhello\n0\n\n", b"5\r\nhelloX\r\n0\r\n\r\n", b"-1\r\n\r\n")
+"""Chunks that a strict reader refuses."""
+
 
 def cut(whole: bytes, at: list[int]) -> list[bytes]:
     ends = sorted({place % (len(whole) + 1) for place in at} | {0, len(whole)})
@@ -46,6 +49,20 @@ def test_requests_come_back_whole_and_in_order(targets: list[bytes], at: list[in
 @given(st.binary(max_size=200), st.lists(st.integers(0, 300)))
 def test_any_bytes_are_relayed(noise: bytes, at: list[int]) -> None:
     whole = GET + noise + b"\r\n\r\n" + POST
+    read = Requests(100)
+    relayed = b"".join(
+        piece.raw if isinstance(piece, Head) else piece
+        for data in cut(whole, at)
+        for piece in read.feed(data)
+    )
+    assert whole.startswith(relayed)
+    assert relayed == whole or read.begun
+
+
+@given(st.sampled_from(BROKEN) | st.binary(max_size=40), st.lists(st.integers(0, 300)))
+def test_a_body_that_cannot_be_read_is_relayed_once(body: bytes, at: list[int]) -> None:
+    head = b"POST /c HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"
+    whole = head + body + b"\r\n\r\n" + POST
     read = Requests(100)
     relayed = b"".join(
         piece.raw if isinstance(piece, Head) else piece

@@ -1,4 +1,4 @@
-"""Divergences asked again: still there, mended, or changed."""
+"""Divergences asked again: still there, fixed, or changed."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ def once(found: Divergence, control: str, candidate: str) -> Again:
     ("control", "candidate", "outcome", "now"),
     [
         ("ab", "ba", Class.REORDER, Now.STILL),
-        ("ab", "ab", Class.EXACT, Now.MENDED),
-        ("", "", Class.BOTH_EMPTY, Now.MENDED),
+        ("ab", "ab", Class.EXACT, Now.FIXED),
+        ("", "", Class.BOTH_EMPTY, Now.FIXED),
         ("ab", "cd", Class.DISJOINT, Now.CHANGED),
         ("ab", "", Class.SHADOW_EMPTY, Now.CHANGED),
     ],
@@ -62,7 +62,7 @@ def test_only_the_first_k_are_compared_and_params_are_handed_on() -> None:
     control, candidate = Arm(), Arm()
     found = replace(divergence(1, Class.DISJOINT, "a", "b", text="abc", k=2), params={"x": 1})
     (one,) = again(questions([found]), control, candidate, time_limit_ns=LIMIT_NS)
-    assert one.now is Now.MENDED
+    assert one.now is Now.FIXED
     assert control.asked == candidate.asked == [("abc", 2, {"x": 1})]
 
 
@@ -76,4 +76,4 @@ def test_what_asks_the_same_is_asked_once_by_its_latest_record() -> None:
 
 def test_every_outcome_is_counted_also_those_that_are_not_there() -> None:
     found = [once(divergence(1, Class.REORDER, "ab", "ba"), "ab", ids) for ids in ("ba", "ab")]
-    assert counted(found) == {Now.MENDED: 1, Now.STILL: 1, Now.CHANGED: 0}
+    assert counted(found) == {Now.FIXED: 1, Now.STILL: 1, Now.CHANGED: 0}

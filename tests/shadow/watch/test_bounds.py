@@ -38,7 +38,7 @@ def test_nothing_has_a_default(tmp_path: Path, at: int) -> None:
         ("confidence = 0.95", "confidence = 95", "watch.confidence"),
         ("max_distance = 0.20", 'max_distance = "a fifth"', "alarm.scores.max_distance"),
         ("window = 500", "window = 3", "window"),
-        ("remember = 100000", "remembers = 1", "alarm.churn.remembers: is no key here"),
+        ("remember = 100000", "remembers = 1", "alarm.churn.remembers: unknown key"),
     ],
 )
 def test_what_is_wrong_is_named_with_its_line(

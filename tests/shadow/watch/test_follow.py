@@ -109,7 +109,7 @@ def test_a_bad_line_is_named_by_its_number_in_the_file(tmp_path: Path) -> None:
         batch(writer, 3, 1)
     file = streams.path(tmp_path, Observation, 1)
     file.write_bytes(file.read_bytes() + b'{"format":1,"number":0}\n')
-    with pytest.raises(BadFile, match="no observation") as raised:
+    with pytest.raises(BadFile, match="invalid observation") as raised:
         list(tail.new())
     assert (raised.value.path, raised.value.line) == (file, 4)
 
@@ -127,7 +127,7 @@ def test_a_log_given_twice_and_a_log_that_is_none_are_refused(tmp_path: Path) ->
     log(tmp_path / "a").close()
     with pytest.raises(EvidenceError, match="one writer; give each log once"):
         Follower([tmp_path / "a", tmp_path / "a"])
-    with pytest.raises(BadFile, match="there is no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         Follower([tmp_path])
 
 

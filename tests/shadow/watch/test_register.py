@@ -76,8 +76,8 @@ def test_a_failure_is_no_class_that_can_be_accepted() -> None:
          "name a class or a query"),
         ('[[accepted]]\nclass = "reorder"\nreason = "r"\nby = "A"\nuntil = "soon"\n', 5, "until"),
         ('[[accepted]]\nclass = "reorder"\nreason = "r"\nby = "A"\nuntill = 2027-01-01\n', 5,
-         "untill: is no key here"),
-        ('[[acepted]]\nclass = "reorder"\n', 1, "acepted: is no key here"),
+         "untill: unknown key"),
+        ('[[acepted]]\nclass = "reorder"\n', 1, "acepted: unknown key"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_line(

@@ -55,7 +55,7 @@ def test_what_was_decided_is_derived_again(held: Toy) -> None:
     said = {one.what: one.said for one in verify(held.layout)}
     assert said["derived again"].endswith("values by query, 7 findings")
     stated = said["taken as stated"]
-    assert stated.startswith("what the engines answered, the race's raw times, when they were ask")
+    assert stated.startswith("what the engines answered, the race's raw times, when they were run")
     assert "fts5 20" in stated
     assert "--requery asks the engines again; a signature says who stands for it" in stated
     assert "by ir-measures, 82 pairs of rankings and 1 gates by hand" in said["counted twice"]

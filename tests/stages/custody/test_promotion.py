@@ -99,7 +99,7 @@ def test_other_bytes_are_refused(chain: Toy) -> None:
         (lambda of: of["steps"][0].update(control="dense"), "decided on dense -> tantivy"),
         (lambda of: of["steps"][0].update(step="none"), "says nothing of step tantivy on toy"),
         (lambda of: of.update(dataset="other"), "says nothing of step tantivy on toy"),
-        (lambda of: of.pop("provenance"), "is no decision"),
+        (lambda of: of.pop("provenance"), "is not a decision"),
         (
             lambda of: of["provenance"]["arms"]["tantivy"].update(fingerprint="f" * 64),
             r"step back is judged against tantivy \w{12}, and .* accepted ffffffffffff",

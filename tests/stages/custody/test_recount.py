@@ -69,7 +69,7 @@ def test_an_overlap_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(agreement, "jaccard", more)
     project.judge_again(timed=True)
     project.decide()
-    with pytest.raises(EvidenceError, match=r"Jaccard@10 of .* but counted by hand it is"):
+    with pytest.raises(EvidenceError, match=r"Jaccard@10 of .* but the check gives"):
         counted(project)
 
 

@@ -67,7 +67,7 @@ def test_what_is_no_key_is_named(decided: Toy, tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="none: did not sign"):
         sign(decided.layout, tmp_path / "none")
     sign(decided.layout, key(tmp_path, "me"))
-    with pytest.raises(BadFile, match="there is no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         signed_by(decided.layout, tmp_path / "nobody")
 
 

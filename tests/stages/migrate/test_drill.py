@@ -155,7 +155,7 @@ def test_two_values_that_sign_alike_prove_nothing(folder: Path) -> None:
 
 def test_there_must_be_a_step_and_a_question(folder: Path) -> None:
     clock = Clock(lambda: day(2), lambda: 0, lambda: None)
-    with pytest.raises(EvidenceError, match="no question"):
+    with pytest.raises(EvidenceError, match="the query set is empty"):
         drill(folder, Service(lambda _: who("shadow"), who), [], by=BY, clock=clock, patience_ns=1)
     migrate.rollback(folder, to=START, reason="r", now=day(2), by=BY)
     with pytest.raises(EvidenceError, match="no step is in force"):

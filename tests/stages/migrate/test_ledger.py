@@ -71,12 +71,12 @@ def last(whole: dict[str, Any]) -> dict[str, Any]:
         (lambda w: w["entries"].pop(0), "entry 1 does not follow"),
         (lambda w: w["entries"].reverse(), "entry 1 does not follow"),
         (lambda w: w["entries"].append(last(w)), "entry 5 does not follow"),
-        (lambda w: w["entries"][1].pop("previous"), "entry 2 is none"),
+        (lambda w: w["entries"][1].pop("previous"), "entry 2 is invalid"),
         (lambda w: w.update(head="0" * 64), "is not its last"),
         (lambda w: w.update(format=2), "is of format 2"),
         (lambda w: w.update(entries={}), "has no list of entries"),
-        (lambda w: w.pop("head"), "is no ledger"),
-        (lambda w: w.update(more=1), "is no ledger"),
+        (lambda w: w.pop("head"), "is not a ledger"),
+        (lambda w: w.update(more=1), "is not a ledger"),
     ],
 )
 def test_an_edit_is_missed_and_the_cure_named(
@@ -125,7 +125,7 @@ def test_two_who_read_the_same_head_cannot_both_write(folder: Path) -> None:
     [
         (Begun(at=day(4), by=BY, policy="p", switch="x"), "began already"),
         (RolledBack(at=day(4), by=BY, to="tantivy", switch="x", reason="r"), "is not in force"),
-        (Observed(at=day(1), by=BY, decision=None, days=()), "mend the clock"),
+        (Observed(at=day(1), by=BY, decision=None, days=()), "correct the clock"),
     ],
 )
 def test_what_cannot_happen_is_not_written(folder: Path, event: Event, says: str) -> None:

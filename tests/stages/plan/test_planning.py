@@ -42,7 +42,7 @@ def test_before_any_run_there_is_no_pilot(measured: Toy) -> None:
 def test_data_that_were_not_prepared_are_no_ground(measured: Toy) -> None:
     policy = load_policy(measured.project.policy_file)
     nowhere = replace(measured.layout, root=measured.root / "build" / "none")
-    with pytest.raises(BadFile, match="there is no such file"):
+    with pytest.raises(BadFile, match="missing file"):
         ground(nowhere, policy, SET_UP)
 
 

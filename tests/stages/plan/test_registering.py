@@ -99,7 +99,7 @@ def test_a_registration_that_is_demanded_and_absent_promotes_nothing(project: To
     about = decided(project)
     assert outcome(about) == Outcome.HOLD.value
     assert about["evidence"]["registration"]["sha256"] is None
-    assert "there is no such file" in about["evidence"]["registration"]["departures"][0]
+    assert "missing file" in about["evidence"]["registration"]["departures"][0]
     verify(project.layout)
 
 

@@ -144,5 +144,5 @@ def test_an_arm_that_breaks_when_asked_why_is_quoted() -> None:
         raise ValueError("broken pipe")
 
     table = Table(answers={"one": broken})
-    with pytest.raises(InvalidArm, match=r"by nobody known: ValueError: broken pipe"):
+    with pytest.raises(InvalidArm, match=r"by an unknown one: ValueError: broken pipe"):
         check_served(run_of(Row("q1", Status.ANSWERED)), table, QUERIES)

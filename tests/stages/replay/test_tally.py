@@ -50,7 +50,7 @@ def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
     fair, unfair = Tally(Searcher()), Tally(Searcher())
     fair.asked, unfair.asked = 2, asked
     check_turns({"a": fair}, 2, 7)
-    with pytest.raises(EvidenceError, match=rf"b was asked {asked} times .* gave it 2"):
+    with pytest.raises(EvidenceError, match=rf"b received {asked} queries .* gave it 2"):
         check_turns({"a": fair, "b": unfair}, 2, 7)
 
 
@@ -58,5 +58,5 @@ def test_an_arm_that_is_asked_for_fewer_hits_in_a_race_is_named() -> None:
     fair, unfair = Tally(Searcher()), Tally(Searcher())
     fair.search("x", 7)
     unfair.search("x", 3)
-    with pytest.raises(EvidenceError, match="b was asked for 3 hits in a race over 7"):
+    with pytest.raises(EvidenceError, match="b received requests for 3 hits in a race over 7"):
         check_turns({"a": fair, "b": unfair}, 1, 7)

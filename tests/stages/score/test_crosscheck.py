@@ -71,7 +71,9 @@ def test_the_kernels_and_the_textbook_agree(
 def test_a_wrong_value_is_named(name: str, value: float | None) -> None:
     control, candidate = run("a", ["abcd", "ab"]), run("b", ["bacdef", "ab"])
     found = spoilt(agreement(control, candidate), name, value)
-    with pytest.raises(EvidenceError, match=rf"{name} of a and b for query q0 is .* by hand it is"):
+    with pytest.raises(
+        EvidenceError, match=rf"{name} of a and b for query q0 is .* the check gives"
+    ):
         crosscheck(control, candidate, found, depths=DEPTHS, queries=found.query_ids)
 
 
@@ -80,7 +82,7 @@ def test_a_value_for_two_empty_lists_is_named() -> None:
     found = agreement(control, candidate)
     same = Scores("Jaccard@3", ("q0", "q1"), np.ones(2), {})
     wrong = replace(found, scores={**found.scores, "Jaccard@3": same})
-    with pytest.raises(EvidenceError, match=r"query q0 is 1\.0, but counted by hand it is None"):
+    with pytest.raises(EvidenceError, match=r"query q0 is 1\.0, but the check gives None"):
         crosscheck(control, candidate, wrong, depths=DEPTHS, queries=found.query_ids)
 
 
@@ -102,5 +104,5 @@ def test_a_wrong_kernel_is_named(value: float | None) -> None:
         if value is None
         else replace(old, values=np.concatenate([[value], old.values[1:]]))
     )
-    with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* mend harness.measu"):
+    with pytest.raises(EvidenceError, match=r"RR@10 of arm for query q0 is .* fix harness.measu"):
         crosscheck_quality(control, qrels, found, seed=1)

@@ -123,7 +123,7 @@ def test_what_cannot_be_compared_is_refused(project: Toy, tmp_path: Path) -> Non
     log = ShadowLog(tmp_path / "log", SETTINGS)
     with pytest.raises(EvidenceError, match="itself"):
         shadow_run(project.layout, (CONTROL, CONTROL), project.cache, log, asking(project, 1))
-    with pytest.raises(DatasetError, match="no question"):
+    with pytest.raises(DatasetError, match="the query set is empty"):
         run(project, tmp_path / "log", replace(asking(project, 1), queries=()))
     pair = CONTROL, "tantivy-stem"
     with pytest.raises(InvalidArm):

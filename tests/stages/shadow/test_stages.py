@@ -115,7 +115,7 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
         return [(one.outcome, one.now, standing) for one, standing in found.found]
 
     every = replay(Register(()), None)
-    assert every[-1][1:] == (Now.MENDED, None)
+    assert every[-1][1:] == (Now.FIXED, None)
     assert {standing for _, now, standing in every if now is Now.STILL} == {Standing.OPEN}
     some = Class(every[0][0])
     known = Register((Accepted("r", "b", TODAY, kind=some),))
@@ -133,5 +133,5 @@ def test_an_arm_with_itself_and_a_folder_without_a_log_are_refused(
 
     with pytest.raises(EvidenceError, match="compared with itself"):
         replay(CANDIDATE)
-    with pytest.raises(BadFile, match="there is no log in it"):
+    with pytest.raises(BadFile, match="its log is missing"):
         replay(CONTROL)

@@ -64,7 +64,7 @@ class Arguments(BaseModel):
     recipient: Text = Field("", description="Exact name of an agent in to, cc or bcc.")
     agent_name: Text = Field("", description="Exact name of an agent that wrote or received it.")
     direction: Text = Field("", description="inbox or outbox, of agent_name.")
-    ack_required: bool | None = Field(None, description="Whether an acknowledgement is asked for.")
+    ack_required: bool | None = Field(None, description="Whether an acknowledgement is required.")
     min_score: float | None = Field(
         None, allow_inf_nan=False, description="Least score in [0, 1] of a message shown."
     )

@@ -56,12 +56,12 @@ def _read(text: str) -> tuple[int, bool, bool]:
         return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
     found = _INSTANT.fullmatch(asked)
     if found is None:
-        raise ValueError(f"{text!r} is no date; write {FORMS}")
+        raise ValueError(f"{text!r} is not a date; write {FORMS}")
     zone = (found["zone"] or "Z").upper()
     try:
         moment = datetime.fromisoformat(found["clock"].upper().replace(" ", "T") + zone)
     except ValueError as exc:
-        raise ValueError(f"{text!r} is no date: {exc}") from exc
+        raise ValueError(f"{text!r} is not a date: {exc}") from exc
     digits = (found["fraction"] or "").ljust(_DIGITS, "0")
     whole, rest = int(digits[:_DIGITS]), digits[_DIGITS:]
     return (moment - _EPOCH) // _MICROSECOND + whole, bool(rest.strip("0")), False

@@ -214,7 +214,7 @@ def _one_of(kind: type[Word]) -> Callable[[str], Word]:
         known = {word.value: word for word in kind}
         found = known.get(text.strip().lower())
         if found is None:
-            raise ValueError(f"{text!r} is none of {', '.join(known)}")
+            raise ValueError(f"{text!r} is not one of {', '.join(known)}")
         return found
 
     return read

@@ -71,7 +71,7 @@ class ZeroResultGuidance(Shown):
 class SearchDiagnostics(Shown):
     """Present only where the answer is not what was asked for, or nothing was asked."""
 
-    degraded: bool = Field(description="False for a question that says nothing.")
+    degraded: bool = Field(description="False for a query that says nothing.")
     signals: list[str] = Field(description="What happened, for programs to branch on.")
     fallback_mode: str | None = Field(description="Engine that served in place of another.")
     requested_mode: str | None

@@ -100,4 +100,4 @@ def _instant(name: str, value: Scalar) -> str:
     try:
         return written(int(value or 0))
     except (ValueError, OverflowError) as exc:
-        raise NotExpressible(f"{name} {value!r} is no instant of the years 1 to 9999") from exc
+        raise NotExpressible(f"{name} {value!r} is not an instant of the years 1 to 9999") from exc

@@ -88,7 +88,7 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
             client = opened.__enter__()
         except Exception as exc:
             raise IndexNotReady(
-                f"{where}: no MCP server answers ({_first(exc)}). Start it, or mend the arm"
+                f"{where}: no MCP server answers ({_first(exc)}). Start it, or correct the arm"
             ) from exc
         stack.callback(_close, opened)
         about = client.server_info

@@ -97,7 +97,7 @@ def read(answer: Mapping[str, Any], limit: int) -> Page:
         place = ".".join(map(str, first["loc"]))
         raise Malformed(f"the answer's {place}: {first['msg']}") from exc
     if len(page.result) > limit:
-        raise Malformed(f"{len(page.result)} messages came where {limit} were asked for")
+        raise Malformed(f"{len(page.result)} messages came, {limit} were requested")
     if page.next_cursor is not None and not page.result:
         raise Malformed("an empty page has a next_cursor")
     scored = [item.score is not None for item in page.result]
