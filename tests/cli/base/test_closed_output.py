@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import io
 import sys
+from pathlib import Path
 
 import pytest
 
 from harness.cli.base.boundary import FAILED, ended
 
 
-def test_a_closed_output_is_a_failure_and_no_verdict(monkeypatch: pytest.MonkeyPatch) -> None:
-    closed = io.TextIOWrapper(io.BytesIO())
-    closed.close()
-    monkeypatch.setattr(sys, "stdout", closed)
+def test_a_closed_output_is_a_failure_and_no_verdict(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with (tmp_path / "out").open("w", encoding="utf-8") as closed:
+        monkeypatch.setattr(sys, "stdout", closed)
     assert ended(lambda: None) == FAILED

@@ -120,7 +120,7 @@ def test_packages_are_named_with_what_to_do(installed: Path) -> None:
     (installed / "zoo" / "more.py").write_text("def broken(:\n")
     with pytest.raises(DatasetError, match=r"more\.py: cannot be read as Python"):
         package_texts.read(SETTINGS)
-    with pytest.raises(DatasetError, match="no line of these packages can be asked"):
+    with pytest.raises(DatasetError, match="no line of these packages can be a query"):
         package_texts.read(
             SETTINGS.model_copy(update={"packages": {"aviary": "2.0"}, "characters": 10**6})
         )

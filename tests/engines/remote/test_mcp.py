@@ -236,7 +236,7 @@ def test_a_server_of_other_documents_is_refused(
 def test_a_server_that_cannot_be_asked_is_refused_when_it_is_indexed(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(IndexNotReady, match="cannot be asked"):
+    with pytest.raises(IndexNotReady, match="cannot be queried"):
         remote(Scripted(change=_set(result=5)), monkeypatch).build(DOCUMENTS, index)
 
 

@@ -33,7 +33,7 @@ def test_a_server_may_say_more_and_less() -> None:
         ({"result": [{"id": 1, "score": float("nan")}]}, "NaN"),
         ({"result": [{"id": 1, "score": 1, "raw_score": float("inf")}]}, "infinite"),
         ({"result": [ROW, {"id": 2}]}, "some messages have a score"),
-        ({"result": [ROW] * 3}, "3 messages came where 2"),
+        ({"result": [ROW] * 3}, "3 messages came, 2 were requested"),
         ({"result": [], "next_cursor": "x"}, "empty page"),
         ({"result": [ROW], "next_cursor": 5}, "next_cursor"),
         ({"result": [ROW], "explain": "none"}, "explain"),
