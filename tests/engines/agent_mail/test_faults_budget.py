@@ -18,6 +18,7 @@ import pytest
 
 from engines.contract.errors import EngineError
 from engines.rerank.window import Reranked
+from engines.stacks.agent_mail import budget
 from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
 from engines.stacks.agent_mail.contract.events import Event as Told
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
@@ -165,13 +166,17 @@ def test_threads_end_with_the_parts_they_belong_to() -> None:
     assert not worker.is_alive()
 
 
-def test_half_of_what_is_left_goes_to_each_rung_and_the_rest_to_the_last() -> None:
-    allowed = Allowance(perf_counter_ns() + int(LONG_MS * 1e6))
-    first, last = allowed.share(last=False), allowed.share(last=True)
-    assert first.share_ms == pytest.approx(LONG_MS / 2, rel=0.01)
-    assert last.share_ms == pytest.approx(LONG_MS, rel=0.01)
+def test_half_of_what_is_left_goes_to_each_rung_and_the_rest_to_the_last(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_ns = 5_000
+    monkeypatch.setattr(budget, "perf_counter_ns", lambda: now_ns)
+    allowed = Allowance.of(LONG_MS)
+    assert allowed is not None
+    assert allowed.share(last=False).share_ms == LONG_MS / 2
+    assert allowed.share(last=True).share_ms == LONG_MS
     assert Allowance.of(0) is None
-    spent = Allowance(perf_counter_ns() - 1).share(last=True)
+    spent = Allowance(now_ns - 1).share(last=True)
     assert spent.share_ms == 0
     assert spent.is_past()
 

@@ -13,6 +13,7 @@ import pytest
 from harness.agreement.classes import Class
 from harness.core.engine import Answer
 from harness.core.errors import HarnessError
+from harness.shadow.live import lane
 from harness.shadow.live.admission import Reason
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.sampler import Sampler
@@ -20,6 +21,7 @@ from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.log import streams
 from harness.shadow.log.log import OFF, Stream
 from harness.shadow.log.record import Kind
+from tests.replay.virtual import Hand
 from tests.shadow.arms import OTHER, Arm, arm, broken, given, hits
 from tests.shadow.live.make import (
     HASTY,
@@ -46,6 +48,14 @@ def until(true: Callable[[], object]) -> None:
             return
         time.sleep(0.005)
     pytest.fail("it is still not so")
+
+
+@pytest.fixture
+def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
+    """Turn the clock by hand that says when a candidate may start again."""
+    hand = Hand()
+    monkeypatch.setattr(lane, "monotonic_ns", hand.now_ns)
+    return hand
 
 
 class Held:
@@ -157,17 +167,19 @@ def test_a_file_that_is_there_at_the_start_counts_for_the_first_question(tmp_pat
     assert [one.kind for one in found.degradations if one.number == 0] == [Kind.DISABLED]
 
 
-def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(tmp_path: Path) -> None:
+def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(
+    tmp_path: Path, hand: Hand
+) -> None:
     limits = replace(LIMITS, backoff_ns=400 * MS, backoff_most_ns=60 * SECOND)
     with comparison(tmp_path, on_thread(arm("quit")), limits=limits) as made:
         ask(made, 1, "quit")
         ask(made, 2)
         drained(made)
-        time.sleep(0.5)
+        hand.at_ns += 400 * MS
         ask(made, 1)
         ask(made, 1, "quit")
         drained(made)
-        time.sleep(0.5)
+        hand.at_ns += 400 * MS
         ask(made, 1)
         found = drained(made)
     outcomes = [one.outcome for one in found.observations]
@@ -176,17 +188,18 @@ def test_a_candidate_that_is_down_is_skipped_and_comes_back_after_a_pause(tmp_pa
     assert "is down" in found.observations[1].reason
 
 
-def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path) -> None:
+def test_the_pause_doubles_until_a_question_is_answered(tmp_path: Path, hand: Hand) -> None:
+    """A query every 10 ms; starts after 0, 20, 40, 80 and 160 ms of pause."""
     limits = replace(LIMITS, backoff_ns=20 * MS, backoff_most_ns=60 * SECOND)
     with comparison(tmp_path, on_thread(broken), limits=limits) as made:
-        end = time.monotonic() + 1
-        while time.monotonic() < end:
+        for _ in range(50):
             ask(made, 1)
-            time.sleep(0.005)
+            assert made.drain(60)
+            hand.at_ns += 10 * MS
         found = drained(made)
-    starts = [one for one in found.degradations if one.kind is Kind.CRASH]
-    assert 1 < len(starts) <= 7
-    assert found.tally.skipped == found.tally.attempted > len(starts)
+    starts = [one.number for one in found.degradations if one.kind is Kind.CRASH]
+    assert starts == [1, 3, 7, 15, 31]
+    assert found.tally.skipped == found.tally.attempted == 50
 
 
 def test_too_many_threads_that_hang_switch_it_off(tmp_path: Path) -> None:
