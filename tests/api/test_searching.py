@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 from dataclasses import FrozenInstanceError
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,41 +12,11 @@ from harness.api.grouping import near_duplicates
 from harness.api.searching import shown_by
 from harness.core.errors import BadName, EvidenceError, InvalidArm, RunError
 from harness.core.run import Status
-from tests.source import ROOT
 
 WORDS = ["ships", "cars", "trees", "birds", "stones", "rivers", "clouds", "sand", "bread", "glass"]
 QUERIES = {f"q{at}": " ".join([word] * 3) for at, word in enumerate(WORDS)}
 QRELS = {query_id: {"d1": 1, "d2": 0} for query_id in QUERIES}
 MEASURES = ["nDCG@10", "RR"]
-USER = """
-from harness import EngineComparison, Sure, compare, compare_engines, engine_contract
-from harness import load_qrels, load_run
-
-
-def first(text: str) -> list[str]:
-    return [text, "d2"]
-
-
-def second(text: str) -> list[tuple[str, float]]:
-    return [("d1", 2.0), ("d2", 1.0)]
-
-
-def third(text: str) -> dict[str, float]:
-    return {"d1": 2.0}
-
-
-sure = Sure(confidence=0.95, resamples=100, seed=1)
-grades = {"q1": {"d1": 1}}
-found: EngineComparison = compare_engines(
-    first, second, {"q1": "a"}, grades, ["RR"], sure=sure
-)
-worse: tuple[str, ...] = found.worse("RR")
-compare_engines(third, first, {"q1": "a"}, load_qrels(grades), ["RR"], sure=sure)
-scores: dict[str, dict[str, float]] = {"q1": {"d1": 1.5}}
-compare(scores, load_run([("q1", "d1", 1.0)]), "qrels.trec", "RR", sure=sure)
-for check in engine_contract("own.toml"):
-    check()
-"""
 
 
 def late(_: str) -> list[str]:
@@ -160,16 +127,3 @@ def test_names_and_queries_are_needed(sure: Sure) -> None:
     for queries, measures in (({}, MEASURES), (QUERIES, [])):
         with pytest.raises(EvidenceError, match="nothing to compare"):
             compare_engines(late, late, queries, QRELS, measures, sure=sure)
-
-
-@pytest.mark.slow
-def test_a_users_file_is_strictly_typed(tmp_path: Path) -> None:
-    (tmp_path / "user.py").write_text(USER)
-    command = [sys.executable, "-m", "mypy", "--strict", "--config-file=", "user.py"]
-    cache = ["--cache-dir", str(ROOT / ".mypy_cache"), "--ignore-missing-imports"]
-    done = subprocess.run(
-        [*command, *cache], cwd=tmp_path, capture_output=True, text=True, check=False,
-        env={"MYPYPATH": str(ROOT), "PATH": "/usr/bin:/bin"},
-    )  # fmt: skip
-    assert "user.py:" not in done.stdout, done.stdout
-    assert done.returncode in {0, 1}, done.stderr
