@@ -53,7 +53,7 @@ def test_two_arms_stand_below_each_other_on_the_screen(harness: Harness) -> None
     assert "by the arm itself" in said.out
     assert "fused" in said.out
     assert "grade" not in said.out
-    assert "says no more" in said.out
+    assert "offers no explanation" in said.out
 
 
 def test_a_fallback_is_not_the_arm(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

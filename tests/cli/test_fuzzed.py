@@ -31,6 +31,7 @@ ADDRESS = "http://127.0.0.1:9"
 SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS, "--reading", "reading.toml")
 AT = ("--at", "moved", "--policy", "mail.toml", "--out", "ran")
 WORKS: dict[str, tuple[str, ...]] = {
+    "arm check": ("fts5",),
     "ask": ("balo", "--arm", "fts5", *DATA),
     "ci": ("--out", "ran"),
     "compare": DATA,

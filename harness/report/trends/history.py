@@ -169,7 +169,7 @@ def add(path: Path, entry: Entry) -> bool:
 
 def changed(before: Entry, after: Entry) -> tuple[str, ...]:
     """Say what differs between two decisions beside their numbers, in words."""
-    found = []
+    found = [f"the engine {arm}" for arm in _other(before.engines, after.engines)]
     for key, what in (("corpus", "documents"), ("queries", "queries"), ("qrels", "judgements")):
         if before.data[key] != after.data[key]:
             found.append(f"other {what}")
@@ -184,18 +184,18 @@ def changed(before: Entry, after: Entry) -> tuple[str, ...]:
         found.append(f"Python {before.python} → {after.python}")
     if before.code != after.code:
         found.append("the code")
-    for what, old_of, new_of in (
-        ("engine of", before.engines, after.engines),
-        ("settings of", before.settings, after.settings),
-    ):
-        both = sorted(old_of.keys() & new_of.keys())
-        found += [f"{what} {name}" for name in both if old_of[name] != new_of[name]]
+    found += [f"the settings of {stage}" for stage in _other(before.settings, after.settings)]
     for word, arms in (
         ("new arm", after.means.keys() - before.means.keys()),
         ("gone arm", before.means.keys() - after.means.keys()),
     ):
         found += [f"{word} {arm}" for arm in sorted(arms)]
     return tuple(found)
+
+
+def _other(before: Mapping[str, str], after: Mapping[str, str]) -> list[str]:
+    """Name what both have and hold to be another."""
+    return [name for name in sorted(before.keys() & after.keys()) if before[name] != after[name]]
 
 
 def comparable(before: Entry, after: Entry) -> bool:

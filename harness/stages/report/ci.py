@@ -38,8 +38,6 @@ class Left(NamedTuple):
     decisions: tuple[StepDecision, ...]
     scores: Mapping[str, Scores]
     """Of the first measure, by arm."""
-    fingerprints: Mapping[str, str]
-    """Of each arm's engine with its settings."""
 
 
 def read(folder: Path) -> Left:
@@ -72,8 +70,7 @@ def read(folder: Path) -> Left:
             and not math.isclose(mean, said, rel_tol=DIGITS, abs_tol=DIGITS)
         ):
             raise EvidenceError(f"{folder / VALUES}: not the values that {path} rests on. {CURE}")
-    prints = {arm: of["fingerprint"] for arm, of in about["provenance"]["arms"].items()}
-    return Left(entry, decisions, scores, prints)
+    return Left(entry, decisions, scores)
 
 
 def check(folder: Path, baseline: Path | None, queries: Path | None) -> Checked:
@@ -93,7 +90,7 @@ def check(folder: Path, baseline: Path | None, queries: Path | None) -> Checked:
         decisions=now.decisions,
         held=_held(now, then, texts),
         baseline=then.entry if then else None,
-        changed=_changed(then, now) if then else (),
+        changed=changed(then.entry, now.entry) if then else (),
         file=seen_from_root(queries) if queries else "",
         lines=lines,
     )
@@ -111,12 +108,6 @@ def seen_from_root(path: Path) -> str:
     whole = path.resolve()
     root = next((folder for folder in whole.parents if (folder / ".git").exists()), None)
     return whole.relative_to(root).as_posix() if root else path.as_posix()
-
-
-def _changed(then: Left, now: Left) -> tuple[str, ...]:
-    arms = sorted(then.fingerprints.keys() & now.fingerprints.keys())
-    moved = [arm for arm in arms if then.fingerprints[arm] != now.fingerprints[arm]]
-    return (*(f"the engine {arm}" for arm in moved), *changed(then.entry, now.entry))
 
 
 def _lines(path: Path, asked: Mapping[str, Query]) -> Mapping[str, int]:

@@ -140,7 +140,7 @@ def test_other_engines_and_settings_are_named() -> None:
     arms = {"fts5": {"fingerprint": "f1"}, "tantivy": {"fingerprint": "t2"}}
     settings = {"score": {"seed": 2}, "compare": {"depths": [10]}}
     found = changed(entry(1), entry(2, arms=arms, settings=settings))
-    assert found == ("engine of tantivy", "settings of score")
+    assert found == ("the engine tantivy", "the settings of score")
 
 
 def test_an_older_entry_says_nothing_of_engines() -> None:
