@@ -57,7 +57,7 @@ class Format:
         """
         header = file.read(self.size)
         if len(header) < self.size or not header.startswith(self.magic):
-            raise ValueError(f"this is not {self.name}")
+            raise ValueError(f"invalid {self.name}")
         _, version, *counts = self.header.unpack(header)
         if version != self.version:
             raise ValueError(

@@ -76,7 +76,7 @@ def test_4_an_overlap_of_0_where_nobody_found_anything(
     honest = vars(agreement)["_scores"]
     monkeypatch.setattr(agreement, "jaccard", filled(jaccard))
     monkeypatch.setattr(agreement, "_scores", lambda *given: honest(*given[:-1], {}))
-    with pytest.raises(EvidenceError, match=r"q99 is 0\.0, but counted by hand it is None"):
+    with pytest.raises(EvidenceError, match=r"q99 is 0\.0, but the check gives None"):
         measure(planted)
 
 
@@ -99,7 +99,7 @@ def test_5_an_undefined_tau_counted_as_0(planted: Toy, monkeypatch: pytest.Monke
     monkeypatch.setattr(TantivySearcher, "search", lambda s, text, _: HONEST(s, text, 1))
     measure(planted)
     monkeypatch.setattr(agreement, "tau", filled(tau))
-    with pytest.raises(EvidenceError, match=r"tau of .* is 0\.0, but counted by hand it is None"):
+    with pytest.raises(EvidenceError, match=r"tau of .* is 0\.0, but the check gives None"):
         measure(planted)
 
 

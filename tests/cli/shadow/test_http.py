@@ -108,7 +108,7 @@ def test_a_candidate_that_is_gone_is_seen_by_the_log_alone(tmp_path: Path) -> No
         ({"--control": "127.0.0.1:80"}, "is not an address of a server"),
         ({"--candidate": "file:///etc"}, "is not an address of a server"),
         ({"--reading": "absent.toml"}, "absent.toml"),
-        ({"--host": "localhost"}, "no address in numbers"),
+        ({"--host": "localhost"}, "not an address in numbers"),
         ({"--host": "192.0.2.1"}, "cannot serve on 192.0.2.1"),
     ],
 )

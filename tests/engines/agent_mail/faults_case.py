@@ -243,7 +243,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "vectors cut": Fault(_VECTORS, "its header says", lambda at: cut(at / VECTORS)),
     "vectors cut to nothing": Fault(
-        _VECTORS, "this is not AMVI file", lambda at: overwrite(at / VECTORS, b"AM")
+        _VECTORS, "invalid AMVI file", lambda at: overwrite(at / VECTORS, b"AM")
     ),
     "vectors flipped": Fault(_VECTORS, "its CRC-32 is", lambda at: flip(at / VECTORS)),
     "vectors of another dimension": Fault(

@@ -103,7 +103,7 @@ def test_nothing_asked_is_nothing_found_in_every_mode(
 ) -> None:
     found = mail.ask(SearchQuery(text, mode=mode))
     assert found.hits == ()
-    assert "nothing was asked" in found.explain.note
+    assert "the query is empty" in found.explain.note
     assert not found.explain.mode_downgraded
 
 

@@ -81,7 +81,7 @@ def test_a_mode_without_its_model_is_served_lexically_and_reported() -> None:
 def test_nothing_asked_is_an_empty_answer_with_a_note() -> None:
     found = service(MESSAGES).search(SearchQuery("  \t "))
     assert found.hits == ()
-    assert "nothing was asked" in found.explain.note
+    assert "the query is empty" in found.explain.note
 
 
 def test_a_filter_alone_lists_what_passes_it() -> None:

@@ -88,7 +88,7 @@ def test_every_byte_counts(path: Path) -> None:
 @pytest.mark.parametrize("length", [0, 3, 39, 40, 100, -1])
 def test_a_file_that_was_cut_is_noticed(path: Path, length: int) -> None:
     overwrite(path, path.read_bytes()[:length])
-    refused(path, "no file of token vectors|bytes, its header says")
+    refused(path, "invalid file of token vectors|bytes, its header says")
 
 
 def test_a_file_of_another_model_or_none_is_not_ready(path: Path, tmp_path: Path) -> None:

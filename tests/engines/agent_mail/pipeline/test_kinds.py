@@ -147,7 +147,7 @@ def test_a_project_filters_and_message_filters_are_ignored_without_a_word(
     listed = search.search(SearchQuery("", doc_kind=PROJECT, project_id=9, thread_id="none"))
     assert shown(listed) == ["data-tools"]
     nothing = search.search(SearchQuery("", doc_kind=PROJECT, thread_id="none"))
-    assert "nothing was asked" in nothing.explain.note
+    assert "the query is empty" in nothing.explain.note
 
 
 @pytest.mark.parametrize("kind", OTHERS)
