@@ -52,9 +52,9 @@ def check(
     """Check that an engine keeps the contract that every engine here keeps.
 
     Builds an index in a temporary folder and checks order, ties, k, ids, scores, identity,
-    fingerprint, repetition, threads, and empty, hostile and long texts. A broken promise is printed
-    with the first violations and what to do. Exit codes: 0 every promise holds, 2 one is broken, or
-    the file is wrong.
+    fingerprint, repetition, threads, processes, and empty, hostile and long texts. A broken
+    promise is printed with the first violations and what to do. Exit codes: 0 every promise
+    holds, 2 one is broken, or the file is wrong.
 
     Example: harness arm check examples/own_engine/own.toml
     """

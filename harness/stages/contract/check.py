@@ -34,6 +34,8 @@ class Check:
     violations: Callable[[Subject], Iterator[str]]
     own_documents: bool = False
     """Whether it needs the documents of ``harness.stages.contract.documents``."""
+    by_name: bool = False
+    """Whether it needs an engine that another process can load: an arm, or a TOML file."""
 
     def __str__(self) -> str:
         return self.name

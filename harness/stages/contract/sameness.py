@@ -9,7 +9,7 @@ from threading import Barrier
 
 from harness.core.engine import Searcher
 from harness.stages.contract.check import Check
-from harness.stages.contract.subject import Asked, Subject, ask, raised, shown
+from harness.stages.contract.subject import Asked, Shown, Subject, ask, raised, shown
 
 TIMES = 3
 THREADS = 3
@@ -65,19 +65,19 @@ def _differences(before: Sequence[Asked], after: Sequence[Asked], when: str) -> 
         if one.error:
             yield f"{one}: {one.error}, {when}"
         elif shown(one.hits) != shown(was.hits):
-            yield f"{one}: {_apart(was, one)}, {when}"
+            yield f"{one}: {difference(shown(was.hits), shown(one.hits))}, {when}"
         elif one.answer and was.answer and one.answer.served_by != was.answer.served_by:
             yield f"{one}: another index answers, {when}"
 
 
-def _apart(was: Asked, now: Asked) -> str:
+def difference(was: Shown, now: Shown) -> str:
     """Name the first hit that differs."""
-    for rank, (left, right) in enumerate(zip(was.hits, now.hits, strict=False), start=1):
-        if left.doc_id != right.doc_id:
-            return f"{right.doc_id!r} instead of {left.doc_id!r} at rank {rank}"
-        if left.score != right.score:
-            return f"{left.doc_id!r} scores {right.score!r} instead of {left.score!r}"
-    return f"{len(now.hits)} hits instead of {len(was.hits)}"
+    for rank, ((old_id, old), (new_id, new)) in enumerate(zip(was, now, strict=False), start=1):
+        if old_id != new_id:
+            return f"{new_id!r} instead of {old_id!r} at rank {rank}"
+        if old != new:
+            return f"{old_id!r} scores {new!r} instead of {old!r}"
+    return f"{len(now)} hits instead of {len(was)}"
 
 
 SETS = (

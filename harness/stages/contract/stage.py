@@ -17,12 +17,12 @@ from harness.core.engine import Engine, Manifest
 from harness.core.errors import DatasetError
 from harness.core.records import Document
 from harness.corpus.prepared import Prepared
-from harness.stages.contract import answers, indexes, sameness
+from harness.stages.contract import answers, indexes, process, sameness
 from harness.stages.contract.check import Check, Finding, examine_all
 from harness.stages.contract.documents import COMMON, DOCUMENTS, OBVIOUS
-from harness.stages.contract.subject import Subject, standing
+from harness.stages.contract.subject import Named, Subject, standing
 
-CHECKS: tuple[Check, ...] = (*answers.CHECKS, *sameness.CHECKS, *indexes.CHECKS)
+CHECKS: tuple[Check, ...] = (*answers.CHECKS, *sameness.CHECKS, *process.CHECKS, *indexes.CHECKS)
 PREFIX = "harness-check-"
 """Of temporary folders."""
 QUERIES = 50
@@ -100,7 +100,7 @@ def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
     arm = registry.load(name, cache)
     with (
         TemporaryDirectory(prefix=PREFIX) as scratch,
-        standing(arm, Path(scratch), given.documents, given.texts) as subject,
+        standing(arm, Path(scratch), given.documents, given.texts, Named(name, cache)) as subject,
     ):
         found = tuple(examine_all(CHECKS, subject, own_documents=given.own))
         return Checked(arm.name, subject.built, found)
@@ -124,6 +124,9 @@ class Bench:
         opened.callback(shutil.rmtree, scratch, ignore_errors=True)
         weakref.finalize(self, opened.close)
         given, sample = self._engine, self._sample
+        arm = None
         if isinstance(given, str | Path):
-            given = registry.load(str(given), scratch / "cache")
-        return opened.enter_context(standing(given, scratch, sample.documents, sample.texts))
+            arm = Named(str(given), scratch / "cache")
+            given = registry.load(*arm)
+        made = standing(given, scratch, sample.documents, sample.texts, arm)
+        return opened.enter_context(made)

@@ -24,8 +24,20 @@ LONG = 1_000
 """Words of the long texts, unless another number is named."""
 
 
+Shown = list[tuple[str, float]]
+"""Ids and scores in order: what a comparison of two answers rests on."""
+
+
 class NotChecked(Exception):
     """A check has nothing to look at; the message says why."""
+
+
+class Named(NamedTuple):
+    """How another process finds the engine."""
+
+    name: str
+    """Name of an arm, or path to its TOML file."""
+    cache: Path
 
 
 class Asked(NamedTuple):
@@ -57,6 +69,8 @@ class Subject:
     documents: Sequence[Document] = DOCUMENTS
     texts: Sequence[str] = (*OBVIOUS, *COMMON)
     """Queries with words of the documents."""
+    arm: Named | None = field(default=None, kw_only=True)
+    """None where the engine is an object of this process."""
     long_words: int = field(default=LONG, kw_only=True)
 
     @cached_property
@@ -93,6 +107,7 @@ def standing(
     scratch: Path,
     documents: Sequence[Document] = DOCUMENTS,
     texts: Sequence[str] = (*OBVIOUS, *COMMON),
+    arm: Named | None = None,
 ) -> Iterator[Subject]:
     """Build an index in the folder ``scratch`` and open it.
 
@@ -103,7 +118,7 @@ def standing(
     index.mkdir()
     built = engine.build(iter(documents), index)
     with engine.open(index) as searcher:
-        yield Subject(engine, built, index, searcher, documents, texts)
+        yield Subject(engine, built, index, searcher, documents, texts, arm=arm)
 
 
 def ask(searcher: Searcher, text: str, k: int) -> Asked:
@@ -128,6 +143,6 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
 
 
-def shown(hits: Iterable[Hit]) -> list[tuple[str, float]]:
-    """Reduce hits to what a comparison of two answers rests on: ids and scores in order."""
+def shown(hits: Iterable[Hit]) -> Shown:
+    """Reduce hits to what a comparison of two answers rests on."""
     return [(hit.doc_id, hit.score) for hit in hits]

@@ -14,7 +14,8 @@ from harness.stages.contract.answers import every_answer
 from harness.stages.contract.check import Check, Outcome, examine
 from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
 from harness.stages.contract.stage import CHECKS
-from harness.stages.contract.subject import Subject, ask
+from harness.stages.contract.subject import Named, Subject, ask
+from harness.stages.contract.subject import standing as standing_of
 from tests.engines.conftest import Standing
 
 pytestmark = pytest.mark.slow
@@ -31,6 +32,8 @@ FIRSTS = {
 }  # fmt: skip
 """The first arm of each stack, and those with most parts: they are asked the longest texts, their
 sisters a tenth of them."""
+STARTED = ("code-tantivy", "documents-free", "fts5", "mail-tantivy", "writing-best")
+"""Arms with sets and mappings of their own, which are opened in another process too."""
 
 
 @pytest.fixture(scope="session")
@@ -41,9 +44,17 @@ def subject(standing: Standing) -> Subject:
     )
 
 
-@pytest.mark.parametrize("check", CHECKS, ids=str)
+@pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
 def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
     found = examine(check, subject)
+    assert found.outcome is Outcome.HOLDS, str(found)
+
+
+@pytest.mark.parametrize("name", STARTED)
+def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> None:
+    arm = Named(name, tmp_path / "cache")
+    with standing_of(arms.load(*arm), tmp_path, arm=arm) as subject:
+        (found,) = (examine(check, subject) for check in CHECKS if check.by_name)
     assert found.outcome is Outcome.HOLDS, str(found)
 
 
