@@ -65,6 +65,8 @@ ONLY_HELP = {
     "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
     "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
+    "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
+    "python benchmarks/soak.py": "four programs, for half an hour",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
     "python benchmarks/shadow_traffic.py": "it reads eight collections of people's texts",
@@ -138,6 +140,10 @@ ELSEWHERE = {
     "pytest": SUITE,
     "ruff": SUITE,
     "test": SUITE,
+    "uv pip compile": Elsewhere(
+        "it asks a package index",
+        "tests/test_package.py::test_the_lock_has_all_that_it_is_made_from",
+    ),
     "my-search/ci.sh": Elsewhere(
         "a script of its own", "tests/cli/test_ci.py::test_a_new_project_passes_its_own_script"
     ),
