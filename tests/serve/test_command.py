@@ -118,7 +118,7 @@ def test_a_project_without_a_page_is_told(
     (tmp_path / "reports").mkdir()
     monkeypatch.chdir(tmp_path)
     line = said(monkeypatch, capsys)
-    assert "no page lies in reports, perf, out. Make some (python3 run.py demo" in line
+    assert "no page lies in reports, perf, out. Make some (harness demo" in line
 
 
 class Server:
