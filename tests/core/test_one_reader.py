@@ -34,6 +34,7 @@ OURS = {
     "harness/replay/surroundings.py": "files of the kernel",
     "engines/stacks/code/reading/structured.py": "text of a document, indexed whatever it is",
     "harness/shadow/live/candidate.py": "questions of the process that started it",
+    "harness/stages/contract/process.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
     "engines/stacks/agent_mail/sqlite/letters.py": "rows of a database that the stack wrote",
 }

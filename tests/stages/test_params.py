@@ -52,7 +52,7 @@ def test_bad_syntax_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    with pytest.raises(BadPolicy, match=r"params\.yaml: missing file"):
+    with pytest.raises(BadPolicy, match=r"params\.yaml: no such file"):
         read(tmp_path / "params.yaml")
 
 

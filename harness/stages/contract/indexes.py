@@ -11,6 +11,7 @@ from engines.contract.manifest import FILE
 from harness.core.digest import of_documents, of_file
 from harness.core.engine import Engine, Manifest
 from harness.core.errors import IndexNotReady
+from harness.core.reading import text_of
 from harness.core.records import Document
 from harness.stages.contract.check import Check
 from harness.stages.contract.subject import Asked, Subject, ask, raised, shown
@@ -81,7 +82,7 @@ def _damaged(subject: Subject) -> Iterator[str]:
         copy = folder / "index"
         shutil.copytree(subject.index, copy)
         path = copy / FILE
-        whole = path.read_text(encoding="utf-8")
+        whole = text_of(path)
         for name, changed in DAMAGE.items():
             path.write_text(changed(whole), encoding="utf-8")
             yield from _refuses(subject.engine, copy, name)

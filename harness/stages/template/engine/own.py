@@ -84,7 +84,7 @@ class OwnSearcher(NamedTuple):
 
     def search(self, text: str, k: int) -> Answer:
         """Show the ``k`` best; equal scores go by the document's id."""
-        weights = {word: self._weight(word) for word in set(words(text))}
+        weights = {word: self._weight(word) for word in sorted(set(words(text)))}
         scored = ((doc_id, self._score(of, weights)) for doc_id, of in self.counts.items())
         found = ((doc_id, score) for doc_id, score in scored if score > 0)
         return Answer(by_best(found, k), self.manifest.fingerprint)
