@@ -294,6 +294,15 @@ def test_a_move_of_a_migration_writes_nowhere_else(
     assert ready
 
 
+def test_a_run_whose_log_is_refused_makes_no_folder(
+    ready: Toy, harness: Harness, foreign: Path
+) -> None:
+    words = ("run", "--dataset", "toy", "--arms", "fts5", "--out", "new", "--log", "site")
+    assert f"holds what {EXPERIMENT_LOG} did not write" in harness(*words).error
+    assert not (ready.root / "new").exists()
+    assert (foreign / "index.html").read_text() == "my own"
+
+
 def test_a_data_set_is_never_the_place_of_its_own_run(ready: Toy, harness: Harness) -> None:
     """Sixty queries of a user's became forty where ``--out`` was the data set."""
     folder = ready.root / "beir"
