@@ -25,6 +25,8 @@ DONE, FAILED, INTERRUPTED = 0, 2, 130
 DEBUG = "--debug"
 AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is no device, and that you may read and write it"
+LOOP = "Symlink loop from "
+"""How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
@@ -108,6 +110,8 @@ def _said(exc: BaseException) -> str:
         exc = exc.told()
     if isinstance(exc, OSError) and exc.filename is not None:
         exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", REFUSED)
+    if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
+        exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
     if isinstance(exc, HarnessError):
         return f"error: {_both_ends(one_line(str(exc)))}"
     if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):

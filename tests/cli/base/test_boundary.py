@@ -149,6 +149,12 @@ def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
         assert f"{card}: it cannot be used (No such device or address). Check that" in said
 
 
+def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
+    (project.root / "migration").mkdir()
+    (project.root / "migration" / "ledger.json").symlink_to("ledger.json")
+    assert "ledger.json: it is a link to itself. Check" in harness("migrate", "rollback").error
+
+
 def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
