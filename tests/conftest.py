@@ -6,11 +6,13 @@ Much is imported where it is used: this file is read before the smallest test.
 from __future__ import annotations
 
 import os
+import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 os.environ.pop("HARNESS_CALLED", None)  # what is printed is as in an installed environment
+os.environ["PATH"] = os.pathsep.join([sysconfig.get_path("scripts"), os.environ.get("PATH", "")])
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ours, more only wait
 
 import pytest

@@ -42,6 +42,7 @@ class Decided:
                 "outcome": step.outcome.value,
                 "gate": found.gate,
                 "verdict": found.verdict.value,
+                "cause": found.cause.value,
                 "estimate": found.estimate.value if found.estimate else None,
                 "low": found.estimate.low if found.estimate else None,
                 "high": found.estimate.high if found.estimate else None,

@@ -28,6 +28,62 @@ class Outcome(StrEnum):
     ROLLBACK = "rollback"
 
 
+class Cause(StrEnum):
+    """Why a gate says what it says, for programs; ``Finding.reason`` says it to people.
+
+    ``KEPT`` goes with PASS, ``BROKEN`` with FAIL, and each of the others with INCONCLUSIVE.
+    """
+
+    KEPT = "kept"
+    """All that the evidence allows keeps the bound."""
+    BROKEN = "broken"
+    """All that the evidence allows breaks the bound."""
+    OPEN = "interval_holds_bound"
+    """The interval reaches over the bound."""
+    TOO_FEW = "too_few"
+    """Fewer independent queries, pairs or rounds than the gate may be judged on."""
+    NO_EVIDENCE = "no_evidence"
+    """What the gate judges was never measured or handed on."""
+    UNANSWERED = "unanswered"
+    """It would pass, but not with every query that an arm did not answer at its worst."""
+    UNJUDGED = "unjudged"
+    """Judgements that are missing could turn it."""
+    NOT_COMPARED = "not_compared"
+    """Queries that nobody compared could turn it."""
+    TIES = "ties"
+    """The order of hits with equal scores could turn it."""
+    EMPTY = "passes_with_nothing"
+    """It would pass, and so would a candidate that finds nothing, or one that copies."""
+    IDENTITY = "identity_unknown"
+    """Nothing proves which engine answered."""
+    CONTROL = "control_differs_from_itself"
+    """The control does not agree with itself either."""
+    MACHINE = "machine"
+    """The machine was too busy, too noisy or too unlike that of the budget."""
+    CACHE = "cache"
+    """Times of answers that were kept, and not made."""
+    MOVED = "moved"
+    """What is averaged changed while it was watched."""
+    SAMPLE = "unrepresentative"
+    """The traffic seen does not stand for all traffic."""
+    SELFTEST = "selftest"
+    """The selftest convicts the gate."""
+    PINNED = "not_as_pinned"
+    """The evidence is not what the policy was pinned to."""
+    BUDGET = "over_error_budget"
+    """The looks together may err more often than the policy allows."""
+    REGISTERED = "not_as_registered"
+    """Not what was registered before the results were seen."""
+
+
+OF_VERDICT = {
+    Verdict.PASS: Cause.KEPT,
+    Verdict.FAIL: Cause.BROKEN,
+    Verdict.INCONCLUSIVE: Cause.OPEN,
+}
+"""The cause of a verdict that an interval alone gives."""
+
+
 @dataclass(frozen=True, slots=True)
 class Finding:
     """One gate's verdict with the number and the bound that it rests on."""
@@ -37,6 +93,8 @@ class Finding:
     rule: str
     """Module of ``harness.gates`` that judged."""
     verdict: Verdict
+    cause: Cause
+    """Why, as one of a few words for programs."""
     reason: str
     """One sentence that a person can check against the numbers."""
     bound: str
@@ -52,6 +110,12 @@ class Finding:
     p_value: float | None = None
     timed: bool = False
     """Rests on a clock, so it differs from one day to the next."""
+
+    def __post_init__(self) -> None:
+        """Refuse a cause that belongs to another verdict."""
+        belongs = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}
+        if self.verdict is not belongs.get(self.cause, Verdict.INCONCLUSIVE):
+            raise ValueError(f"{self.gate}: {self.verdict} has the cause {self.cause}")
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.core.clusters import codes
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.classes import class_of
 from harness.gates.base.queries import SampleSettings, checked, in_slice, too_few
 from harness.gates.base.rules import Rules, Share, Where, above, plain
@@ -70,9 +70,11 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         scores.values, settings.floor, best=span.most, span=span, clusters=groups, rules=rules
     )
     itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
+    cause = Cause.OPEN
     if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < settings.floor):
         verdict = Verdict.INCONCLUSIVE
         settle = "a control that agrees with itself: find out why two replays of it differ"
+        cause = Cause.CONTROL
     return settings.finding(
         name,
         verdict,
@@ -80,4 +82,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f" control against itself {itself}{left_out}",
         estimate=estimate,
         settle=settle,
+        cause=cause,
     )

@@ -6,7 +6,7 @@ from collections import Counter
 
 from harness.agreement.classes import ERRORED
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.classes import COMPARED, class_of
 from harness.gates.base.rules import GateSettings, Rules, Share, Where
@@ -52,7 +52,9 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     found = class_of(evidence)
     asked = frozenset(evidence.control.run.query_ids) | frozenset(evidence.candidate.run.query_ids)
     if not asked:
-        return settings.undecided(name, "the query set is empty", "replay both arms on queries")
+        return settings.undecided(
+            name, Cause.NO_EVIDENCE, "the query set is empty", "replay both arms on queries"
+        )
     counts = Counter(found.get(query_id, NEVER_TRIED) for query_id in asked)
     compared = sum(count for kind, count in counts.items() if kind in COMPARED)
     failed = sum(count for kind, count in counts.items() if kind in ERRORED)
@@ -73,4 +75,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         + (f"; not compared: {left_out}" if left_out else ""),
         estimate=Estimate(share, share, share, len(asked)),
         settle=f"compare the {len(asked) - compared - failed} queries that were passed over",
+        cause=Cause.NOT_COMPARED,
     )

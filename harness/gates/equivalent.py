@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.paired import LESS, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, signed, within
@@ -42,15 +42,23 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
     near = margin if estimate.value > 0 else -margin
     settle = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    cause = Cause.OPEN
     if verdict is Verdict.PASS and found.paired.lost:
         ends = [found.with_lost(each, rules) for each in (-1.0, 1.0)]
         if any(within(end, margin) is not Verdict.PASS for end in ends):
             verdict = Verdict.INCONCLUSIVE
-            settle = found.answers
+            settle, cause = found.answers, Cause.UNANSWERED
         reason += "; with these counted as -1 each {}, as +1 each {}".format(*map(signed, ends))
     if empty := found.empty_pass(verdict, estimate, margin):
         verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+        cause = Cause.EMPTY
     p_value = max(found.p_above(-margin, rules), found.p_below(margin, rules))
     return settings.finding(
-        name, verdict, reason, estimate=estimate, settle=settle, p_value=p_value
+        name,
+        verdict,
+        reason,
+        estimate=estimate,
+        settle=settle,
+        p_value=p_value,
+        cause=cause,
     )

@@ -10,7 +10,7 @@ from pydantic import Field
 
 from harness.agreement.copied import FEWEST_FIRST, FEWEST_LISTS, copied
 from harness.core.evidence import Evidence, Side
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Status
 from harness.gates.base.queries import other
 from harness.gates.base.rules import GateSettings, Rules
@@ -71,13 +71,14 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if silent:
         return settings.undecided(
             name,
+            Cause.UNANSWERED,
             f"{', '.join(silent)} answered nothing, so its identity is unknown",
             "replay an arm that answers",
         )
     if suspect := [*_copies(sides)]:
-        return settings.undecided(name, "; ".join(suspect), COPIES)
+        return settings.undecided(name, Cause.EMPTY, "; ".join(suspect), COPIES)
     if unknown := [*_unknown(sides)]:
-        return settings.undecided(name, "; ".join(unknown), DEEPER)
+        return settings.undecided(name, Cause.IDENTITY, "; ".join(unknown), DEEPER)
     said = ", ".join(f"{side.arm} {side.manifest.fingerprint[:PREFIX]}" for side in sides)
     return settings.finding(
         name,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.paired import compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Rules, Share, Where, signed, within
@@ -45,4 +45,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}",
         estimate=estimate,
         settle=f"judge the pool: the unjudged documents that the arms show, first those of {less}",
+        cause=Cause.UNJUDGED,
     )

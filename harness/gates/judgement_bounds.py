@@ -9,7 +9,7 @@ from pydantic import Field, field_validator
 
 from harness.core.errors import UnknownName
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.paired import Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
@@ -72,7 +72,10 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         return thin
     if evidence.qrels is None:
         return settings.undecided(
-            name, "the judgements were not handed on", "give the evidence its judgements"
+            name,
+            Cause.NO_EVIDENCE,
+            "the judgements were not handed on",
+            "give the evidence its judgements",
         )
     runs = evidence.control.run, evidence.candidate.run
     missing = bounds(*runs, evidence.qrels, settings.measure, ids)
@@ -91,6 +94,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f" missing judgements at their worst {signed(worst)}, at their best {signed(best)}",
         estimate=Estimate(now.value, worst.low, best.high, now.n),
         settle=_pool(settings, evidence) if count else found.needed(_nearer(settings, now), rules),
+        cause=Cause.UNJUDGED if count else Cause.OPEN,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Literal
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import Rules, below, plain
@@ -36,7 +36,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if isinstance(race, Finding):
         return race
     if unlike := settings.unlike(race.reference_ns, race.machine):
-        return settings.undecided(name, unlike.reason, unlike.settle)
+        return settings.undecided(name, unlike.cause, unlike.reason, unlike.settle)
     arm, percent = evidence.candidate.arm, float(settings.percent[1:])
     scale = settings.scale(race.reference_ns)
 
@@ -60,4 +60,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         estimate=found,
         settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
         " harness race",
+        cause=Cause.MACHINE if doubt else None,
     )

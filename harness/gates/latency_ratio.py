@@ -7,7 +7,7 @@ from typing import Annotated
 from pydantic import Field
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules, Where, below, plain
 from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready, repeats, steadfast
@@ -60,4 +60,5 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         estimate=found,
         settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
         " harness race",
+        cause=Cause.MACHINE if doubt else None,
     )

@@ -10,7 +10,7 @@ import numpy as np
 from pydantic import Field, model_validator
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.paired import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
@@ -99,6 +99,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if not found:
         return settings.undecided(
             name,
+            Cause.TOO_FEW,
             f"{len(small)} slices, none with {settings.fewest} independent queries",
             "name slices in the query set, and judge enough queries of each",
         )
@@ -120,6 +121,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
         settle="; ".join([*small, *(one.settled(rules) for one in open_)]),
         p_value=float(p_values.min()),
+        cause=Cause.TOO_FEW if small and not open_ else None,
     )
 
 

@@ -7,7 +7,7 @@ from typing import Annotated, ClassVar, Literal
 from pydantic import Field
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding
+from harness.core.gate import Cause, Finding
 from harness.core.load import AtRate, Load
 from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
@@ -53,24 +53,28 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     again = f"run: harness load --arm {evidence.control.arm} --arm {arm} --rate {settings.rate:g}"
     load = evidence.load
     if load is None:
-        return settings.undecided(name, "no load of these indexes and runs was run", again)
+        return settings.undecided(
+            name, Cause.NO_EVIDENCE, "no load of these indexes and runs was run", again
+        )
     rounds = load.at.get(arm, {}).get(settings.rate)
     if rounds is None:
         tried = ", ".join(f"{rate:g}" for rate in sorted(load.at.get(arm, {}))) or "none"
         return settings.undecided(
             name,
+            Cause.NO_EVIDENCE,
             f"{arm} was not loaded with {settings.rate:g} arrivals a second; the last load had"
             f" {tried}",
             again,
         )
     if (found := _hindered(settings, load, rounds)) is not None:
-        return settings.undecided(name, found.reason, found.settle or again)
+        return settings.undecided(name, found.cause, found.reason, found.settle or again)
     scale = settings.scale(load.reference_ns)
     in_ms = rounds.system_ns[settings.percent] / (NS_PER_MS * scale)
     over = median_of(in_ms.tolist(), confidence=rules.confidence)
     if over is None:
         return settings.undecided(
             name,
+            Cause.TOO_FEW,
             f"{len(in_ms)} rounds count, too few for an interval of {rules.confidence:.0%}"
             f"{_left_out(rounds)}",
             f"more rounds: {again} --rounds N",
@@ -96,18 +100,21 @@ def _hindered(settings: Settings, load: Load, rounds: AtRate) -> Hindrance | Non
     if worst is None or worst > settings.max_noise:
         said = "was not loaded twice" if worst is None else f"differs {worst:.3g} times from itself"
         return Hindrance(
+            Cause.MACHINE,
             f"machine too noisy: the load's first arm {said} at this rate, and"
             f" {settings.max_noise:g} times is allowed",
             "",
         )
     if (busy := float(rounds.busy.max(initial=0))) > settings.max_busy:
         return Hindrance(
+            Cause.MACHINE,
             f"machine too busy: other programs used {busy:.1%} of the processors before a round,"
             f" more than the {settings.max_busy:.1%} that the policy takes for quiet",
             "",
         )
     if rounds.arrivals < settings.min_arrivals:
         return Hindrance(
+            Cause.TOO_FEW,
             f"a round had {rounds.arrivals} arrivals, fewer than the {settings.min_arrivals} that"
             " the policy asks for",
             f"longer trials: harness load --seconds"

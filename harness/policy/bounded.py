@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules, signed
 from harness.policy.model import Gate
@@ -40,4 +40,6 @@ def judge_over(gate: Gate, evidence: Evidence, ends: Sequence[Evidence], rules: 
 
 def _left_open(found: Finding) -> Finding:
     settle = "a run whose scores tell hits apart: with more digits, or in the engine's own order"
-    return replace(found, verdict=Verdict.INCONCLUSIVE, settle=found.settle or settle)
+    if found.verdict is Verdict.INCONCLUSIVE:
+        return replace(found, settle=found.settle or settle)
+    return replace(found, verdict=Verdict.INCONCLUSIVE, cause=Cause.TIES, settle=settle)

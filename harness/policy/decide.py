@@ -7,7 +7,7 @@ from datetime import datetime
 
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.policy.age import check_age
 from harness.policy.bounded import judge_over
 from harness.policy.canary.canary import check_canary
@@ -101,6 +101,7 @@ def _findings(
         return tuple(
             gate.settings.undecided(
                 gate.name,
+                Cause.NO_EVIDENCE,
                 f"evidence of {step.candidate} against {step.control} is missing",
                 f"replay, score and compare both arms of step {step.name}",
             )
@@ -110,7 +111,8 @@ def _findings(
     found = []
     for gate in step.gates:
         if missing := unmet(gate.settings, evidence, policy.demands):
-            found.append(gate.settings.undecided(gate.name, missing.reason, missing.settle))
+            said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.settle
+            found.append(gate.settings.undecided(*said))
         else:
             found.append(judge_over(gate, evidence, ends, policy.rules))
     return tuple(found)

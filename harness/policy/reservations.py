@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.policy.model import Policy
 
 ROUNDING = 1e-12
@@ -19,6 +19,7 @@ def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding
         gate="Evidence is what the policy was pinned to",
         rule=PINNED,
         verdict=Verdict.INCONCLUSIVE,
+        cause=Cause.PINNED,
         reason=f"since the pin of {pinned_at}: {'; '.join(said)}",
         bound="the pinned queries, judgements and race settings",
         estimate=None,
@@ -41,6 +42,7 @@ def over_budget(policy: Policy) -> Finding | None:
         gate="Looks stay within the error budget",
         rule=BUDGET,
         verdict=Verdict.INCONCLUSIVE,
+        cause=Cause.BUDGET,
         reason=(
             f"looks at evidence of its own: {looks}; together they may promote wrongly with"
             f" {spent:g}, more than alpha {policy.alpha:g} (looks of one step add up, Bonferroni)"
@@ -64,6 +66,7 @@ def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
         gate=f"The {what} are as registered",
         rule=REGISTERED,
         verdict=Verdict.INCONCLUSIVE,
+        cause=Cause.REGISTERED,
         reason="; ".join(said),
         bound="the registration that the policy names",
         estimate=None,

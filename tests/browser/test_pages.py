@@ -12,7 +12,7 @@ import pytest
 from playwright.sync_api import Page
 from pypdf import PdfReader
 
-from harness.core.gate import StepDecision, Verdict
+from harness.core.gate import Cause, StepDecision, Verdict
 from harness.report.inputs import Links
 from harness.report.load import page as load_page
 from harness.report.page import page
@@ -49,7 +49,9 @@ def open_on_all_sides() -> str:
 
     def spoilt(decision: StepDecision) -> StepDecision:
         said = [
-            replace(found, verdict=Verdict.INCONCLUSIVE, settle=f"Judge {at} more.")
+            replace(
+                found, verdict=Verdict.INCONCLUSIVE, cause=Cause.OPEN, settle=f"Judge {at} more."
+            )
             for at, found in enumerate(decision.findings)
         ]
         return replace(decision, findings=tuple(said))

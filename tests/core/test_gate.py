@@ -2,22 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from itertools import product
 
 import pytest
 
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, Outcome, StepDecision, Verdict
+from harness.report.decision.decided import schema
+from tests.source import ROOT
 
 PASS, FAIL, OPEN = Verdict.PASS, Verdict.FAIL, Verdict.INCONCLUSIVE
 
 
 def finding(verdict: Verdict, gate: str = "gate") -> Finding:
-    return Finding(gate, "rule", verdict, "because", "a bound", None, None, "share")
+    return Finding(
+        gate, "rule", verdict, OF_VERDICT[verdict], "because", "a bound", None, None, "share"
+    )
 
 
 def step(*verdicts: Verdict, taken: bool = False, waits_for: str = "") -> StepDecision:
     found = tuple(finding(verdict, f"gate {at}") for at, verdict in enumerate(verdicts))
     return StepDecision("tantivy", "fts5", "tantivy", taken, found, waits_for)
+
+
+@pytest.mark.parametrize(("verdict", "cause"), list(product(Verdict, Cause)))
+def test_a_cause_belongs_to_one_verdict(verdict: Verdict, cause: Cause) -> None:
+    own = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}.get(cause, OPEN)
+    if own is verdict:
+        assert replace(finding(own), verdict=verdict, cause=cause).cause is cause
+    else:
+        with pytest.raises(ValueError, match=f"gate: {verdict} has the cause {cause}"):
+            replace(finding(own), verdict=verdict, cause=cause)
+
+
+def test_the_causes_that_are_told_are_those_that_are_given() -> None:
+    page = (ROOT / "docs/api.md").read_text("utf-8")
+    told = dict(re.findall(r"(?m)^\| `(\w+)` \| (pass|fail|inconclusive) \|", page))
+    own = {Cause.KEPT: Verdict.PASS, Cause.BROKEN: Verdict.FAIL}
+    assert told == {cause.value: own.get(cause, OPEN).value for cause in Cause}
+    kept = schema()["$defs"]["finding"]["properties"]["cause"]["enum"]
+    assert kept == [cause.value for cause in Cause]
 
 
 @pytest.mark.parametrize("verdict", Verdict)

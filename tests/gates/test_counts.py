@@ -11,7 +11,7 @@ import pytest
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Side
-from harness.core.gate import Verdict
+from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
 
@@ -140,6 +140,7 @@ def test_queries_that_nobody_tried_to_compare_count() -> None:
     finding = build.judge("coverage", evidence, min_share=0.99)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "50 never tried" in finding.reason
+    assert finding.cause is Cause.NOT_COMPARED
 
 
 def test_coverage_of_no_queries_never_passes() -> None:
@@ -293,7 +294,7 @@ def test_arms_over_different_documents_fail() -> None:
 def test_an_arm_that_never_answered_proves_nothing() -> None:
     finding = build.judge("identity", failing(10, count=10))
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "new answered nothing" in finding.reason
+    assert finding.cause is Cause.UNANSWERED
 
 
 def shallow(arm: str, doc_ids: str) -> Side:
@@ -307,7 +308,7 @@ def test_arms_that_show_too_little_to_tell_a_copy_do_not_pass() -> None:
     evidence = build.evidence(100, control=shallow("old", "abcd"), candidate=shallow("new", "wxyz"))
     finding = build.judge("identity", evidence)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "whether new is a copy of old is not known" in finding.reason
+    assert finding.cause is Cause.IDENTITY
     assert finding.settle.startswith("20 queries or more for which both arms show 5 hits")
     deeper = replace(evidence, candidate=shallow("new", "vwxyz"), control=shallow("old", "abcde"))
     assert build.judge("identity", deeper).verdict is Verdict.PASS

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.core.evidence import LOST, SHED, Traffic
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.doubts import FEWEST_QUERIES, MOST_SHED
 from tests.gates import build
 from tests.gates.test_anytime import RULES, flags, judged, of
@@ -40,6 +40,7 @@ def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
     found = on(rule, passed_over={SHED: most + 1})
     assert found.verdict is Verdict.INCONCLUSIVE
     assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in found.reason
+    assert found.cause is Cause.SAMPLE
 
 
 @pytest.mark.parametrize("rule", RULES)

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from harness.core.engine import Hit
 from harness.core.evidence import Evidence, Side
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
 from harness.gates.judgement_bounds import Settings
@@ -76,6 +76,7 @@ def test_one_answer_at_both_ends_or_none(
 def test_a_verdict_that_flips_names_the_pool() -> None:
     found = asked(evidence(arm("was", "bad good"), arm("wants", "new good")), "superior")
     assert "with 40 missing judgements at their worst" in found.reason
+    assert found.cause is Cause.UNJUDGED
     assert found.settle == (
         "judge the pool: harness pool --dataset toy --control was --candidate wants"
         " --measure RR@2 --size 100 --out pool.qrels"
@@ -109,8 +110,8 @@ def test_too_few_queries_and_no_judgements_are_no_answer() -> None:
         "judgement_bounds", of, asks="superior", measure=MEASURE, margin=0, min_queries=50
     )
     assert few.verdict is Verdict.INCONCLUSIVE
-    assert "fewer than the 50" in few.reason
-    assert "not handed on" in asked(replace(of, qrels=None)).reason
+    assert few.cause is Cause.TOO_FEW
+    assert asked(replace(of, qrels=None)).cause is Cause.NO_EVIDENCE
 
 
 def test_bounds_in_words() -> None:

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Race
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from tests.gates import build
 
 USUAL = {"percent": "p95", "max_noise": 1.2, "max_stolen": 0.02, "min_queries": 50}
@@ -65,7 +65,7 @@ def test_a_quick_arm_that_answers_otherwise_means_nothing(
 ) -> None:
     finding = judged(rule, build.race(0.1, verified=verified), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "that new gave in the race were not verified" in finding.reason
+    assert finding.cause is Cause.IDENTITY
 
 
 @BOTH_RULES
@@ -86,6 +86,7 @@ def test_a_machine_that_differs_from_process_to_process_neither_passes_nor_fails
     finding = judged(rule, told, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "machine too noisy: old against itself in other processes" in finding.reason
+    assert finding.cause is Cause.MACHINE
 
 
 def test_a_candidate_that_is_noisy_against_itself_is_not_judged_either() -> None:
@@ -99,7 +100,7 @@ def test_a_candidate_that_is_noisy_against_itself_is_not_judged_either() -> None
 def test_wide_noise_around_one_is_noise_too() -> None:
     finding = judged("latency_ratio", build.race(1.0, jitter=1.5, count=80), **RATIO)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "machine too noisy" in finding.reason
+    assert finding.cause is Cause.MACHINE
 
 
 TAKEN = {
@@ -149,7 +150,7 @@ def test_a_verdict_that_waiting_made_is_none(
     lost = dict(race.lost_ns) | {arm: np.where(held, 4 * took, 0)}
     finding = judged(rule, replace(race, elapsed_ns=elapsed, lost_ns=lost), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "the verdict would be the machine's" in finding.reason
+    assert finding.cause is Cause.MACHINE
     assert finding.estimate == blind.estimate
     assert finding.settle
 
@@ -160,7 +161,7 @@ def test_one_process_says_nothing_of_others(rule: str, settings: dict[str, Any])
     one = {arm: times[:1] for arm, times in race.elapsed_ns.items()}
     finding = judged(rule, replace(race, elapsed_ns=one), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "in one process" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
 
 
 @BOTH_RULES
@@ -175,7 +176,7 @@ def test_a_cache_that_arms_share_is_named_and_nothing_is_said(
     told = replace(race, elapsed_ns=dict(race.elapsed_ns) | {"new": shared})
     finding = judged(rule, told, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "new shares a cache with another arm" in finding.reason
+    assert finding.cause is Cause.CACHE
 
 
 @BOTH_RULES
@@ -198,6 +199,7 @@ def test_answers_that_were_kept_from_before_the_race_settle_nothing(
         finding = judged(rule, replace(race, unseen_ns=kept), **settings)
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert f"{arm} keeps answers between processes" in finding.reason
+        assert finding.cause is Cause.CACHE
         assert "of the time of its words in an order that no process had asked" in finding.reason
     first_slow = {arm: times.copy() for arm, times in race.elapsed_ns.items()}
     first_slow["new"][0] *= 100
@@ -214,7 +216,7 @@ def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) 
     only = build.race(0.1, elapsed_ns={"old": race.elapsed_ns["old"]})
     finding = judged(rule, only, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.reason.startswith("new did not take part")
+    assert finding.cause is Cause.NO_EVIDENCE
 
 
 @BOTH_RULES

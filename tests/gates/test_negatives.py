@@ -11,7 +11,7 @@ import pytest
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Side
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
 
@@ -76,7 +76,7 @@ def test_a_failure_is_not_silence() -> None:
 def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:
     found = build.judge("negatives", build.scored(build.levels(60), build.levels(60)), **SETTINGS)
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert "0 independent queries" in found.reason
+    assert found.cause is Cause.TOO_FEW
 
 
 def test_a_measure_that_was_not_scored_is_named() -> None:

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
-from harness.core.gate import Verdict
+from harness.core.gate import Cause, Verdict
 from tests.gates import build
 
 SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
@@ -81,6 +81,7 @@ def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
     finding = build.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "2 slices, none with 61 independent queries" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
 
 
 def test_a_slice_may_have_a_margin_of_its_own() -> None:
@@ -154,3 +155,4 @@ def test_a_named_slice_that_nobody_has_is_not_green() -> None:
     found = build.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "too small: kind9 (0 of 2 queries)" in found.reason
+    assert found.cause is Cause.TOO_FEW

@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Evidence
-from harness.core.gate import Verdict
+from harness.core.gate import Cause, Verdict
 from tests.gates import build
 
 NON_INFERIOR = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 20}
@@ -102,6 +102,7 @@ def test_too_few_queries_are_never_green(rule: str) -> None:
     finding = build.judge(rule, moved(by, count=19, spread=0.001), **SETTINGS[rule])
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "19 independent queries" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
     assert finding.settle == "judge 1 more independent queries"
 
 
@@ -129,6 +130,7 @@ def test_many_queries_of_one_intent_count_once() -> None:
     finding = build.judge("non_inferior", one_need, **NON_INFERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "200 queries in 1 clusters" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
 
 
 def test_intents_widen_the_interval() -> None:
@@ -185,6 +187,7 @@ def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: 
     finding = build.judge(rule, with_losses(by, 10, loser), **SETTINGS[rule])
     assert sound.verdict is Verdict.PASS
     assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.UNANSWERED
     assert f"{loser} has no value for 10 queries" in finding.reason
     assert "q0190" in finding.reason
     assert "q0190" in finding.settle
@@ -194,6 +197,7 @@ def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
     finding = build.judge("superior", with_losses(0.2, 1, "new"), **SUPERIOR)
     assert finding.verdict is Verdict.PASS
     assert "counted as -1" in finding.reason
+    assert finding.cause is Cause.KEPT
 
 
 def test_equivalence_must_survive_failures_both_ways() -> None:
@@ -202,6 +206,7 @@ def test_equivalence_must_survive_failures_both_ways() -> None:
         finding = build.judge("equivalent", with_losses(by, 4, "old"), **EQUIVALENT)
         assert sound.verdict is Verdict.PASS
         assert finding.verdict is Verdict.INCONCLUSIVE
+        assert finding.cause is Cause.UNANSWERED
         assert "as +1 each" in finding.reason
 
 
@@ -309,6 +314,7 @@ def test_a_margin_as_wide_as_all_that_the_control_has_passes_nothing(rule: str, 
     for candidate in (np.zeros(400), control):
         found = build.judge(rule, build.scored(control, candidate, slices=everything), **settings)
         assert found.verdict is Verdict.INCONCLUSIVE
+        assert rule == "no_slice_harmed" or found.cause is Cause.EMPTY
         said = "losing everything would pass: the control's own mean is 0.0600, the margin 0.09"
         assert said in found.reason
         assert "a margin below what the control has" in found.settle

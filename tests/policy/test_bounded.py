@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.gate import Verdict
+from harness.core.gate import OF_VERDICT, Cause, Verdict
 from harness.policy.bounded import judge_over
 from harness.policy.load import load_policy
 from harness.policy.model import Gate
@@ -62,6 +62,8 @@ def test_one_answer_at_both_ends_or_none(
     found = judge_over(gate(tmp_path, rule), middle, others, build.RULES)
     alone = gate(tmp_path, rule).judge(middle, build.RULES)
     assert found.verdict is said
+    turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
+    assert found.cause is (Cause.TIES if turned else OF_VERDICT[said])
     assert alone.estimate
     assert found.estimate
     assert found.estimate.value == alone.estimate.value

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.gate import Outcome, Verdict
+from harness.core.gate import Cause, Outcome
 from harness.policy.decide import decide
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
@@ -34,7 +34,7 @@ def test_every_step_has_it_and_the_policy_is_still_kept(policy: Policy) -> None:
         assert decision.findings[-1] == DRIFT
         assert [found.gate for found in of_gates(decision)] == [gate.name for gate in step.gates]
         assert decision.outcome is Outcome.HOLD
-    assert DRIFT.verdict is Verdict.INCONCLUSIVE
+    assert DRIFT.cause is Cause.PINNED
     assert DRIFT.reason == "since the pin of 2026-03-01: 1 query added (b)"
 
 
@@ -47,6 +47,7 @@ def test_looks_beyond_the_budget_are_told_with_their_price(policy: Policy) -> No
     found = over_budget(policy.seen({"tantivy": 3, "later": 1}))
     assert found is not None
     assert "tantivy 3; together they may promote wrongly with 0.075, more than" in found.reason
+    assert found.cause is Cause.BUDGET
     assert found.timed
     assert over_budget(replace(policy.seen({"tantivy": 9}), alpha=None)) is None
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
 from harness.core.evidence import Agreement, Evidence, Race, Side, Stolen
-from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Row, Run, Status
@@ -225,38 +225,40 @@ def provenance(dataset: str, arms: tuple[str, ...]) -> Provenance:
 def findings() -> Mapping[str, tuple[Finding, ...]]:
     """All verdicts, with and without numbers, hostile words in some."""
     quality = Finding(
-        "ndcg", "non_inferior", Verdict.PASS,
+        "ndcg", "non_inferior", Verdict.PASS, Cause.KEPT,
         "nDCG@10 loses at most 0.0052 with 95 % confidence, the bound is 0.02.",
         "loses less than 0.02", Estimate(0.012, -0.0052, 0.031, 39), -0.02, "nDCG@10",
         p_value=0.00003,
     )  # fmt: skip
     filters = Finding(
-        "filters", "ceiling", Verdict.PASS, "No filter let a document through that it excludes.",
+        "filters", "ceiling", Verdict.PASS, Cause.KEPT,
+        "No filter let a document through that it excludes.",
         "at most 0", Estimate(0.0, 0.0, 0.0, 40), 0.0, "share",
     )  # fmt: skip
     overlap = Finding(
-        "overlap", "floor", Verdict.INCONCLUSIVE,
+        "overlap", "floor", Verdict.INCONCLUSIVE, Cause.OPEN,
         "The interval of Jaccard@50 reaches from 0.74 to 0.83, on both sides of 0.80.",
         "at least 0.80", Estimate(0.785, 0.74, 0.83, 39), 0.80, "Jaccard@50",
         settle="About 210 queries would settle it with power 0.8.",
     )  # fmt: skip
     latency_gate = Finding(
-        "p95", "latency_ratio", Verdict.FAIL,
+        "p95", "latency_ratio", Verdict.FAIL, Cause.BROKEN,
         "The p95 ratio is at least 3.4, the bound is 3.", "p95 ratio at most 3",
         Estimate(3.9, 3.4, float("inf"), 40), 3.0, "ratio", timed=True,
     )  # fmt: skip
     budget = Finding(
-        "budget <p50>", "latency_budget", Verdict.PASS, "p50 is at most 1.1 ms.", "p50 within 2 ms",
+        "budget <p50>", "latency_budget", Verdict.PASS, Cause.KEPT,
+        "p50 is at most 1.1 ms.", "p50 within 2 ms",
         Estimate(1.0e6, 0.9e6, 1.1e6, 400), 2.0e6, "ns", timed=True,
     )  # fmt: skip
     gain = Finding(
-        "natural language", "superior", Verdict.INCONCLUSIVE,
+        "natural language", "superior", Verdict.INCONCLUSIVE, Cause.OPEN,
         "The slice <b>natural language</b> | has 13 queries, the policy asks for 25.",
         "gains more than 0.03", None, 0.03, "nDCG@10",
         settle="Judge 12 more queries of the slice.",
     )  # fmt: skip
     harm = Finding(
-        "identifiers", "non_inferior", Verdict.FAIL,
+        "identifiers", "non_inferior", Verdict.FAIL, Cause.BROKEN,
         "On identifiers nDCG@10 loses at least 0.051, the bound is 0.02.", "loses less than 0.02",
         Estimate(-0.083, -0.115, -0.051, 14), -0.02, "nDCG@10", p_value=0.0121,
     )  # fmt: skip

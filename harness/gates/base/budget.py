@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
+from harness.core.gate import Cause
 from harness.gates.base.rules import GateSettings, Where
 from harness.gates.base.timing import Hindrance
 
@@ -47,6 +48,7 @@ class BudgetSettings(GateSettings):
         if 1 / self.max_scale <= scale <= self.max_scale:
             return None
         return Hindrance(
+            Cause.MACHINE,
             f"the reference work took {scale:.3g} times as long as on the machine of the budget,"
             f" further from 1 than a factor of {self.max_scale:g}: {machine}",
             "measure on a machine more like that of the budget, or state the budget for this one",

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.doubts import Bound, doubts
 from harness.gates.base.rules import (
@@ -126,6 +126,7 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     if traffic is None:
         return settings.undecided(
             gate,
+            Cause.NO_EVIDENCE,
             f"no live traffic of {evidence.candidate.arm} beside {evidence.control.arm} is there",
             "compare the two on live queries, and take their log in: harness traffic",
         )
@@ -139,6 +140,7 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
         longer = f"{FEWEST_BLOCKS - len(cut.means)} more blocks, of {settings.block_s:g} s each"
         return settings.undecided(
             gate,
+            Cause.TOO_FEW,
             f"{said}: {len(values)} pairs in {len(cut.means)} blocks, and"
             f" {settings.min_pairs} pairs and {FEWEST_BLOCKS} blocks are needed"
             f"{passed_over}",
@@ -161,6 +163,7 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     if moved:
         return settings.undecided(
             gate,
+            Cause.MOVED,
             f"{said}: {found.value:.4f}, but it moved while it was watched, and no one mean is left"
             f" over {over}",
             "a log that begins after what changed",
@@ -169,7 +172,9 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     bound = Bound(settings.limit, settings.passes == "above")
     doubt = doubts(traffic, values[:pairs], cut, found, bound=bound, rules=rules)
     if verdict is Verdict.PASS and doubt:
-        return settings.undecided(gate, f"{reason}; {doubt.why}", doubt.settle, estimate=shown)
+        return settings.undecided(
+            gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.settle, estimate=shown
+        )
     settle = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     return settings.finding(gate, verdict, reason, estimate=shown, settle=settle)
 

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from harness.core.clusters import codes, said_of_parted
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate, Paired, Scores
 from harness.gates.base.queries import (
     SampleSettings,
@@ -213,15 +213,17 @@ def judge_above(
     verdict = above(estimate, limit)
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
     settle = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    cause = Cause.OPEN
     if verdict is Verdict.PASS and found.paired.lost:
         worst = found.with_lost(-1.0, rules)
         verdict = (
             above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
         )
         reason += f"; with these counted as -1 each {signed(worst)}"
-        settle = found.answers
+        settle, cause = found.answers, Cause.UNANSWERED
     if limit < 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, -limit)):
         verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+        cause = Cause.EMPTY
     return settings.finding(
         gate,
         verdict,
@@ -229,4 +231,5 @@ def judge_above(
         estimate=estimate,
         settle=settle,
         p_value=found.p_above(limit, rules),
+        cause=cause,
     )

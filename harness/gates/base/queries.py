@@ -10,7 +10,7 @@ from pydantic import field_validator
 from harness.core.clusters import independent
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence, Side
-from harness.core.gate import Finding
+from harness.core.gate import Cause, Finding
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings, MinQueries, some
 from harness.measures.spans import span_of
@@ -121,6 +121,7 @@ def too_few(
     if settings.slice is not None and settings.slice not in evidence.slices:
         return settings.undecided(
             gate,
+            Cause.NO_EVIDENCE,
             f"no query of {evidence.dataset} is of slice {settings.slice}",
             f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'there is none'}",
         )
@@ -128,6 +129,7 @@ def too_few(
     of = f" ({len(query_ids)} queries in {units} clusters)" if units < len(query_ids) else ""
     return settings.undecided(
         gate,
+        Cause.TOO_FEW,
         f"{settings.where} is known for {units} independent queries{of}, fewer than the"
         f" {settings.fewest} that {asks}{missing}",
         f"judge {settings.fewest - units} more independent queries",

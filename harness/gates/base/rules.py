@@ -9,7 +9,7 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
 
 FINEST, WIDEST = 1e-6, 0.9
@@ -128,12 +128,18 @@ class GateSettings(BaseModel, ABC):
         estimate: Estimate | None = None,
         settle: str = "",
         p_value: float | None = None,
+        cause: Cause | None = None,
     ) -> Finding:
-        """Give a finding under this gate's bound; the rule is the module of the settings."""
+        """Give a finding under this gate's bound; the rule is the module of the settings.
+
+        ``cause`` explains an INCONCLUSIVE that is not the interval's own.
+        """
+        own = OF_VERDICT[verdict]
         return Finding(
             gate=gate,
             rule=type(self).__module__.rpartition(".")[2],
             verdict=verdict,
+            cause=cause or own if verdict is Verdict.INCONCLUSIVE else own,
             reason=reason,
             bound=self.bound,
             estimate=estimate,
@@ -145,10 +151,17 @@ class GateSettings(BaseModel, ABC):
         )
 
     def undecided(
-        self, gate: str, reason: str, settle: str, *, estimate: Estimate | None = None
+        self,
+        gate: str,
+        cause: Cause,
+        reason: str,
+        settle: str,
+        *,
+        estimate: Estimate | None = None,
     ) -> Finding:
         """Give an INCONCLUSIVE finding and what would settle it."""
-        return self.finding(gate, Verdict.INCONCLUSIVE, reason, estimate=estimate, settle=settle)
+        said = Verdict.INCONCLUSIVE
+        return self.finding(gate, said, reason, estimate=estimate, settle=settle, cause=cause)
 
 
 def above(estimate: Estimate, bound: float) -> Verdict:

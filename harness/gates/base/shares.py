@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.clusters import codes
 from harness.core.evidence import Side
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
 from harness.stats.design_effect import worth
@@ -45,7 +45,9 @@ def judge_shares(
     Queries of one cluster go wrong together, so the interval is of as many as they are worth then.
     """
     if any(not len(side.run) for side, _, _ in counts):
-        return settings.undecided(gate, "no query was run", "replay both arms on a query set")
+        return settings.undecided(
+            gate, Cause.NO_EVIDENCE, "no query was run", "replay both arms on a query set"
+        )
     estimates: list[Estimate] = []
     said: list[str] = []
     for side, count, what in counts:

@@ -9,7 +9,7 @@ import numpy as np
 from pydantic import Field
 
 from harness.core.evidence import Evidence, Race
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Rules, plain
 from harness.stats import caches, processes
@@ -40,6 +40,7 @@ class TimedSettings(GateSettings):
 class Hindrance(NamedTuple):
     """Why no verdict can be given, and what would help."""
 
+    cause: Cause
     reason: str
     settle: str
 
@@ -62,7 +63,7 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
     """Give the race, or the INCONCLUSIVE that says why it may not be looked at."""
     race = evidence.race
     if race is None:
-        return settings.undecided(gate, "no race was run", AGAIN)
+        return settings.undecided(gate, Cause.NO_EVIDENCE, "no race was run", AGAIN)
     arms = (evidence.control.arm, evidence.candidate.arm)
     hindrance = _absent(race, settings, arms)
     for arm in arms:
@@ -74,7 +75,7 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
             or _noise(race, settings, arm, rules)
         )
     if hindrance is not None:
-        return settings.undecided(gate, hindrance.reason, hindrance.settle)
+        return settings.undecided(gate, hindrance.cause, hindrance.reason, hindrance.settle)
     return race
 
 
@@ -120,21 +121,25 @@ def enough(race: Race, percent: Percent, rules: Rules) -> int:
 
 def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindrance | None:
     if missing := [arm for arm in arms if arm not in race.elapsed_ns]:
-        return Hindrance(f"{', '.join(missing)} did not take part in the race", AGAIN)
+        absent = f"{', '.join(missing)} did not take part in the race"
+        return Hindrance(Cause.NO_EVIDENCE, absent, AGAIN)
     if wrong := [arm for arm in arms if not race.verified.get(arm, False)]:
         return Hindrance(
+            Cause.IDENTITY,
             f"the rankings that {', '.join(wrong)} gave in the race were not verified as those of"
             " its run, so its speed means nothing",
             "replay the arm on the index that is raced, then run: harness race",
         )
     if len(race.query_ids) < settings.min_queries:
         return Hindrance(
+            Cause.TOO_FEW,
             f"{len(race.query_ids)} queries were raced, fewer than the {settings.min_queries}"
             " that the policy asks for",
             f"race {settings.min_queries - len(race.query_ids)} more queries",
         )
     if len(race.elapsed_ns[arms[0]]) <= 1:
         return Hindrance(
+            Cause.TOO_FEW,
             f"{arms[0]} was raced in one process, so it is unknown what another would have shown",
             "race.processes of 3 or more in params.yaml, then run: harness race",
         )
@@ -146,6 +151,7 @@ def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
     if stolen.share <= settings.max_stolen:
         return None
     return Hindrance(
+        Cause.MACHINE,
         f"machine too busy: {stolen.by}, which took {stolen.share:.1%} from {arm}, more than the"
         f" {settings.max_stolen:.1%} that the policy takes for quiet",
         "end the other programs, or take a machine of your own, then run: harness race",
@@ -157,6 +163,7 @@ def _shared(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hind
     if found is None or found.high >= 1 / settings.max_noise:
         return None
     return Hindrance(
+        Cause.CACHE,
         f"{arm} shares a cache with another arm of the race: a text that the other had before"
         f" takes {found.value:.2g} of its time",
         "keep the cache in what is opened and not in the module, then run: harness race",
@@ -170,6 +177,7 @@ def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindra
     if found is None or found.high >= 1 / settings.max_noise:
         return None
     return Hindrance(
+        Cause.CACHE,
         f"{arm} keeps answers between processes: a text that another process had asked takes"
         f" {found.value:.2g} of the time of its words in an order that no process had asked",
         "open the engine without what it kept, then run: harness race",
@@ -187,6 +195,7 @@ def _noise(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindr
     if 1 / settings.max_noise <= own.low and own.high <= settings.max_noise:
         return None
     return Hindrance(
+        Cause.MACHINE,
         f"machine too noisy: {arm} against itself in other processes has a {settings.percent}"
         f" ratio of {plain(own)}, not within a factor of {settings.max_noise:g}",
         "a quiet machine, more queries or more processes, then run: harness race",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.policy.selftest.operating import Selftest
 
@@ -28,6 +28,7 @@ def believed(found: Finding, step: str, selftest: Selftest | None) -> Finding:
     return replace(
         found,
         verdict=Verdict.INCONCLUSIVE,
+        cause=Cause.SELFTEST,
         reason=f"{found.reason}; but the selftest convicts this gate: {why}",
         settle=REMEDY,
     )

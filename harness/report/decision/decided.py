@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile
 from harness.core.formats import json_file
-from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 
 SCHEMA = Path(__file__).with_name("decision.schema.json")
@@ -37,7 +37,7 @@ def _read_estimate(value: Json | None) -> Estimate | None:
 
 
 def _read_finding(value: Json) -> Finding:
-    kept = {**value, "verdict": Verdict(value["verdict"])}
+    kept = {**value, "verdict": Verdict(value["verdict"]), "cause": Cause(value["cause"])}
     return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
 
 

@@ -26,7 +26,7 @@ from harness.report.page import custody
 from harness.report.page.latency_tables import is_verified, trusted_ratios
 from harness.report.rounding import for_json
 
-SCHEMA_VERSION = "1.4"
+SCHEMA_VERSION = "1.5"
 MACHINE_FACTS = ("machine", "decided_at", "expires_at", "replayed_at")
 
 Json = dict[str, Any]
@@ -44,8 +44,7 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 def _estimate(found: Estimate | None) -> Json | None:
     if found is None:
         return None
-    ends = {"low": for_json(found.low), "high": for_json(found.high)}
-    return {"value": for_json(found.value), **ends, "n": found.n}
+    return {**{end: for_json(getattr(found, end)) for end in ("value", "low", "high")}, "n": found.n}
 
 
 def _dependence(found: Dependence) -> Json:
@@ -67,6 +66,7 @@ def _finding(found: Finding) -> Json:
         "gate": found.gate,
         "rule": found.rule,
         "verdict": found.verdict.value,
+        "cause": found.cause.value,
         "reason": printable(found.reason),
         "bound": printable(found.bound),
         "estimate": _estimate(found.estimate),

@@ -30,7 +30,12 @@ def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, settle: s
 def _details(finding: Finding) -> str:
     row = gate_row(finding)
     rests = f" {row.interval} over {row.n}" if row.interval else ""
-    lines = [row.reason, f"bound: {row.bound}", f"measured: {row.value}{rests}"]
+    lines = [
+        row.reason,
+        f"cause: {finding.cause.value}",
+        f"bound: {row.bound}",
+        f"measured: {row.value}{rests}",
+    ]
     return printable("\n".join(lines))
 
 

@@ -7,13 +7,14 @@ from dataclasses import replace
 import pytest
 
 from harness.cli.base.verdicts import leaderboard, show
-from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 
 FINDING = Finding(
     gate="Speed [p95]",
     rule="latency_ratio",
     verdict=Verdict.INCONCLUSIVE,
+    cause=Cause.OPEN,
     reason="ratio [0.5, 4.0]",
     bound="less than 3",
     estimate=None,
@@ -50,7 +51,8 @@ def test_the_outcome_is_one_word(
     taken: bool,  # noqa: FBT001  a parameter of the test
     word: str,
 ) -> None:
-    show("toy", [replace(STEP, taken=taken, findings=(replace(FINDING, verdict=verdict),))])
+    found = replace(FINDING, verdict=verdict, cause=OF_VERDICT[verdict])
+    show("toy", [replace(STEP, taken=taken, findings=(found,))])
     assert f"tantivy    {word}  fts5 -> tantivy" in capsys.readouterr().out
 
 

@@ -6,13 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.policy.selftest.conviction import believed
 from harness.policy.selftest.operating import Null, OperatingCharacteristic, Planted, Selftest
 
 PASSED = Finding(
-    "Quality", "non_inferior", Verdict.PASS, "nDCG@10 0.6", "loses less", None, -0.02, "nDCG@10"
+    "Quality",
+    "non_inferior",
+    Verdict.PASS,
+    Cause.KEPT,
+    "nDCG@10 0.6",
+    "loses less",
+    None,
+    -0.02,
+    "nDCG@10",
 )
 FINE = Planted("scattered", Estimate(0.02, 0.005, 0.05, 200))
 OFTEN = Planted("rare total losses", Estimate(0.155, 0.108, 0.213, 200))
@@ -36,6 +44,7 @@ def test_a_gate_that_nothing_speaks_against_is_believed() -> None:
 def test_a_convicted_gate_does_not_pass_and_says_how_often_it_was_wrong() -> None:
     found = believed(PASSED, "tantivy", tried(FINE, OFTEN))
     assert found.verdict is Verdict.INCONCLUSIVE
+    assert found.cause is Cause.SELFTEST
     assert found.reason == (
         "nDCG@10 0.6; but the selftest convicts this gate: it passed in 15.5 % [10.8 %, 21.3 %] of"
         " 200 trials whose loss was its bound (rare total losses); 2.5 % is allowed"
@@ -45,7 +54,7 @@ def test_a_convicted_gate_does_not_pass_and_says_how_often_it_was_wrong() -> Non
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
 def test_what_is_no_pass_stands(verdict: Verdict) -> None:
-    found = replace(PASSED, verdict=verdict)
+    found = replace(PASSED, verdict=verdict, cause=OF_VERDICT[verdict])
     assert believed(found, "tantivy", tried(OFTEN, nulls=(PASSING,))) is found
 
 

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import OF_VERDICT, Finding, Outcome, StepDecision, Verdict
 from harness.report.decision.annotations import Level
 from harness.report.decision.ci import Checked, Held, Loss, notes, to_markdown
 from harness.report.trends.history import Entry, Interval, StepKept
@@ -30,7 +30,18 @@ LOSS = Loss("q1", "two words", 0.75, 0.25, "")
 
 
 def finding(verdict: Verdict) -> Finding:
-    return Finding("quality", "non_inferior", verdict, "it lost", "b", None, None, "", "ask more")
+    return Finding(
+        "quality",
+        "non_inferior",
+        verdict,
+        OF_VERDICT[verdict],
+        "it lost",
+        "b",
+        None,
+        None,
+        "",
+        "ask more",
+    )
 
 
 def checked(verdict: Verdict, *losses: Loss, waits_for: str = "") -> Checked:

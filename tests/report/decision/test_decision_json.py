@@ -12,7 +12,7 @@ import jsonschema
 import pytest
 
 from harness.core.errors import BadFile
-from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.core.gate import Cause, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.report.decision.decided import from_json, schema
 from harness.report.decision.decision_json import to_json, together, without_times
@@ -86,8 +86,9 @@ def later(report: ReportInput) -> ReportInput:
     """Give the same report of another day and machine, with other timed verdicts."""
 
     def change(decision: StepDecision) -> StepDecision:
+        quick = Estimate(1, 1, 1, 1)
         findings = tuple(
-            replace(f, verdict=Verdict.PASS, estimate=Estimate(1, 1, 1, 1), reason="quick")
+            replace(f, verdict=Verdict.PASS, cause=Cause.KEPT, estimate=quick, reason="quick")
             if f.timed
             else f
             for f in decision.findings

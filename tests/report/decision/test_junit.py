@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from xml.etree import ElementTree as ET
 
-from harness.core.gate import StepDecision, Verdict
+from harness.core.gate import Cause, StepDecision, Verdict
 from harness.report.decision.junit import to_junit
 from harness.report.inputs import ReportInput
 from tests.report import builder
@@ -62,7 +62,8 @@ def test_waiting_is_not_green() -> None:
 def test_characters_that_xml_forbids_are_shown_otherwise() -> None:
     def hostile(decision: StepDecision) -> StepDecision:
         bad = "".join(builder.HOSTILE)
-        finding = replace(decision.findings[0], gate=bad, reason=bad, verdict=Verdict.FAIL)
+        finding = replace(decision.findings[0], gate=bad, reason=bad)
+        finding = replace(finding, verdict=Verdict.FAIL, cause=Cause.BROKEN)
         return replace(decision, findings=(finding,))
 
     root = parsed(builder.rejudged(builder.report(), hostile))

@@ -6,14 +6,21 @@ from dataclasses import replace
 
 import pytest
 
-from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.report.page.cards import Tone, card, gate_row, tone
 from tests.report import builder
 
-PASS = Finding("g", "floor", Verdict.PASS, "fine", "b", Estimate(1, 1, 1, 1), 0.0, "u")
-FAIL = replace(PASS, gate="h", verdict=Verdict.FAIL, reason="harm")
-OPEN = replace(PASS, gate="i", verdict=Verdict.INCONCLUSIVE, reason="unclear", settle="more")
+PASS = Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", Estimate(1, 1, 1, 1), 0.0, "u")
+FAIL = replace(PASS, gate="h", verdict=Verdict.FAIL, cause=Cause.BROKEN, reason="harm")
+OPEN = replace(
+    PASS,
+    gate="i",
+    verdict=Verdict.INCONCLUSIVE,
+    cause=Cause.OPEN,
+    reason="unclear",
+    settle="more",
+)
 
 
 def step(*findings: Finding, taken: bool = False, waits_for: str = "") -> StepDecision:

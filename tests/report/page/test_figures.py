@@ -10,7 +10,7 @@ from xml.etree import ElementTree as ET
 import numpy as np
 import pytest
 
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
@@ -101,7 +101,7 @@ def test_an_unverified_arm_has_no_curve() -> None:
 def test_infinite_ends_and_hostile_names_can_be_drawn() -> None:
     odd = Estimate(0.5, -float("inf"), float("inf"), 3)
     names = ["<script>$\\frac{x$", "\x00 \u202e שלום 漢字", "x" * 500]
-    gates = [Finding(n, "r", Verdict.FAIL, "why", "b", odd, 0.1, "u") for n in names]
+    gates = [Finding(n, "r", Verdict.FAIL, Cause.BROKEN, "why", "b", odd, 0.1, "u") for n in names]
     svg = figures.gates("x", gates)
     dots = figures.means("y", {name: {"m": odd} for name in names}, ("m",))
     for found in (svg, dots):
@@ -112,7 +112,9 @@ def test_infinite_ends_and_hostile_names_can_be_drawn() -> None:
 
 
 def test_a_gate_without_a_number_is_words() -> None:
-    none = Finding("g", "r", Verdict.INCONCLUSIVE, "why", "b", None, None, "u", settle="s")
+    none = Finding(
+        "g", "r", Verdict.INCONCLUSIVE, Cause.OPEN, "why", "b", None, None, "u", settle="s"
+    )
     svg = figures.gates("x", [none, replace(none, estimate=Estimate(1.0, 1.0, 1.0, 1))])
     assert svg is not None
     assert "nothing to measure" in svg
@@ -122,7 +124,9 @@ def test_a_gate_without_a_number_is_words() -> None:
 def test_each_verdict_has_its_own_colour() -> None:
     found = {}
     for verdict in Verdict:
-        gate = Finding("g", "r", verdict, "why", "b", Estimate(1.0, 0.5, 1.5, 9), 0.0, "u")
+        gate = Finding(
+            "g", "r", verdict, OF_VERDICT[verdict], "why", "b", Estimate(1.0, 0.5, 1.5, 9), 0.0, "u"
+        )
         svg = figures.gates("x", [gate])
         assert svg is not None
         found[verdict] = {v for v in Verdict if f"var(--{v.value}," in svg}

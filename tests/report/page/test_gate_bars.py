@@ -6,13 +6,13 @@ import math
 
 import pytest
 
-from harness.core.gate import Finding, Verdict
+from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.report.page.gate_bars import BEYOND, Bar, bar
 
 
 def finding(estimate: Estimate | None, limit: float | None) -> Finding:
-    return Finding("g", "floor", Verdict.PASS, "fine", "b", estimate, limit, "u")
+    return Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", estimate, limit, "u")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 
 import pytest
 
-from harness.core.gate import StepDecision, Verdict
+from harness.core.gate import OF_VERDICT, StepDecision, Verdict
 from harness.core.printable import printable
 from harness.report.inputs import Links, ReportInput
 from harness.report.links import PAGE, explore_link
@@ -200,7 +200,10 @@ def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None
 def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
     def all_of(decision: StepDecision) -> StepDecision:
         settle = "more" if verdict is Verdict.INCONCLUSIVE else ""
-        findings = tuple(replace(f, verdict=verdict, settle=settle) for f in decision.findings)
+        cause = OF_VERDICT[verdict]
+        findings = tuple(
+            replace(f, verdict=verdict, cause=cause, settle=settle) for f in decision.findings
+        )
         return replace(decision, findings=findings, waits_for="", taken=False)
 
     read = Reader(to_page([builder.rejudged(builder.report(), all_of)]))
