@@ -146,5 +146,7 @@ def test_words_in_capitals_are_filled_and_others_are_noticed() -> None:
 def test_numbers_and_lists_of_arms_are_made_small() -> None:
     line = f"{COMMAND} harness load --dataset a --arm b --seconds 6 --rounds 6"
     assert Filling().filled(line).endswith("--seconds 0.2 --rounds 1")
+    line = f"{COMMAND} harness load --dataset a --arm b"
+    assert Filling().filled(line).endswith("--arm b --seconds 0.2 --rounds 1")
     line = f"{COMMAND} harness run --dataset a --arms b,c,d,e,f,g --control g"
     assert "--arms b,c,d,g " in Filling().filled(line)

@@ -44,7 +44,8 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
 def _estimate(found: Estimate | None) -> Json | None:
     if found is None:
         return None
-    return {**{end: for_json(getattr(found, end)) for end in ("value", "low", "high")}, "n": found.n}
+    numbers = {"value": found.value, "low": found.low, "high": found.high}
+    return {name: for_json(number) for name, number in numbers.items()} | {"n": found.n}
 
 
 def _dependence(found: Dependence) -> Json:
@@ -244,7 +245,6 @@ def without_times(value: Json) -> Json:
         for fact in MACHINE_FACTS:
             del dataset["provenance"][fact]
         for step in dataset["steps"]:
-            for said in ("verdict", "outcome", "waits_for", "blocking"):
-                del step[said]
+            del step["verdict"], step["outcome"], step["waits_for"], step["blocking"]
             step["findings"] = [found for found in step["findings"] if not found["timed"]]
     return rest
