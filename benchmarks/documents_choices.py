@@ -94,7 +94,7 @@ def compared(
 def said(difference: float, p_value: float) -> str:
     """Name the outcome of one row."""
     if p_value >= LEVEL:
-        return "cannot be told"
+        return "inconclusive"
     return "supported" if difference > 0 else "**contradicted**"
 
 
@@ -102,7 +102,7 @@ def table(found: list[Row]) -> Iterator[str]:
     """Write all rows, the adjusted p-values last."""
     yield (
         "| the specification's choice | collection | its way | the other | difference |"
-        " 95 % interval | better / worse | p (Holm) | so it is |"
+        " 95 % interval | better / worse | p (Holm) | result |"
     )
     yield "|---|---|---|---|---|---|---|---|---|"
     p_values = adjusted(np.array([row.p_value for row in found]))

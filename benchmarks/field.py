@@ -79,7 +79,7 @@ def table(name: str, scores: Scores) -> Iterator[str]:
 
 def beside(figures: list[Figure], found: Mapping[str, Scores]) -> Iterator[str]:
     """Set what others report beside the best of the arms that the figure speaks of."""
-    yield "| collection | measure | reported | by | ours | arm | apart | tolerance | within |"
+    yield "| collection | measure | reported | by | ours | arm | difference | tolerance | within |"
     yield "|---|---|---|---|---|---|---|---|---|"
     for f in figures:
         if f.dataset not in found:

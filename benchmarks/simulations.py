@@ -57,7 +57,7 @@ PAIRS = (("fts5", "tantivy"), ("tantivy", "hybrid"))
 
 def show_coverage(trials: int) -> Iterator[str]:
     """One line for each kind of difference and number of queries."""
-    yield "| differences | queries | holds it | lies above | lies below | plain BCa does |"
+    yield "| differences | queries | coverage | above | below | coverage of plain BCa |"
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
     every = (*cases(), *(real(SCORES, pair) for pair in PAIRS if SCORES.exists()))
     for case in every:
@@ -81,7 +81,7 @@ def show_few(trials: int) -> Iterator[str]:
     )
     held = np.array([each.low <= TOUCH and each.high >= -TOUCH for each in found])
     kept, few = np.array(p_values) > 1 - CONFIDENCE, (values != 0).sum(axis=0) <= FEW
-    yield "| queries that moved | samples | interval holds it | sign-flip test keeps it |"
+    yield "| queries that moved | samples | coverage | coverage of the sign-flip test |"
     yield "| --- | ---: | ---: | ---: |"
     for name, which in ((f"up to {FEW}", few), (f"more than {FEW}", ~few), ("all", few | ~few)):
         shares = (which.mean(), held[which].mean(), kept[which].mean())
@@ -90,7 +90,7 @@ def show_few(trials: int) -> Iterator[str]:
 
 def show_errors(trials: int) -> Iterator[str]:
     """One line for each way of being wrong."""
-    yield "| what must be rare | seen | at most |"
+    yield "| error | observed | at most |"
     yield "| --- | ---: | ---: |"
     for slices in (4, 12):
         _, seen, _ = sliced(slices, 60, 0.05, trials // 2)
@@ -157,7 +157,7 @@ def show_plans(trials: int) -> Iterator[str]:
 
 def show_peeking(trials: int) -> Iterator[str]:
     """One line for each kind of traffic."""
-    yield "| values, their mean the bound | looks | betting promotes | the usual interval does |"
+    yield "| values, their mean the bound | looks | betting promotes | usual interval promotes |"
     yield "| --- | ---: | ---: | ---: |"
     for case in (
         Case("differences that lose the margin", losing(MARGIN).mean, losing(MARGIN).draw),
@@ -167,7 +167,7 @@ def show_peeking(trials: int) -> Iterator[str]:
         bet, looked = peeking(case, trials // 2, 10_000)
         yield f"| {case.name} | 10,000 | {bet:.2%} | {looked:.2%} |"
     yield ""
-    yield "| gate | looks | passes on its bound | fails on it | passes well within it |"
+    yield "| gate | looks | passes at its bound | fails at it | passes well within it |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for rule in LIVE:
         on, well = (live(rule, independent, bound(rule) / by, trials, 1_000) for by in (1, 4))
@@ -178,7 +178,7 @@ def show_peeking(trials: int) -> Iterator[str]:
 def show_bursts(trials: int) -> Iterator[str]:
     """One line for each kind of burst and length of a block."""
     yield (
-        "| pairs are bad | a block | passes on the bound | fails on it |"
+        "| failures | a block | passes at the bound | fails at it |"
         " passes at a quarter of it | fails there |"
     )
     yield "| --- | ---: | ---: | ---: | ---: | ---: |"
@@ -195,7 +195,7 @@ def show_bursts(trials: int) -> Iterator[str]:
 
 def show_series(trials: int) -> Iterator[str]:
     """One line for each percentile and coefficient."""
-    yield "| percentile | AR(1) | times | interval holds it | series with an interval |"
+    yield "| percentile | AR(1) | times | coverage | series with an interval |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for percent in (50.0, 95.0):
         for phi in (0.0, 0.3, 0.6, 0.8):
@@ -206,7 +206,7 @@ def show_series(trials: int) -> Iterator[str]:
 
 def show_short(trials: int) -> Iterator[str]:
     """One line for each coefficient and short series: where the method ends."""
-    yield "| percentile | AR(1) | times | interval holds it | series with an interval |"
+    yield "| percentile | AR(1) | times | coverage | series with an interval |"
     yield "| --- | ---: | ---: | ---: | ---: |"
     for phi in (0.0, 0.6, 0.8, 0.9):
         for times in (400, 1_000):
@@ -216,7 +216,7 @@ def show_short(trials: int) -> Iterator[str]:
 
 def show_blocks(trials: int) -> Iterator[str]:
     """One line for each percentile and coefficient: the way that was not taken."""
-    yield "| percentile | AR(1) | times | stationary bootstrap holds it |"
+    yield "| percentile | AR(1) | times | coverage of the stationary bootstrap |"
     yield "| --- | ---: | ---: | ---: |"
     for percent in (50.0, 95.0):
         for phi in (0.3, 0.6, 0.8):

@@ -41,7 +41,9 @@ KEYS = {"harness judge": "1s0uq"}
 
 SMALLER = {
     "harness load": {"--seconds": "0.2", "--rounds": "1"},
-    "python benchmarks/documents.py": {"--chunks": "40", "--queries": "3", "--documents": "5"},
+    "python benchmarks/documents.py pdf": {"--documents": "5"},
+    "python benchmarks/documents.py places": {"--chunks": "40"},
+    "python benchmarks/documents.py stages": {"--chunks": "40", "--queries": "3", "--rounds": "1"},
     "python benchmarks/embedding_batches.py": {"--every": "40"},
     "python benchmarks/busy_race.py": {"--queries": "8", "--processes": "2", "--loops": "0"},
     "python benchmarks/load.py": {"--seconds": "0.2"},
@@ -50,7 +52,7 @@ SMALLER = {
     "python benchmarks/adversarial.py": {"--trials": "20"},
     "python benchmarks/simulations.py": {"--trials": "20"},
 }
-"""Options that are made small."""
+"""Options that are made small, also where a line leaves them to their defaults."""
 
 MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
@@ -73,6 +75,9 @@ ONLY_HELP = {
     "python benchmarks/stats.py": "it draws for scipy, which takes its time",
 }
 """Only asked for their options, and why."""
+
+MAKES = {"python benchmarks/documents.py pdf": "a folder that the next lines of its page read"}
+"""Scripts that are always run, and what they make."""
 
 
 class Elsewhere(NamedTuple):

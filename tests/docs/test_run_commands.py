@@ -5,6 +5,7 @@ What cannot be run is in ``tests/docs/tables.py`` with the reason and the test t
 
 from __future__ import annotations
 
+import re
 from contextlib import nullcontext
 from pathlib import Path
 
@@ -19,11 +20,12 @@ from tests.docs.tables import (
     ELSEWHERE,
     FILLED,
     KEYS,
+    MAKES,
     ONLY_HELP,
     SMALLER,
     WRITES,
 )
-from tests.docs.typed import Filling, NotFilled, row, written
+from tests.docs.typed import Filling, NotFilled, after, row, written
 from tests.docs.world import World
 
 pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
@@ -32,6 +34,8 @@ TYPED = {
     page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()
 }
 DONE = frozenset({0})
+SCRIPT = re.compile(r"python (?:benchmarks/\w+\.py|-m tests\.\w+)(?= |$)")
+"""Repeats the figures of a page, and is no part of what is installed."""
 
 
 def stands_elsewhere(name: str) -> bool:
@@ -65,7 +69,9 @@ def test_tests_that_run_the_rest_are_there() -> None:
             assert f"def {name}(" in text, f"{key}: no {name} in {file}"
 
 
-@pytest.mark.parametrize("table", [CODES, ELSEWHERE, KEYS, ONLY_HELP, SMALLER, WRITES], ids=min)
+@pytest.mark.parametrize(
+    "table", [CODES, ELSEWHERE, KEYS, MAKES, ONLY_HELP, SMALLER, WRITES], ids=min
+)
 def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
     used = {found[0] for _, line in LINES if (found := row(table, line))}
     assert used == set(table)
@@ -78,26 +84,36 @@ def test_no_page_or_word_has_lost_its_lines() -> None:
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_every_command_of_a_page_runs(world: World, tmp_path: Path, name: str) -> None:
+def test_every_command_of_a_page_runs(
+    world: World,
+    tmp_path: Path,
+    pytestconfig: pytest.Config,
+    name: str,
+) -> None:
+    """Type every line of a page; of a script, its options only, but under ``--all``."""
+    scripts = bool(pytestconfig.getoption("--all"))
     with nullcontext() if name == DRAWN else once_a_process.pictures():
-        type_all(name, Shell(world.copied(tmp_path / "project").root))
+        type_all(name, Shell(world.copied(tmp_path / "project").root), scripts=scripts)
 
 
-def type_all(name: str, shell: Shell) -> None:
+def type_all(name: str, shell: Shell, *, scripts: bool) -> None:
     """Type every line of a page."""
     filling = Filling()
     for line in BEFORE.get(name, ()):
         said = shell.type(line)
         assert said.code == 0, f"before {name}: {line}\n{said.text}"
     for line in TYPED[name]:
-        check(shell, filling, line)
+        check(shell, filling, line, scripts=scripts)
 
 
-def check(shell: Shell, filling: Filling, line: str) -> Said:
+def check(shell: Shell, filling: Filling, line: str, *, scripts: bool = True) -> Said:
     """Run one line, and look at how it ended and what it wrote."""
     typed = filling.filled(line)
+    script = SCRIPT.match(after(line))
     if only := row(ONLY_HELP, line):
         typed = f"{COMMAND} {only[0]} --help"
+    elif script and not (scripts or row(MAKES, line)):
+        typed = f"{COMMAND} {script[0]} --help"
     found, keys = row(CODES, line), row(KEYS, line)
     said = shell.type(typed, keys[1] if keys else "")
     assert said.code in (found[1] if found else DONE), (
@@ -146,5 +162,7 @@ def test_words_in_capitals_are_filled_and_others_are_noticed() -> None:
 def test_numbers_and_lists_of_arms_are_made_small() -> None:
     line = f"{COMMAND} harness load --dataset a --arm b --seconds 6 --rounds 6"
     assert Filling().filled(line).endswith("--seconds 0.2 --rounds 1")
+    line = f"{COMMAND} harness load --dataset a --arm b"
+    assert Filling().filled(line).endswith("--arm b --seconds 0.2 --rounds 1")
     line = f"{COMMAND} harness run --dataset a --arms b,c,d,e,f,g --control g"
     assert "--arms b,c,d,g " in Filling().filled(line)

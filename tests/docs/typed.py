@@ -55,6 +55,8 @@ class Filling:
         for option, value in small[1].items() if small else ():
             if option in words:
                 words[words.index(option) + 1] = value
+            else:
+                words += [option, value]
         if "--arms" in words:
             at = words.index("--arms") + 1
             words[at] = ",".join(_few(words[at].split(","), words))

@@ -19,10 +19,11 @@ from engines.contract.settings import StackSettings
 from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail.contract import events
 from engines.stacks.agent_mail.contract import lifecycle as mail
-from engines.stacks.agent_mail.contract.query import SearchMode
+from engines.stacks.agent_mail.contract.directory import Entity
+from engines.stacks.agent_mail.contract.query import DocKind, SearchMode
 from engines.stacks.agent_mail.pipeline.absent import or_absent
 from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
-from engines.stacks.agent_mail.pipeline.kinds import entities
+from engines.stacks.agent_mail.pipeline.kinds import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking, text_of
 from engines.stacks.agent_mail.pipeline.retrievers import Rungs
@@ -35,6 +36,7 @@ from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
+from engines.stacks.agent_mail.views import StoredViews
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.chosen import HASH, embedder_of
@@ -176,11 +178,6 @@ class Mail:
     def _service(self, index: Path, opened: store.MessageStore) -> MailSearch:
         """Put the service together over one index; a part that is broken is one that is absent."""
         hurried = HurriedStore.of(opened)
-        lexical: dict[Rung, mail.MailEngine] = {
-            Rung.FTS5: fts5.Fts5Engine(hurried, self._weights()),
-            Rung.TANTIVY: self._tantivy(index, opened),
-            Rung.LIKE: LikeEngine(opened),
-        }
 
         def semantic() -> Semantic | None:
             embedder = self.embedder()
@@ -191,14 +188,30 @@ class Mail:
 
         reranker = self.settings.reranking.open(index, opened.hydrate)
         return MailSearch(
-            Rungs(lexical, or_absent(semantic), reranker, opened.sent),
+            Rungs(self._lexical(opened, index), or_absent(semantic), reranker, opened.sent),
             opened.hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
             events.to_log,
             self.settings.budget_ms,
-            entities(hurried, self._weights()),
+            self._entities(opened),
+            views=StoredViews(opened, self._rebuilt, self._entities),
         )
+
+    def _lexical(self, opened: store.MessageStore, index: Path) -> Mapping[Rung, mail.MailEngine]:
+        return {
+            Rung.FTS5: fts5.Fts5Engine(HurriedStore.of(opened), self._weights()),
+            Rung.TANTIVY: self._tantivy(index, opened),
+            Rung.LIKE: LikeEngine(opened),
+        }
+
+    def _rebuilt(self, opened: store.MessageStore, index: Path) -> Mapping[Rung, mail.MailEngine]:
+        """Make the engines of a viewer's own store."""
+        self._tantivy(index, opened).rebuild()
+        return self._lexical(opened, index)
+
+    def _entities(self, opened: store.MessageStore) -> Mapping[DocKind, Source[Entity]]:
+        return entities(HurriedStore.of(opened), self._weights())
 
     def _weights(self) -> fts5.Weights:
         given = self.settings

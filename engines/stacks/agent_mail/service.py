@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
@@ -22,8 +23,9 @@ from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.explain import explained
-from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, message
-from engines.stacks.agent_mail.pipeline.pages import Page, fill
+from engines.stacks.agent_mail.pipeline.filling import filled
+from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, message
+from engines.stacks.agent_mail.pipeline.pages import Page
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     KillSwitch,
@@ -36,6 +38,9 @@ from engines.stacks.agent_mail.pipeline.plan import (
 )
 from engines.stacks.agent_mail.pipeline.retrievers import Asked, Rungs
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
+from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
+
+LOG = logging.getLogger("engines.mail")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,11 +60,38 @@ class MailSearch:
     beside: Beside | None = None
     """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then a
     caller waits for the shadow here only where they want it explained."""
+    views: Views | None = None
+    """What viewers see; without it a viewer sees nothing."""
+    view: View | None = None
+    """The view that this service is narrowed to."""
+
+    def view_of(self, scope: Scope) -> View:
+        """Give what ``scope`` shows: nothing where that cannot be told."""
+        try:
+            with faults.known():
+                return self.views.of(scope) if self.views else nothing(scope)
+        except SearchError as exc:
+            LOG.warning("no view of %s: %s", scope.policy, exc)
+            return nothing(scope)
+
+    def within(self, view: View) -> MailSearch:
+        """Narrow the service to a view, for good."""
+        return replace(
+            self,
+            rungs=view.rungs(self.rungs),
+            hydrate=view.hydrate,
+            projects_of=view.projects_of,
+            entities=view.entities,
+            beside=None,
+            view=view,
+        )
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
         """Answer a question; every degradation is in ``explain``."""
+        if self.view is None and scope is not None and not scope.audited:
+            return self.within(self.view_of(scope)).search(query)
         start = perf_counter_ns()
-        seen_as = scope or unrestricted()
+        seen_as = self.view.scope if self.view else scope or unrestricted()
         reasons = list(lacking(query, self.switch))
         planned = plan(query, lambda product: self._projects(product, reasons))
         asked = Asked(
@@ -76,7 +108,7 @@ class MailSearch:
             reasons.append(str(exc))
             rung, page = first, Page.empty()
         except SearchError as exc:
-            reasons.append(f"{Rung.LIKE}: {exc}; nothing could answer")
+            reasons.append(f"{Rung.LIKE}: {self._told(exc)}; nothing could answer")
             rung, page = Rung.LIKE, Page.empty()
         else:
             if rung is not first:
@@ -102,7 +134,7 @@ class MailSearch:
             planned,
             page,
             rung,
-            scope_policy=seen_as.policy,
+            scope=seen_as,
             reasons=reasons,
             compared=compared,
             downgraded=downgraded,
@@ -134,8 +166,12 @@ class MailSearch:
             with faults.known():
                 return self.projects_of(product_id)
         except SearchError as exc:
-            reasons.append(f"the projects of product {product_id} are not known: {exc}")
+            reasons.append(f"the projects of product {product_id} are not known: {self._told(exc)}")
             return frozenset()
+
+    def _told(self, exc: SearchError) -> str:
+        """Say what went wrong; to a viewer its kind alone."""
+        return plain(exc) if self.view else str(exc)
 
     def _tell(self, event: Event, payload: Payload) -> None:
         """Log; a log that is full or gone keeps nobody from an answer."""
@@ -160,7 +196,7 @@ class MailSearch:
             except InvalidQuery:
                 raise
             except SearchError as exc:
-                reasons.append(f"{rung}: {exc}")
+                reasons.append(f"{rung}: {self._told(exc)}")
         return rungs[-1], self._page(rungs[-1], query, asked, scope)
 
     def _page(self, rung: Rung, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
@@ -169,9 +205,9 @@ class MailSearch:
         cursor = read if read and read.engine in {None, current} else None
         if query.doc_kind is DocKind.MESSAGE:
             messages = Source(self.rungs, self.hydrate, partial(message, scope))
-            page = _filled(messages, rung, query, asked, cursor)
+            page = filled(messages, rung, query, asked, cursor)
         elif query.doc_kind in self.entities:
-            page = _filled(self.entities[query.doc_kind], rung, query, asked, cursor)
+            page = filled(self.entities[query.doc_kind], rung, query, asked, cursor)
         else:
             raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
         if page.invalidated:
@@ -199,28 +235,3 @@ class MailSearch:
         found = shadow.compare(Rung.FTS5, ids[0], Rung.TANTIVY, ids[1])
         self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found
-
-
-def _filled(
-    source: Source[Doc],
-    rung: Rung,
-    query: SearchQuery,
-    asked: Asked,
-    cursor: SearchCursor | None,
-) -> Page:
-    lost: dict[int, str] = {}
-    with faults.known():
-        page = fill(
-            lambda depth: source.rungs.rank(rung, asked, depth),
-            faults.salvaged(source.hydrate, lost),
-            source.show,
-            limit=query.effective_limit,
-            min_score=query.effective_min_score,
-            cursor=cursor,
-            engine=CURSOR_OF[query.doc_kind, rung],
-            invalidated=query.cursor is not None and cursor is None,
-        )
-    if not lost:
-        return page
-    note = f"{len(lost)} {query.doc_kind}s cannot be read ({next(iter(lost.values()))})"
-    return replace(page, unread=len(lost), note="; ".join(filter(None, (page.note, note))))

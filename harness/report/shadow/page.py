@@ -51,7 +51,7 @@ def to_page(
             style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
             title=words.title(found),
             headline=words.headline(found),
-            tone="hold" if found.raised or found.judged.blocking else _calm(found),
+            tone=_tone(found),
             standing=words.standing_counts(found),
             span=words.span(summary),
             today=today.isoformat(),
@@ -73,8 +73,11 @@ def to_page(
     return text.rstrip() + "\n"
 
 
-def _calm(found: Shadowed) -> str:
-    return "unsure" if found.early else "promote"
+def _tone(found: Shadowed) -> str:
+    """Red is for alarms: answers that differ may be as good, and wait for a person."""
+    if found.raised:
+        return "hold"
+    return "unsure" if found.early or found.judged.blocking else "promote"
 
 
 def _percentiles(found: Percentiles) -> Table:

@@ -49,11 +49,13 @@ def moment(at: int) -> str:
 
 
 def headline(found: Shadowed) -> str:
-    """Say in one line what somebody should know first."""
-    said = []
+    """Say in one line what a reader should know first: alarms, agreement, divergences."""
+    said = ["No alarm is raised"]
     if found.raised:
         names = ", ".join(dict.fromkeys(one.name for one in found.raised))
-        said.append(f"{_many(len(found.raised), 'alarm')} raised ({names})")
+        said = [f"{_many(len(found.raised), 'alarm')} raised ({names})"]
+    if overlap := found.summary.tracks["overlap"].now:
+        said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
     blocking = found.judged.blocking
     if blocking:
         queries = len({trace.query for trace in blocking})
@@ -62,8 +64,8 @@ def headline(found: Shadowed) -> str:
             f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged without"
             " being accepted"
         )
-    if not said:
-        said.append("No alarm is raised, and nothing diverged that is not accepted")
+    elif found.summary.tally.compared:
+        said.append("every divergence is accepted")
     said_of = f"{found.between.said}: " if found.between.said else ""
     text = "; ".join(said) + "."
     return said_of + (text[0].lower() + text[1:] if said_of else text)

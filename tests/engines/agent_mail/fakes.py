@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from engines.rerank.window import Reranker
 from engines.stacks.agent_mail.contract.events import Event, Payload
@@ -11,7 +11,9 @@ from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found, MailE
 from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
+from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.service import MailSearch
 
 
@@ -106,4 +108,46 @@ def service(
         switch=switch,
         emit=(log or Log()).emit,
         budget_ms=budget_ms,
+        views=Shown(tuple(known.values())),
     )
+
+
+@dataclass(frozen=True)
+class Shown:
+    """Gives views of messages, with engines that count."""
+
+    messages: Sequence[Message]
+
+    def of(self, scope: Scope) -> View:
+        seen = {m: scope.sees(m) for m in self.messages}
+        kept = {m.message_id: m for m, said in seen.items() if said is not Visibility.DENY}
+        text = [m for m in kept.values() if seen[m] is Visibility.ALLOW]
+        blank = [replace(m, subject="") for m in kept.values() if seen[m] is Visibility.REDACT]
+        engines = {
+            rung: Counting(rung.value, [*text, *blank])
+            for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+        }
+        sent = {at: m.created_ts for at, m in kept.items()}
+        return View(
+            scope,
+            lambda _: Rungs(engines, None, None, lambda ids: {at: sent[at] for at in ids}),
+            lambda ids: {at: kept[at] for at in ids if at in kept},
+            lambda product: frozenset({product * 10}),
+            {},
+            Everywhere(),
+            len(kept),
+            str(sorted(kept)),
+        )
+
+
+class Everywhere:
+    """Knows every project that has a number for its name."""
+
+    def project_called(self, slug: str) -> int | None:
+        return int(slug) if slug.isdigit() else None
+
+    def product_called(self, name: str) -> int | None:
+        return self.project_called(name)
+
+    def projects_of_product(self, product_id: int) -> frozenset[int]:
+        return frozenset({product_id})

@@ -121,7 +121,7 @@ def test_the_scope_and_what_it_kept_back_are_counted(mail: Whole) -> None:
     query = SearchQuery(TEXT, limit=1_000)
     total = len(mail.ids(query))
     verdicts = dict(zip(sorted(mail.ids(query)), [*Visibility] * total, strict=False))
-    found = mail.ask(query, Scope("by thirds", lambda m: verdicts[m.message_id]))
+    found = mail.ask(query, Scope("by thirds", lambda m: verdicts[m.message_id], audited=True))
     denied = sum(verdict is Visibility.DENY for verdict in verdicts.values())
     redacted = sum(verdict is Visibility.REDACT for verdict in verdicts.values())
     assert found.explain.scope_policy == "by thirds"
@@ -144,7 +144,7 @@ def test_a_shadow_is_compared_only_in_shadow_mode(mail: Whole, switch: KillSwitc
 
 def test_redaction_hides_subject_and_body_and_leaves_the_order(mail: Whole) -> None:
     plain = mail.ask(SearchQuery(TEXT))
-    hidden = mail.ask(SearchQuery(TEXT), Scope("all", lambda _: Visibility.REDACT))
+    hidden = mail.ask(SearchQuery(TEXT), Scope("all", lambda _: Visibility.REDACT, audited=True))
     assert [hit.message_id for hit in hidden.hits] == [hit.message_id for hit in plain.hits]
     texts = {hit.subject for hit in hidden.hits} | {hit.body for hit in hidden.hits}
     assert texts == {"[redacted]"}

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.contract.events import Event
+from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
@@ -166,7 +167,10 @@ def test_scope_shortens_no_page(mail: Whole, engine: CursorEngine) -> None:
     served, query = asked(mail, engine, limit=5)
     whole_list = served.ids(replace(query, limit=1_000))
     allowed = set(whole_list[::9])
-    scope = Scope("few", lambda m: Visibility.ALLOW if m.message_id in allowed else Visibility.DENY)
-    found = served.ask(query, scope)
+
+    def verdict(message: Message) -> Visibility:
+        return Visibility.ALLOW if message.message_id in allowed else Visibility.DENY
+
+    found = served.ask(query, Scope("few", verdict, audited=True))
     assert [hit.message_id for hit in found.hits] == whole_list[::9][:5]
     assert found.explain.denied_count == whole_list.index(whole_list[::9][4]) + 1 - 5

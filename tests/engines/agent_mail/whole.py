@@ -13,6 +13,7 @@ from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.pipeline.kinds import entities
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.pipeline.retrievers import Rungs
 from engines.stacks.agent_mail.pipeline.scope import Scope
@@ -24,6 +25,7 @@ from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy.schema import Weights as TantivyWeights
+from engines.stacks.agent_mail.views import StoredViews
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
 from tests.engines.agent_mail.build import stored
@@ -78,7 +80,12 @@ class Whole:
 def build(folder: Path, messages: Sequence[Message]) -> None:
     """Write the store and all indexes into ``folder``."""
     with stored(folder / "mail.db", messages) as store:
-        _tantivy(folder, store, Log()).rebuild()
+        index(folder, store, messages)
+
+
+def index(folder: Path, store: MessageStore, messages: Sequence[Message]) -> None:
+    """Write the indexes of a store beside it."""
+    _tantivy(folder, store, Log()).rebuild()
     ids = np.array([m.message_id for m in messages], dtype=np.int64)
     texts = [f"{m.subject} {m.body}" for m in messages]
     vectors = EMBEDDER.embed(texts).astype(np.float16)
@@ -94,11 +101,7 @@ def whole(folder: Path) -> Iterator[Whole]:
         vectors = amvi.AmviIndex.open(
             folder / "vectors.amvi", EMBEDDER.identity, EMBEDDER.dimension
         )
-        lexical: dict[Rung, MailEngine] = {
-            Rung.TANTIVY: tantivy,
-            Rung.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
-            Rung.LIKE: LikeEngine(store),
-        }
+        lexical = _lexical(store, tantivy)
         semantic = Semantic(EMBEDDER, vectors, lambda wanted: matching_ids(store, wanted))
         service = MailSearch(
             Rungs(lexical, semantic, ByLength(), store.sent),
@@ -106,8 +109,25 @@ def whole(folder: Path) -> Iterator[Whole]:
             store.projects_of_product,
             None,
             log.emit,
+            entities=entities(store, Weights(2.0, 1.0, 4.0)),
+            views=StoredViews(store, _rebuilt, lambda made: entities(made, Weights(2.0, 1.0, 4.0))),
         )
         yield Whole(service, store, tantivy, log)
+
+
+def _lexical(store: MessageStore, tantivy: TantivyMailEngine) -> Mapping[Rung, MailEngine]:
+    return {
+        Rung.TANTIVY: tantivy,
+        Rung.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
+        Rung.LIKE: LikeEngine(store),
+    }
+
+
+def _rebuilt(store: MessageStore, folder: Path) -> Mapping[Rung, MailEngine]:
+    """Make the engines of a viewer's own store."""
+    tantivy = _tantivy(folder, store, Log())
+    tantivy.rebuild()
+    return _lexical(store, tantivy)
 
 
 def _tantivy(folder: Path, store: MessageStore, log: Log) -> TantivyMailEngine:

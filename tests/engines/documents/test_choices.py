@@ -41,7 +41,7 @@ def test_the_table_keeps_choices_together_and_adjusts_over_all_rows() -> None:
     ]
     assert [row.split(" | ")[-1] for row in rows] == [
         "supported |",
-        "cannot be told |",
+        "inconclusive |",
         "**contradicted** |",
     ]
 

@@ -34,11 +34,11 @@ HOSTILE = "<script>alert(1)</script>\u202e&amp;"
 TIES = Accepted(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
-def found(register: tuple[Accepted, ...] = (TIES,)) -> Shadowed:
-    """Fold a log with one of each, whose candidate shows a document twice in every answer."""
+def found(register: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
+    """Fold a log with one of each, whose candidate shows ``twice`` documents in every answer."""
     summary, rng = Summary(bounds()), random.Random(1)
     for number in range(1, 101):
-        quick = seen(elapsed_ns=rng.randint(500_000, 900_000), duplicates=1)
+        quick = seen(elapsed_ns=rng.randint(500_000, 900_000), duplicates=twice)
         summary.see(attempt(number, text=f"q{number}", slices=("id",), candidate=quick))
     summary.see(attempt(101, text="ties", outcome=Class.TIE_ORDER, slices=("words",)))
     summary.see(attempt(102, text=HOSTILE, outcome=Class.DISJOINT, jaccard=0.0))
@@ -87,7 +87,8 @@ def test_what_people_typed_is_shown_and_cannot_turn_the_line_around() -> None:
 
 def test_the_page_says_what_to_know_first() -> None:
     text = Reader(page(found())).text
-    assert "1 alarm raised (duplicates); 1 attempt of 1 query diverged without" in text
+    assert "1 alarm raised (duplicates); mean Jaccard of the first hits 0.9" in text
+    assert "; 1 attempt of 1 query diverged without being accepted." in text
     assert "2 diverging attempts: 1 accepted, 1 open. 1 block the next step." in text
     assert "class tie_order" in text
     assert "too few times" in text
@@ -125,6 +126,16 @@ def test_the_json_is_json_and_says_the_same() -> None:
     assert told["sequences"]["overlap"][-1]["n"] == 102
     assert told["blocking"] == 1
     assert json.dumps(to_json(empty(), today=TODAY, percentiles={}), allow_nan=False)
+
+
+def test_red_is_for_alarms_and_not_for_answers_that_differ() -> None:
+    quiet = found(twice=0)
+    assert quiet.judged.blocking
+    assert '<li class="card hold">' in page(found())
+    assert '<li class="card unsure">' in page(quiet)
+    assert words.headline(quiet).startswith("No alarm is raised; mean Jaccard of the first hits")
+    calm = replace(quiet, judged=replace(quiet.judged, standing=()))
+    assert words.headline(calm).endswith("; every divergence is accepted.")
 
 
 def test_the_headline_of_a_calm_log() -> None:

@@ -80,7 +80,10 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
         "value": 3e6, "low": 3e6, "high": 3e6, "n": 300,
     }  # fmt: skip
     assert said["latency_ns"]["control"]["p95"]["value"] == 1e6
-    assert said["headline"] == "1 attempt of 1 query diverged without being accepted."
+    assert said["headline"] == (
+        "No alarm is raised; mean Jaccard of the first hits 0.9967;"
+        " 1 attempt of 1 query diverged without being accepted."
+    )
 
 
 def test_the_report_of_a_short_log_has_no_percentile(tmp_path: Path, register: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Protocol
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,3 +30,11 @@ class Project:
 
 
 Entity = Agent | Project
+
+
+class Names(Protocol):
+    """Names of projects and products; a ``MessageStore`` is one."""
+
+    def project_called(self, slug: str) -> int | None: ...
+    def product_called(self, name: str) -> int | None: ...
+    def projects_of_product(self, product_id: int) -> frozenset[int]: ...

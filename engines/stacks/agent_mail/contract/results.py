@@ -29,7 +29,7 @@ class SearchHit:
 
 @dataclass(frozen=True, slots=True)
 class EntityHit:
-    """An agent or a project shown, with scores as in ``SearchHit``; scope hides none of them."""
+    """An agent or a project shown, with scores as in ``SearchHit``."""
 
     entity: Entity
     score: float

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from typing import Any, NamedTuple, Protocol, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
+from engines.stacks.agent_mail.contract.directory import Names
 from engines.stacks.agent_mail.contract.query import (
     Direction,
     Importance,
@@ -25,14 +26,6 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
 from engines.stacks.agent_mail.mcp_tools.hints import Field, Hint, Slip, Typed
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 from engines.stacks.agent_mail.mcp_tools.results import DidYouMean, HintApplied, QueryAssistance
-
-
-class Directory(Protocol):
-    """Names of projects and products; a ``MessageStore`` is one."""
-
-    def project_called(self, slug: str) -> int | None: ...
-    def product_called(self, name: str) -> int | None: ...
-    def projects_of_product(self, product_id: int) -> frozenset[int]: ...
 
 
 class Question(NamedTuple):
@@ -70,7 +63,7 @@ FACET_OF = {
 }
 
 
-def question(args: Arguments, directory: Directory, mode: SearchMode) -> Question:
+def question(args: Arguments, directory: Names, mode: SearchMode) -> Question:
     """Write the question; ``mode`` is asked for where the arguments name none.
 
     Raises:
@@ -126,9 +119,7 @@ class _Reader:
     or an earlier hint, goes before a hint that says something else.
     """
 
-    def __init__(
-        self, directory: Directory, within: Collection[int] | None, facets: Facets
-    ) -> None:
+    def __init__(self, directory: Names, within: Collection[int] | None, facets: Facets) -> None:
         self.facets = facets
         self.applied: list[bool] = []
         self._directory = directory
@@ -172,7 +163,7 @@ def levels(text: str) -> tuple[Importance, ...]:
     return tuple(dict.fromkeys(read(level) for level in text.split(",") if level.strip()))
 
 
-def _where(args: Arguments, directory: Directory) -> tuple[int | None, Facets]:
+def _where(args: Arguments, directory: Names) -> tuple[int | None, Facets]:
     """Look the product and the project up; one of them is None, or both."""
     if isinstance(args, InProduct):
         product_id = directory.product_called(args.product_key)
@@ -186,7 +177,7 @@ def _where(args: Arguments, directory: Directory) -> tuple[int | None, Facets]:
     return None, Facets(None if key == EVERY_PROJECT else _project(key, directory, None))
 
 
-def _project(slug: str, directory: Directory, within: Collection[int] | None) -> int:
+def _project(slug: str, directory: Names, within: Collection[int] | None) -> int:
     found = directory.project_called(slug)
     if found is None:
         raise Refused(f"no project {slug!r}", Code.NOT_FOUND)

@@ -6,12 +6,14 @@ import logging
 from dataclasses import dataclass, replace
 
 from engines.contract.errors import SearchError
+from engines.stacks.agent_mail.contract.directory import Names
 from engines.stacks.agent_mail.contract.query import LIMIT_MOST, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
 from engines.stacks.agent_mail.mcp_tools.arguments import Arguments
 from engines.stacks.agent_mail.mcp_tools.diagnostics import Signal, diagnose, failed
 from engines.stacks.agent_mail.mcp_tools.guidance import guide
-from engines.stacks.agent_mail.mcp_tools.question import Directory, Question, question
+from engines.stacks.agent_mail.mcp_tools.pathless import pathless, without_paths
+from engines.stacks.agent_mail.mcp_tools.question import Question, question
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from engines.stacks.agent_mail.mcp_tools.results import (
     MessageShown,
@@ -20,6 +22,7 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     ServedBy,
 )
 from engines.stacks.agent_mail.pipeline.scope import Scope
+from engines.stacks.agent_mail.pipeline.view import plain
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.digest import of_json
 from harness.core.engine import Manifest
@@ -42,7 +45,7 @@ class Surface:
     """The service as one caller sees it; ``scope`` None is an operator, who sees all."""
 
     service: MailSearch
-    directory: Directory
+    directory: Names
     identity: Identity
     mode: SearchMode
     """Asked for where a caller names none; another one is not the arm."""
@@ -54,17 +57,32 @@ class Surface:
         Raises:
             Refused: the arguments cannot be meant.
         """
+        if self.scope is not None and not self.scope.audited and self.service.view is None:
+            return self._seen(self.scope).search(args)
         try:
             asked = question(args, self.directory, self.mode)
             found = self._from(asked.query, args.offset)
         except Refused:
             raise
         except SearchError as exc:
-            return self._failed(str(exc))
+            return self._failed(pathless(str(exc)) if self.service.view is None else plain(exc))
         except Exception as exc:
             LOG.exception("search failed")
             return self._failed(f"{type(exc).__name__} in the service; see its log")
-        return self._result(args, asked, found)
+        return self._result(args, asked, replace(found, explain=without_paths(found.explain)))
+
+    def _seen(self, scope: Scope) -> Surface:
+        """Narrow the surface to what its viewer may see; what it signs with tells of no more."""
+        view = self.service.view_of(scope)
+        made = replace(
+            self.identity.manifest, documents=view.documents, corpus_sha256=view.corpus_sha256
+        )
+        return replace(
+            self,
+            service=self.service.within(view),
+            directory=view.names,
+            identity=replace(self.identity, manifest=made),
+        )
 
     def _from(self, query: SearchQuery, offset: int) -> SearchResponse:
         """Pass ``offset`` messages over by pages, and give the page after them."""

@@ -11,6 +11,7 @@ from engines.stacks.agent_mail.mcp_tools.arguments import Arguments
 from engines.stacks.agent_mail.mcp_tools.results import SearchResult
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, chain
+from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.digest import of_json
 
 SETTING = "search_engine"
@@ -58,6 +59,10 @@ class Switched:
         if switch not in self._made:
             self._made[switch] = self._under(switch)
         return self._made[switch]
+
+    def seen_by(self, scope: Scope | None) -> Surface:
+        """Give the surface as one caller sees it now; None is the operator, who sees all."""
+        return replace(self.now, scope=scope)
 
     def search(self, args: Arguments) -> SearchResult:
         """Answer a call, all of it under one value of the switch."""

@@ -9,6 +9,7 @@ from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.pipeline.pages import Page
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, Plan, Rung
 from engines.stacks.agent_mail.pipeline.ranked import Clock
+from engines.stacks.agent_mail.pipeline.scope import Scope
 
 
 def explained(
@@ -17,7 +18,7 @@ def explained(
     page: Page,
     rung: Rung,
     *,
-    scope_policy: str,
+    scope: Scope,
     reasons: Sequence[str],
     compared: ShadowComparison | None,
     downgraded: bool,
@@ -33,8 +34,8 @@ def explained(
         facet_count=len(planned.facets),
         facets_applied=planned.facets,
         sql=page.sql,
-        scope_policy=scope_policy,
-        denied_count=page.denied,
+        scope_policy=scope.policy,
+        denied_count=page.denied if scope.audited else 0,
         redacted_count=page.redacted,
         requested_mode=query.mode,
         actual_mode=MODE_OF[rung],

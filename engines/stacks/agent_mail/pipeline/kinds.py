@@ -68,7 +68,7 @@ def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[E
 
 def message(scope: Scope, hit: Scored, found: Message) -> SearchHit | None:
     """Show a message as far as ``scope`` allows; redaction hides its subject and its body."""
-    verdict = scope.verdict(found)
+    verdict = scope.sees(found)
     if verdict is Visibility.DENY:
         return None
     hidden = verdict is Visibility.REDACT

@@ -40,10 +40,12 @@ class Semantic:
     index: VectorIndex
     matching: Callable[[Filters], NDArray[np.int64]]
     """Sorted ids of the messages that pass filters: they apply before ranking."""
+    every: bool = True
+    """Whether without a filter every vector competes; else those that ``matching`` gives."""
 
     def search(self, text: str, filters: Filters, depth: int) -> Found:
         """Give at most ``depth`` messages, nearest first; none at a right angle or beyond."""
-        allowed = None if filters == Filters() else self.matching(filters)
+        allowed = None if self.every and filters == Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index.search(query, depth, allowed)
         return Found(

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from engines.stacks.agent_mail.contract.directory import Agent, Project
+from engines.stacks.agent_mail.contract.directory import Agent, Entity, Project
+from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.sqlite.letters import identified
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 
@@ -15,6 +16,10 @@ _REGISTER = (
     " VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (project_id, name) DO UPDATE SET"
     " program = excluded.program, model = excluded.model,"
     " task_description = excluded.task_description, identifiers = excluded.identifiers"
+)
+_KEEP = (
+    "INSERT INTO agents (id, project_id, name, program, model, task_description, identifiers)"
+    " VALUES (?, ?, ?, ?, ?, ?, ?)"
 )
 _DESCRIBE = (
     "UPDATE projects SET name = ?, description = ?, identifiers = ? WHERE id = ? AND slug = ?"
@@ -73,3 +78,40 @@ class Directory:
     def projects(self, project_ids: Iterable[int]) -> Mapping[int, Project]:
         rows = self.store.read(_PROJECTS, (json.dumps(tuple(project_ids)),))
         return {row[0]: Project(*row) for row in rows}
+
+
+def copied(
+    whole: Directory, part: Directory, shown: Sequence[Message], knows: Callable[[Entity], bool]
+) -> None:
+    """Write to ``part`` the agents and projects that its viewer knows, and products of these.
+
+    What ``knows`` allows is copied in full. What only ``shown`` messages name keeps its id and its
+    name, and nothing that is registered of it.
+    """
+    named = {(m.project_id, name) for m in shown for name in (m.sender_name, *m.recipients)}
+    agents = [
+        agent if knows(agent) else Agent(agent.agent_id, agent.project_id, agent.name)
+        for agent in whole.agents(
+            row[0] for row in whole.store.read("SELECT id FROM agents")
+        ).values()
+        if knows(agent) or (agent.project_id, agent.name) in named
+    ]
+    within = {m.project_id for m in shown} | {agent.project_id for agent in agents}
+    known = {
+        project.project_id: project if knows(project) else Project(project.project_id, project.slug)
+        for project in whole.projects(
+            row[0] for row in whole.store.read("SELECT id FROM projects")
+        ).values()
+        if knows(project) or project.project_id in within
+    }
+    for project in known.values():
+        part.store.add_project(project.project_id, project.slug, project.name, project.description)
+    for product_id, name in whole.store.read("SELECT id, name FROM products ORDER BY id"):
+        linked = sorted(whole.store.projects_of_product(product_id) & known.keys())
+        if linked:
+            part.store.add_product(product_id, name, linked)
+    with part.store.writing() as db:
+        for agent in agents:
+            told = (agent.name, agent.program, agent.model, agent.task_description)
+            values = (agent.agent_id, agent.project_id, *told, identified(*told))
+            db.execute(_KEEP, values)

@@ -14,8 +14,8 @@ from mcp.server import MCPServer
 from mcp.types import CallToolResult
 
 from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail.contract.directory import Names as Called
 from engines.stacks.agent_mail.contract.query import SearchMode
-from engines.stacks.agent_mail.mcp_tools.question import Directory
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import application
 from engines.stacks.agent_mail.pipeline.scope import Scope
@@ -122,7 +122,7 @@ class Names:
 
 def over(
     service: MailSearch,
-    directory: Directory | None = None,
+    directory: Called | None = None,
     *,
     mode: SearchMode = SearchMode.LEXICAL,
     scope: Scope | None = None,

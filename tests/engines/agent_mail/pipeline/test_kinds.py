@@ -176,11 +176,11 @@ def test_by_recency_the_order_is_by_relevance_and_explain_says_so(search: MailSe
     assert "only messages are sent" in found.explain.note
 
 
-def test_scope_is_of_messages(search: MailSearch) -> None:
+@pytest.mark.parametrize("kind", OTHERS)
+def test_a_viewer_without_a_view_knows_no_one(search: MailSearch, kind: DocKind) -> None:
     nothing = Scope("nothing", lambda _: Visibility.DENY)
-    found = search.search(SearchQuery("messages", doc_kind=AGENT), nothing)
-    assert len(found.entities) == 3
-    assert (found.explain.scope_policy, found.explain.denied_count) == ("nothing", 0)
+    found = search.search(SearchQuery("messages", doc_kind=kind), nothing)
+    assert (found.entities, found.explain.scope_policy) == ((), "nothing")
     assert search.search(SearchQuery("messages"), nothing).hits == ()
 
 

@@ -107,12 +107,20 @@ def test_redaction_hides_subject_and_body_and_is_counted() -> None:
         message(2, "a", project=9, sender="Mal"),
     ]
     seen = viewer("Zoe", frozenset({1}), frozenset({"Eve"}))
-    found = service(messages).search(SearchQuery("a"), seen)
+    found = service(messages).search(SearchQuery("", project_id=9), seen)
     assert [(hit.subject, hit.body, hit.redacted) for hit in found.hits] == [
         (REDACTED, REDACTED, True)
     ]
-    assert (found.explain.denied_count, found.explain.redacted_count) == (1, 1)
+    assert (found.explain.denied_count, found.explain.redacted_count) == (0, 1)
     assert found.explain.scope_policy == "viewer:Zoe"
+    audited = service(messages).search(SearchQuery("a"), replace(seen, audited=True))
+    assert (audited.explain.denied_count, audited.explain.redacted_count) == (1, 1)
+
+
+def test_a_redacted_text_cannot_be_searched() -> None:
+    messages = [message(1, "a secret", project=9, sender="Eve")]
+    seen = viewer("Zoe", frozenset({1}), frozenset({"Eve"}))
+    assert service(messages).search(SearchQuery("secret"), seen).hits == ()
 
 
 def test_a_viewer_sees_own_mail_and_its_projects() -> None:

@@ -1,0 +1,171 @@
+"""A viewer's own copy of what it may see, so that nothing hidden can touch its answers.
+
+Post-filtering is not enough: the scores of words count all messages of an index, so an order, a
+threshold or a count tells what hidden text contains. Here a viewer's searches run over a store and
+indexes that hold visible messages alone. Of a redacted message they hold what a hit shows of it:
+neither its text nor its recipients can be searched.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import weakref
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import astuple, replace
+from pathlib import Path
+from tempfile import mkdtemp
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.stacks.agent_mail.budget import Parts
+from engines.stacks.agent_mail.contract.directory import Entity
+from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
+from engines.stacks.agent_mail.contract.query import DocKind, Filters
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.absent import Absent
+from engines.stacks.agent_mail.pipeline.kinds import Source
+from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from engines.stacks.agent_mail.pipeline.semantic import Nearest, Semantic
+from engines.stacks.agent_mail.pipeline.view import View
+from engines.stacks.agent_mail.sqlite import store as stores
+from engines.stacks.agent_mail.sqlite.directory import Directory, copied
+from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.sqlite.store import MessageStore
+
+MAX_VIEWS = 32
+"""Views kept; the one that was longest unused goes first."""
+BATCH = 500
+"""Messages read at once while a view is filled."""
+Lexical = Callable[[MessageStore, Path], Mapping[Rung, MailEngine]]
+"""Makes the engines over a store; the folder is theirs."""
+
+
+class StoredViews:
+    """Makes the view of a scope at its first search, and anew when the messages have changed.
+
+    A view is a message store with its own indexes in a temporary folder that only this user can
+    read; it is removed when the view is no longer kept, and at the end of the process.
+    """
+
+    def __init__(
+        self,
+        source: MessageStore,
+        lexical: Lexical,
+        entities: Callable[[MessageStore], Mapping[DocKind, Source[Entity]]],
+    ) -> None:
+        self._source, self._lexical, self._entities = source, lexical, entities
+        self._lock = Lock()
+        self._made: dict[Scope, tuple[tuple[int, ...], View]] = {}
+        self._making: dict[Scope, Lock] = {}
+
+    def of(self, scope: Scope) -> View:
+        """Give the view of ``scope``; only searches of the same scope wait for it to be made.
+
+        Raises:
+            SearchError: the messages cannot be read.
+        """
+        with self._lock:
+            own = self._making.setdefault(scope, Lock())
+        with own:
+            generation = self._generation()
+            with self._lock:
+                known = self._made.pop(scope, None)
+                if known is not None and known[0] == generation:
+                    self._made[scope] = known
+                    return known[1]
+            made = self._view(scope)
+            with self._lock:
+                self._made[scope] = generation, made
+                for old in [*self._made][:-MAX_VIEWS]:
+                    del self._made[old]
+                    self._making.pop(old, None)
+            return made
+
+    def _generation(self) -> tuple[int, ...]:
+        """Count the changes of this connection and of others."""
+        return tuple(
+            int(self._source.read(sql)[0][0])
+            for sql in ("SELECT total_changes()", "PRAGMA data_version")
+        )
+
+    def _view(self, scope: Scope) -> View:
+        shown, redacted = self._visible(scope)
+        with ExitStack() as until_made:
+            folder = Path(mkdtemp(prefix="mail-view-"))
+            until_made.callback(shutil.rmtree, folder, ignore_errors=True)
+            filled = until_made.enter_context(stores.create(folder / "messages.db"))
+            copied(Directory(self._source), Directory(filled), shown, scope.knows)
+            filled.insert_all((message, {}) for message in shown)
+            made = View(
+                _settled(scope, redacted),
+                _narrowed(filled, self._lexical(filled, folder), redacted),
+                filled.hydrate,
+                filled.projects_of_product,
+                self._entities(filled),
+                filled,
+                len(shown),
+                _digest(shown),
+            )
+            weakref.finalize(made, until_made.pop_all().close)
+        return made
+
+    def _visible(self, scope: Scope) -> tuple[list[Message], frozenset[int]]:
+        """Read what the scope shows, by id; a message that cannot be read is not shown."""
+        ids = [row[0] for row in self._source.read("SELECT id FROM messages ORDER BY id")]
+        shown: list[Message] = []
+        redacted: set[int] = set()
+        hydrate = faults.salvaged(self._source.hydrate, {})
+        for start in range(0, len(ids), BATCH):
+            for message in hydrate(ids[start : start + BATCH]).values():
+                verdict = scope.sees(message)
+                if verdict is Visibility.REDACT:
+                    redacted.add(message.message_id)
+                    shown.append(replace(message, subject="", body="", recipients=()))
+                elif verdict is Visibility.ALLOW:
+                    shown.append(message)
+        return shown, frozenset(redacted)
+
+
+def _narrowed(
+    filled: MessageStore, lexical: Mapping[Rung, MailEngine], redacted: frozenset[int]
+) -> Callable[[Rungs], Rungs]:
+    """Put a view's engines in place of those of the whole."""
+    unreadable, parts = np.array(sorted(redacted), dtype=np.int64), Parts()
+
+    def readable(filters: Filters) -> NDArray[np.int64]:
+        found = matching_ids(filled, filters)
+        return found[~np.isin(found, unreadable)]
+
+    def nearest(whole: Nearest | None) -> Nearest | None:
+        if isinstance(whole, Semantic):
+            return replace(whole, matching=readable, every=False)
+        return whole if isinstance(whole, Absent) else None
+
+    def rungs(whole: Rungs) -> Rungs:
+        there = {rung: lexical[rung] for rung in whole.lexical if rung in lexical}
+        return Rungs(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
+
+    return rungs
+
+
+def _settled(scope: Scope, redacted: frozenset[int]) -> Scope:
+    """Ask the policy again only of messages that the view holds whole."""
+
+    def verdict(message: Message) -> Visibility:
+        return Visibility.REDACT if message.message_id in redacted else scope.sees(message)
+
+    return replace(scope, verdict=verdict)
+
+
+def _digest(shown: list[Message]) -> str:
+    found = hashlib.sha256()
+    for message in shown:
+        found.update(json.dumps(astuple(message)).encode())
+    return found.hexdigest()
