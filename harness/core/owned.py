@@ -149,7 +149,7 @@ def _check_steps(to: Path) -> None:
     for number, step in enumerate(to.parts):
         below = Path(*to.parts[:number])
         if step == ".." and not below.is_dir():
-            raise NotOurs(f"{to}: {below} is no folder, so '..' leads nowhere. {REMEDY}")
+            raise NotOurs(f"{to}: {below} is not a folder, so '..' leads nowhere. {REMEDY}")
 
 
 def _inside(inner: Path, outer: Path) -> bool:

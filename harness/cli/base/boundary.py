@@ -24,7 +24,7 @@ from harness.core.errors import BadFile, HarnessError
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 DEBUG = "--debug"
 AGAIN = "interrupted; run the same command again to go on"
-REFUSED = "Check that it is there, that it is no device, and that you may read and write it"
+REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 LOOP = "Symlink loop from "
 """How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
 LONGEST, LONGEST_TOLD = 300, 1_500
