@@ -76,6 +76,9 @@ ONLY_HELP = {
 }
 """Only asked for their options, and why."""
 
+MAKES = {"python benchmarks/documents.py pdf": "a folder that the next lines of its page read"}
+"""Scripts that are always run, and what they make."""
+
 
 class Elsewhere(NamedTuple):
     """Why a line is not typed here, and the test that does the same."""
