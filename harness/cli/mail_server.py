@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -67,6 +68,12 @@ def mail_server(
         ),
     ] = None,
     shadow_settings: SettingsFile = None,
+    budget_ms: Annotated[
+        float,
+        typer.Option(
+            min=0.0, help="Milliseconds a query may take where the arm sets no budget; 0 is none."
+        ),
+    ] = 2_000.0,
     viewers: Annotated[
         Path | None,
         typer.Option(
@@ -101,6 +108,7 @@ def mail_server(
     from engines.stacks.agent_mail.mcp_tools.callers import digest, nobody, scope_of
     from engines.stacks.agent_mail.mcp_tools.server import application
     from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
+    from harness.core.errors import HarnessError
     from harness.core.owned import RUN, check_held
     from harness.shadow.live.settings import ShadowLog
     from harness.stages.mail.service import mail_service
@@ -108,6 +116,8 @@ def mail_server(
     from harness.stages.shadow.files import read_settings
 
     check_loopback(host)
+    if not isfinite(budget_ms):
+        raise HarnessError(f"--budget-ms {budget_ms} is no time; give milliseconds, 0 for none")
     listed = _viewers(viewers, viewer, http, token=token)
     secret = _secret(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
@@ -123,7 +133,7 @@ def mail_server(
         settings_of = settings_file(shadow_settings)
         own_log(shadow_log, layout.root, layout.cache, settings_of)
         shadow = ShadowLog(shadow_log, read_settings(settings_of))
-    with mail_service(layout, arm, project.cache, switch, shadow) as service:
+    with mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms) as service:
         names = service.base.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
         alone = scopes.get(viewer, nobody()) if listed else None

@@ -24,6 +24,7 @@ from harness.corpus.runs import read_run, write_run
 from harness.replay.ask import observe
 from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
+from harness.stages.mail.service import mail_service
 from harness.stages.params import ReplayParams
 from harness.stages.replay.stage import replay
 from tests.cli.conftest import Harness
@@ -255,3 +256,17 @@ def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) ->
     about = json.loads(corpus.read_text())
     corpus.write_text(json.dumps({**about, "corpus_sha256": "0" * 64}))
     assert "other documents" in harness("mail-server", "--dataset", "toy", "--arm", ARM).error
+
+
+@pytest.mark.parametrize("budget", ["nan", "inf"])
+def test_a_budget_is_a_number(harness: Harness, budget: str) -> None:
+    given = ("--dataset", "toy", "--arm", ARM, "--budget-ms", budget)
+    assert "--budget-ms" in harness("mail-server", *given).error
+
+
+@pytest.mark.parametrize(("budget", "kept"), [(250.0, 250.0), (0.0, 0.0)])
+def test_a_served_query_has_a_deadline(letters: Project, budget: float, kept: float) -> None:
+    layout = letters.layout(NAME)
+    index(layout, ARM, letters.cache)
+    with mail_service(layout, ARM, letters.cache, lambda: None, budget_ms=budget) as service:
+        assert service.base.service.budget_ms == kept
