@@ -29,6 +29,7 @@ KEYS = {"summary", "stack", "settings"}
 PACKAGES = {
     "code": "code.arm",
     "documents": "documents.arm",
+    "http": "http.arm",
     "mail": "agent_mail.arm",
     "writing": "writing.arm",
 }

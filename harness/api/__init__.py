@@ -1,9 +1,9 @@
 """The harness from Python: read runs and judgements, score, compare, decide, check an engine.
 
-Nothing is computed here a second time: each function calls what the stages call, so a number in a
-notebook is the number of the report. Results are frozen, draw themselves in a notebook, and give
-a frame of pandas when they are asked for one. ``import harness`` gives the same names. A module
-is imported when one of its names is asked for first: whoever reads a run need not wait for figures.
+Each function calls the same code as the stages, so a number in a notebook equals that of the
+report. Results are frozen, display as tables in a notebook, and convert to a pandas frame. ``import
+harness`` gives the same names. A module is imported when one of its names is first used, so reading
+a run does not import matplotlib.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Queries on which two arms diverged, with what both showed, as tables for a notebook."""
+"""Diverging queries with both rankings, as tables for a notebook."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.report.shadow.sides import Both, Shown
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Sides:
-    """Queries that diverged, with what both arms showed, the worst first."""
+    """Diverging queries with both rankings, the worst first."""
 
     queries: tuple[Both, ...]
 

@@ -1,4 +1,4 @@
-"""Several runs by several measures, each against one control, with marks of significance."""
+"""Several runs by several measures, each compared with one control, with significance marks."""
 
 from __future__ import annotations
 
@@ -40,27 +40,27 @@ class Leaderboard:
     corrected: Mapping[tuple[str, str], float]
     """p-values after Holm's correction over all of ``differences``."""
     level: float
-    """Below which a corrected p-value earns a mark."""
+    """Significance level: a mark needs a corrected p-value below it."""
 
     def mean(self, arm: str, measure: str) -> float | None:
         """Mean of a run; None where no query has a value."""
         return self.scores[arm][measure].mean
 
     def mark(self, arm: str, measure: str) -> str:
-        """Give the sign beside a mean: significantly higher or lower than the control, or none."""
+        """Give the mark of a mean: significantly higher or lower than the control, or empty."""
         at = arm, measure
         if at not in self.corrected or self.corrected[at] >= self.level:
             return ""
         return HIGHER if self.differences[at].estimate.value > 0 else LOWER
 
     def best(self, measure: str) -> float | None:
-        """Highest mean of any run; None where there is none."""
+        """Highest mean of any run; None where no run has one."""
         found = [self.mean(arm, measure) for arm in self.scores]
         return max((value for value in found if value is not None), default=None)
 
     @property
     def caption(self) -> str:
-        """What the table shows, with the queries that the first measure has a value for."""
+        """Caption of the table, with the number of queries scored by the first measure."""
         counts = sorted({len(of[self.measures[0]].query_ids) for of in self.scores.values()})
         over = "queries" if counts[-1] != 1 else "query"
         least = f"{counts[0]:,} to " if counts[0] != counts[-1] else ""
@@ -68,7 +68,7 @@ class Leaderboard:
 
     @property
     def note(self) -> str:
-        """What the marks mean, and how many queries were lost to a comparison."""
+        """Meaning of the marks, and the number of unpaired queries."""
         lost = len({q for found in self.differences.values() for q in found.paired.lost})
         said = f" Queries missing because one of two runs failed: {lost:,}." if lost else ""
         return (
@@ -79,7 +79,7 @@ class Leaderboard:
         )
 
     def frame(self) -> pd.DataFrame:
-        """Give a row a run and measure, unrounded; NaN where nothing was compared."""
+        """Give a frame with a row for each run and measure; NaN if nothing was compared."""
         import pandas as pd
 
         return pd.DataFrame([
@@ -134,11 +134,11 @@ def leaderboard(
 ) -> Leaderboard:
     """Score every run, and compare every candidate with the control by every measure.
 
-    Runs and judgements are all that ``load_run`` and ``load_qrels`` read; a run without a name is
-    called ``control``, ``candidate-1``, ``candidate-2`` and so on.
+    Accepts every form of runs and judgements that ``load_run`` and ``load_qrels`` read. A run
+    without a name is called ``control``, ``candidate-1``, ``candidate-2`` and so on.
 
     Raises:
-        EvidenceError: two runs have one name, or there is no candidate or no measure.
+        EvidenceError: two runs have one name, or a candidate or measure is missing.
         UnknownName, InvalidArm, BadFile, RunError, DatasetError: as ``score``.
     """
     first, judged = named_run(control, "", "control"), load_qrels(qrels)
@@ -160,12 +160,12 @@ def ranked(
     sure: Sure,
     intents: Mapping[str, str],
 ) -> Leaderboard:
-    """Make a leaderboard of what was scored already; ``scores`` is by run and measure.
+    """Make a leaderboard from existing scores; ``scores`` is by run and measure.
 
     Raises:
         UnknownName: the control or a measure is not among ``scores``.
-        EvidenceError: there is nothing to compare the control with, or no measure.
-        MismatchedQueries: two runs were asked different queries.
+        EvidenceError: a candidate or a measure is missing.
+        MismatchedQueries: two runs have different queries.
     """
     if control not in scores:
         raise UnknownName("arm to be the control", control, scores)

@@ -26,19 +26,19 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sure:
-    """How sure numbers must be; nothing here has a default.
+    """Confidence, resamples and seed of intervals and tests; nothing has a default.
 
     Raises:
-        HarnessError: the confidence is not between 0 and 1, or nothing is resampled.
+        HarnessError: the confidence is not between 0 and 1, or ``resamples`` is below 1.
     """
 
     confidence: float
-    """Of two-sided intervals; one minus it is the level of tests."""
+    """Confidence of two-sided intervals; 1 minus it is the significance level of tests."""
     resamples: int
-    """Of bootstrap and randomization."""
+    """Resamples of bootstrap and randomization test."""
     seed: int
     threads: int = 1
-    """How many draw; no number depends on it."""
+    """Number of threads; results do not depend on it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
@@ -48,7 +48,7 @@ class Sure:
 
     @property
     def level(self) -> float:
-        """Chance of a false alarm that a test may have."""
+        """Significance level: 1 minus the confidence."""
         return 1 - self.confidence
 
 
@@ -62,25 +62,25 @@ class Difference:
     estimate: Estimate
     """Mean difference with its interval."""
     p_value: float
-    """Two-sided, of the sign-flip test of "there is no difference"."""
+    """Two-sided p-value of the sign-flip test of "no difference"."""
 
     @property
     def measure(self) -> str:
-        """As it was named."""
+        """Name of the measure, as it was given."""
         return self.paired.measure
 
     @property
     def better(self) -> tuple[str, ...]:
-        """Queries that the candidate answers better, the greatest gain first."""
+        """Ids of queries that the candidate answers better, the largest gain first."""
         return tuple(q for q, apart in reversed(self._sorted()) if apart > 0)
 
     @property
     def worse(self) -> tuple[str, ...]:
-        """Queries that the candidate answers worse, the greatest loss first."""
+        """Ids of queries that the candidate answers worse, the largest loss first."""
         return tuple(q for q, apart in self._sorted() if apart < 0)
 
     def frame(self) -> pd.DataFrame:
-        """Give a row a query, the greatest loss first: control, candidate and difference."""
+        """Give a pandas frame with a row for each query, the largest loss first."""
         import pandas as pd
 
         columns = {
@@ -135,13 +135,13 @@ def compare(
 ) -> Difference:
     """Compare two runs by one measure, query by query.
 
-    Runs and judgements are all that ``load_run`` and ``load_qrels`` read; a run without a name is
-    called ``control`` or ``candidate``.
-    ``queries`` are as in ``score``. ``intents`` names the intent of a query by its id; queries of
-    one intent are resampled together. Nothing is decided: that is for a policy.
+    Accepts every form of runs and judgements that ``load_run`` and ``load_qrels`` read. A run
+    without a name is called ``control`` or ``candidate``. ``queries`` are as in ``score``.
+    ``intents`` has the intent of a query by its id; queries of one intent are resampled together.
+    The result is not a verdict; policies give verdicts.
 
     Raises:
-        UnknownName: it is no measure.
+        UnknownName: ``measure`` is unknown.
         EvidenceError: fewer than two queries, or intents, have a value in both runs.
         InvalidArm: a run answers none of the queries.
         BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``.

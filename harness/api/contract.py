@@ -15,7 +15,7 @@ from harness.stages.contract.stage import CHECKS, Bench, Sample
 
 @dataclass(frozen=True, slots=True)
 class EngineCheck:
-    """One promise of an engine; call it to check it."""
+    """One check of an engine; call it to run the check."""
 
     check: Check
     bench: Bench
@@ -43,12 +43,12 @@ def engine_contract(
     documents: Sequence[Document] = DOCUMENTS,
     queries: Sequence[str] = (),
 ) -> tuple[EngineCheck, ...]:
-    """Give the checks that every engine passes, one for each promise.
+    """Give the checks that every engine must pass.
 
-    ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. Nothing is
-    built before the first check is called; all of them share one index in a temporary folder.
-    With ``documents`` of your own give ``queries`` with words of them; checks that need the
-    sample documents are left out then. An object is not checked in another process.
+    ``engine`` is the path of a TOML file, or an object with ``build`` and ``open``. The index is
+    built at the first check, in a temporary folder, and all checks share it. With your own
+    ``documents``, also give ``queries`` that match them; checks that need the sample documents are
+    then left out. The check in another process needs a path, not an object.
 
     As a test::
 

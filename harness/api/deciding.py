@@ -1,4 +1,4 @@
-"""What a policy says of the evidence that ``harness run`` left in a folder."""
+"""Verdicts of a policy on the evidence that ``harness run`` left in a folder."""
 
 from __future__ import annotations
 
@@ -29,11 +29,11 @@ class Decided:
 
     @property
     def exit_code(self) -> int:
-        """0 where every step may be taken, 1 where a gate failed, 3 where anything is open."""
+        """Exit code: 0 if every step may be taken, 1 if a gate fails, 3 if any is open."""
         return exit_code(self.steps)
 
     def frame(self) -> pd.DataFrame:
-        """Give a row a gate: its verdict, estimate, interval and bound, unrounded."""
+        """Give a frame with a row for each gate: verdict, estimate, interval, bound, unrounded."""
         import pandas as pd
 
         return pd.DataFrame([
@@ -79,13 +79,13 @@ def decide(policy: str | Path, out: str | Path, *, control: str = "", threads: i
     """Judge what ``harness run --out`` left in ``out``, as ``harness decide`` does.
 
     With ``control`` the policy's one step judges every other arm. No index is opened and no
-    decision is written; that it was judged is a line of the folder's experiment log. Runs alone
-    cannot be judged: who answered, and when, is in the folder and not in them.
+    decision is written; the folder's experiment log gets a line. Runs alone are not enough, because
+    only the folder records which engine answered, and when.
 
     Raises:
         BadPolicy: the policy is malformed.
-        BadFile: the folder is none that ``harness run`` wrote.
-        EvidenceError: evidence is stale, was changed since, or is about other arms.
+        BadFile: ``harness run`` did not write the folder.
+        EvidenceError: evidence is stale, was changed since, or is of other arms.
     """
     judged_by = load_policy(Path(policy)).on(threads)
     layout = left_by_run(Path(out))

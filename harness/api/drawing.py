@@ -39,22 +39,22 @@ UNDATED: dict[str, dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Drawing:
-    """A figure that is painted when it is shown or saved."""
+    """A figure, drawn when it is shown or saved."""
 
     size: tuple[float, float]
     """Inches."""
     paint: Callable[[Figure], None]
     about: str
-    """What it shows, in words."""
+    """Description of the figure, as text."""
 
     def __repr__(self) -> str:
         return self.about
 
     def save(self, path: str | Path) -> None:
-        """Write it in the format that the ending of ``path`` names.
+        """Write the figure in the format of the suffix of ``path``.
 
         Raises:
-            HarnessError: it ends in none of ``KINDS``.
+            HarnessError: the suffix is not one of ``KINDS``.
         """
         to = Path(path)
         kind = to.suffix.removeprefix(".")
@@ -100,9 +100,9 @@ def draw_differences(found: Difference) -> Drawing:
 
 
 def draw_forest(board: Leaderboard) -> Drawing:
-    """Draw every difference from the control with its interval, a panel a measure.
+    """Draw every difference from the control with its interval, one panel for each measure.
 
-    The intervals are each of one comparison; marks stand for Holm's correction over all of them.
+    Each interval is for one comparison; marks follow Holm's correction over all of them.
     """
     arms = [arm for arm in board.scores if arm != board.control]
     lines = len(board.measures)
@@ -132,10 +132,10 @@ def draw_forest(board: Leaderboard) -> Drawing:
 
 
 def draw_sequences(log: Watched) -> Drawing:
-    """Draw how each estimate of a live comparison closed in, over the pairs seen.
+    """Draw each estimate of a live comparison with its interval, over the pairs seen.
 
     Raises:
-        EvidenceError: no pair was seen yet.
+        EvidenceError: the log has no pair yet.
     """
     tracks = {name: track.points for name, track in log.kept.tracks.items()}
     shown = {name: points for name, points in tracks.items() if points}

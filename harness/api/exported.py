@@ -1,8 +1,8 @@
-"""A folder that is written whole, and knows its files: another export may replace it.
+"""A folder that is written whole, with a list of its files, so that a new export may replace it.
 
-``export.json`` lists every file with its digest. A folder whose files are all in that list, and as
-they were written, holds nothing of anybody's own, so a new export takes its place. Any other folder
-that is not empty is refused, and the file that is in the way is named.
+``export.json`` lists every file with its digest. A new export replaces a folder only if all its
+files are in that list and unchanged. Any other folder that is not empty is refused, and the
+offending file is named.
 """
 
 from __future__ import annotations
@@ -38,13 +38,13 @@ class Listed(BaseModel):
 def exported(
     to: Path, about: Mapping[str, object], *, reads: Sequence[Path] = (), project: str = ""
 ) -> Iterator[Path]:
-    """Give an empty folder to fill; it becomes ``to``, with a list of its files, if all goes well.
+    """Give an empty folder to fill; without an error it becomes ``to``, with a list of its files.
 
-    ``about`` says what was exported, and stands in the list.
+    ``about`` describes the export, in that list.
 
     Raises:
-        HarnessError: ``to`` holds what is not of an earlier export, is read (``reads``), or cannot
-            be written.
+        HarnessError: ``to`` has files that are not of an earlier export, is an input (``reads``),
+            or cannot be written.
     """
     check(to, reads)
     try:
@@ -58,10 +58,10 @@ def exported(
 
 
 def check(to: Path, reads: Sequence[Path] = ()) -> None:
-    """Let pass what is not there, is empty, or is an earlier export that nobody has changed.
+    """Accept a missing or empty folder, or an unchanged earlier export.
 
     Raises:
-        HarnessError: it is anything else.
+        HarnessError: the folder is anything else.
     """
     check_free(to, EXPORT, reads=reads, known=lambda folder: (folder / LIST).is_file())
     found = _files(to.resolve())

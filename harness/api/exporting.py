@@ -1,4 +1,4 @@
-"""Everything that a paper or another tool wants of what was measured, as files."""
+"""Files for a paper or another tool: runs, values, tables and figures."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ QRELS = "qrels.trec"
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What is exported."""
+    """Selection of what is exported."""
 
     control: str
     arms: tuple[str, ...]
-    """Only these; every arm that was scored where it is empty."""
+    """Arms to export; empty for every scored arm."""
     measures: tuple[str, ...]
-    """The first one orders the table, and is the one whose differences are drawn."""
+    """Measures to export; the first one orders the table, and its differences are drawn."""
     figures: tuple[str, ...]
-    """Formats of ``harness.api.drawing.KINDS``; no figure where it is empty."""
+    """Formats of ``harness.api.drawing.KINDS``; empty for no figures."""
 
 
 def export(
@@ -49,16 +49,16 @@ def export(
     reads: Sequence[Path] = (),
     project: str = "",
 ) -> tuple[Path, ...]:
-    """Write runs and judgements as TREC has them, values by query, tables and figures into ``to``.
+    """Write TREC runs and judgements, values by query, tables and figures into ``to``.
 
-    Give the files written. No engine is asked, and no measure is computed again. The folder
-    appears whole or not at all; an earlier export in it goes, and anything else is refused.
-    ``reads`` are folders that it must not touch, ``project`` is named in its mark.
+    Returns the files written. No engine runs, and existing values are used. The folder is written
+    whole or not at all. It replaces an earlier export and refuses anything else. ``reads`` are
+    input folders that must not be overwritten; ``project`` is named in the folder's mark.
 
     Raises:
-        UnknownName: the control, an arm, a measure or a format is none that there is.
-        BadFile, EvidenceError: nothing was scored, or something was changed since.
-        HarnessError: ``to`` holds what is not of an earlier export, or cannot be written.
+        UnknownName: the control, an arm, a measure or a format is unknown.
+        BadFile, EvidenceError: scores are missing, or a file was changed since.
+        HarnessError: ``to`` has files that are not of an earlier export, or cannot be written.
     """
     reads = (*reads, layout.root)
     check(to, reads)

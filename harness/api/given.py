@@ -1,4 +1,4 @@
-"""Runs and judgements as other tools hold them: what each value is called, and where it stands."""
+"""Runs and judgements in other tools' objects: the names of their values, and where they are."""
 
 from __future__ import annotations
 
@@ -20,8 +20,7 @@ QUERY = ("query_id", "q_id", "qid", "query-id")
 DOCUMENT = ("doc_id", "docno", "docid", "corpus-id")
 SCORE = ("score",)
 GRADE = ("relevance", "label", "grade", "rel", "score")
-"""Names of columns, as ir_measures, ranx, PyTerrier and BEIR write them; the first that is there
-counts."""
+"""Column names of ir_measures, ranx, PyTerrier and BEIR; the first one present counts."""
 
 
 class Scored(Protocol):
@@ -58,12 +57,12 @@ RunLike: TypeAlias = (
     "Run | str | Path | Mapping[str, Mapping[str, SupportsFloat]] | pd.DataFrame | AsDict"
     " | Iterable[Scored] | Iterable[tuple[str, str, SupportsFloat]]"
 )
-"""What is accepted wherever a run is."""
+"""Everything that is accepted as a run."""
 QrelsLike: TypeAlias = (
     "Qrels | str | Path | Mapping[str, Mapping[str, int]] | pd.DataFrame | AsDict"
     " | Iterable[Judged] | Iterable[tuple[str, str, int]]"
 )
-"""What is accepted wherever judgements are."""
+"""Everything that is accepted as judgements."""
 
 
 class Kind(NamedTuple):
@@ -74,11 +73,11 @@ class Kind(NamedTuple):
     columns: Sequence[str]
     error: type[HarnessError]
     shapes: str
-    """What may be given instead, for a message."""
+    """Accepted forms, for an error message."""
 
 
 class Value(NamedTuple):
-    """A value of a query and document, and where it stands."""
+    """A value of a query and document, and its place in the input."""
 
     query_id: str
     doc_id: str
@@ -87,11 +86,11 @@ class Value(NamedTuple):
 
 
 def values(given: object, kind: Kind) -> tuple[Iterator[Value], tuple[str, ...]]:
-    """Read values, and the queries that are named without any.
+    """Read values, and the queries without any.
 
     Raises:
-        HarnessError: of ``kind.error``; the object has another shape, lacks a column, or an id
-            is not one.
+        HarnessError: as ``kind.error``: the object has another shape, lacks a column, or has an
+            invalid id.
     """
     pandas = sys.modules.get("pandas")
     if pandas is not None and isinstance(given, pandas.DataFrame):

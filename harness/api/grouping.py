@@ -1,4 +1,4 @@
-"""Which queries depend on each other, for runs that are no data set of ours."""
+"""Clusters of near-duplicate queries, for runs from outside."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from harness.corpus import clusters
 
 
 def near_duplicates(queries: Mapping[str, str]) -> Mapping[str, str]:
-    """Name the cluster of each query whose words another one nearly has too, by its id.
+    """Give the cluster of each near-duplicate query, by its id.
 
     ``queries`` are texts by id. Give it to ``compare`` and ``leaderboard`` as ``intents``: the
-    gates of a policy do the same where nobody names an intent.
+    gates of a policy do the same for queries without an intent.
     """
     asked = tuple(Query(query_id, text) for query_id, text in queries.items())
     return clusters.of_queries(asked, clusters.near_duplicates(asked))

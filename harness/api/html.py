@@ -1,4 +1,4 @@
-"""A table as HTML for a notebook; every text in it is a stranger's and is escaped."""
+"""A table as HTML for a notebook; every text in it is escaped."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ def table(
     *,
     of_words: bool = False,
 ) -> str:
-    """Write a table whose first column names the rows; ``note`` stands under it.
+    """Write a table whose first column names the rows, with ``note`` below it.
 
-    A table ``of_words`` begins its cells at the left, where a notebook would end them at the right.
+    With ``of_words``, cells are aligned to the left.
     """
     at = " style='text-align:left'" if of_words else ""
     head = "".join(f"<th{at}>{_text(cell)}</th>" for cell in header)

@@ -1,4 +1,4 @@
-"""Runs and judgements from files, and from what other tools hold in memory."""
+"""Runs and judgements from files, and from other tools' objects."""
 
 from __future__ import annotations
 
@@ -31,23 +31,22 @@ QRELS = Kind(
 
 
 def load_run(run: RunLike, arm: str = "", *, empty: Iterable[str] = ()) -> Run:
-    """Read a run from a file or from what another tool holds.
+    """Read a run from a file or another tool's object.
 
-    A path that ends in ``.parquet`` is ours; every other file holds TREC lines. Besides a path:
-    a mapping ``{query: {document: score}}``, a ranx Run, a frame of pandas (columns ``query_id``,
-    ``doc_id`` and ``score``, or as ranx and PyTerrier name them), an iterable of
-    ``ir_measures.ScoredDoc`` or of tuples, and a ``Run``, which is given back.
+    A path that ends in ``.parquet`` is a run of the harness; any other file has TREC lines. Besides
+    a path it accepts a mapping ``{query: {document: score}}``, a ranx Run, and a ``Run``, which is
+    returned. It also accepts a pandas frame (columns ``query_id``, ``doc_id`` and ``score``, or the
+    names of ranx and PyTerrier), and an iterable of ``ir_measures.ScoredDoc`` or of tuples.
 
-    Scores are higher for better. All but our file are ordered as
-    ``harness.corpus.trec.read_run`` says. ``arm`` names the run; without it, it has the name in
-    our file, that of the TREC file or of the ranx Run, or ``run``. A query that has no line is
-    missing from the run, but for those of ``empty``, and for a mapping's ``{query: {}}``: they
-    were answered with nothing.
+    Higher scores are better. All but the Parquet file are ordered as by
+    ``harness.corpus.trec.read_run``. ``arm`` names the run; without it, the name in the Parquet
+    file, the TREC file or the ranx Run is used, or ``run``. A query without a line is missing from
+    the run. Queries of ``empty``, and ``{query: {}}`` in a mapping, count as answered with nothing.
 
     Raises:
         BadFile: the file is missing, damaged or malformed.
-        RunError: what is given is no run, or a score is not a finite number; the place is named.
-        BadName: no arm can be called so; give another name with ``arm``.
+        RunError: the object is not a run, or a score is not finite; the message names the place.
+        BadName: the name is invalid for an arm; give another one with ``arm``.
     """
     return named_run(run, arm, "", empty)
 
@@ -73,17 +72,18 @@ def named_run(run: RunLike, arm: str, otherwise: str, empty: Iterable[str] = ())
 
 
 def load_qrels(qrels: QrelsLike) -> Qrels:
-    """Read judgements from a file or from what another tool holds.
+    """Read judgements from a file or another tool's object.
 
-    A path that ends in ``.tsv`` holds BEIR's ``query document grade`` with tabs, every other file
-    TREC's lines. Besides a path: a mapping ``{query: {document: grade}}``, ranx Qrels, a frame of
-    pandas (columns ``query_id``, ``doc_id`` and ``relevance``, or as ranx, PyTerrier and BEIR name
-    them), an iterable of ``ir_measures.Qrel`` or of tuples, and ``Qrels``, which are given back.
+    A path that ends in ``.tsv`` has BEIR's ``query document grade`` with tabs; any other file has
+    TREC lines. Besides a path it accepts a mapping ``{query: {document: grade}}``, ranx Qrels, and
+    ``Qrels``, which are returned. It also accepts a pandas frame (columns ``query_id``, ``doc_id``
+    and ``relevance``, or the names of ranx, PyTerrier and BEIR), and an iterable of
+    ``ir_measures.Qrel`` or of tuples.
 
     Raises:
         BadFile: the file is missing or malformed, or judges a pair twice.
-        DatasetError: what is given is no judgements, a grade is not a whole number, or a pair is
-            judged twice; the place is named.
+        DatasetError: the object is not judgements, a grade is not a whole number, or a pair is
+            judged twice; the message names the place.
     """
     if isinstance(qrels, str | Path):
         file = Path(qrels)

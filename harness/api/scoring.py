@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Scored:
-    """What one run scores, query by query."""
+    """Scores of one run, query by query."""
 
     arm: str
     scores: Mapping[str, Scores]
-    """By measure, as it was named."""
+    """Scores by measure name, as given."""
 
     def frame(self) -> pd.DataFrame:
-        """Give a row a query and a column a measure; NaN where a query has no value."""
+        """Give a frame with a row for each query, a column for each measure; NaN if undefined."""
         import pandas as pd
 
         columns = {name: pd.Series(dict(of.by_query)) for name, of in self.scores.items()}
@@ -48,16 +48,16 @@ class Scored:
 def score(
     run: RunLike, qrels: QrelsLike, measures: Sequence[str], *, queries: Sequence[str] | None = None
 ) -> Scored:
-    """Score a run by measures that are named as ir-measures writes them, e.g. ``nDCG@10``.
+    """Score a run by measures in ir-measures notation, e.g. ``nDCG@10``.
 
-    Run and judgements are all that ``load_run`` and ``load_qrels`` read.
-    ``queries`` are those that were asked, the judged ones where none are given. An empty answer
-    scores 0. A query that failed, or is missing from the run, has no value (method, section
-    "Quality"); ``load_run(..., empty=queries)`` reads a run in which such a query found nothing.
+    Accepts every form of runs and judgements that ``load_run`` and ``load_qrels`` read. ``queries``
+    are those that the arm ran; by default the judged ones. An empty answer scores 0. A query that
+    failed, or is missing from the run, has no value (method, section "Quality"); ``load_run(...,
+    empty=queries)`` reads a run in which such a query found nothing.
 
     Raises:
-        UnknownName: it is no measure.
-        EvidenceError: no query was asked, or one twice.
+        UnknownName: a measure is unknown.
+        EvidenceError: ``queries`` is empty, or repeats one.
         InvalidArm: the run answers none of them.
         BadFile, RunError, DatasetError: as ``load_run`` and ``load_qrels``.
     """

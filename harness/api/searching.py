@@ -1,4 +1,4 @@
-"""Two engines that are functions: every query on both, scored, paired and compared."""
+"""Two search functions: every query on both, scored, paired and compared."""
 
 from __future__ import annotations
 
@@ -27,10 +27,10 @@ if TYPE_CHECKING:
 Ranked: TypeAlias = (
     Iterable[str] | Iterable[tuple[str, SupportsFloat]] | Mapping[str, SupportsFloat]
 )
-"""Document ids with the best first, the same with scores, or scores by document id."""
+"""Document ids, best first, with or without scores, or scores by document id."""
 Search: TypeAlias = Callable[[str], Ranked]
 ERROR = 300
-"""Characters that are kept of what a function raised."""
+"""Characters kept of a function's exception."""
 SHAPES = (
     "Return document ids with the best first, (id, score) pairs with the best first, or a mapping"
     " of id to score"
@@ -39,10 +39,10 @@ SHAPES = (
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class EngineComparison:
-    """What two search functions showed, and how they differ by each measure.
+    """Results of two search functions, and their differences by each measure.
 
-    The numbers are those that gates are decided from: per-query values, paired differences and
-    their intervals. No gate is judged here, for nothing proves who answered.
+    The numbers are those that gates use: per-query values, paired differences and their intervals.
+    No gate is judged, because functions cannot prove which engine answered.
     """
 
     control: Run
@@ -52,22 +52,22 @@ class EngineComparison:
 
     @property
     def failures(self) -> Mapping[str, Mapping[str, str]]:
-        """What each function raised, by its name and the query's id."""
+        """Exceptions of each function, by its name and the query's id."""
         return {
             run.arm: {q: error for q, error in zip(run.query_ids, run.errors, strict=True) if error}
             for run in (self.control, self.candidate)
         }
 
     def worse(self, measure: str) -> tuple[str, ...]:
-        """Name the queries that the candidate answers worse, the greatest loss first.
+        """Give the ids of queries that the candidate answers worse, the largest loss first.
 
         Raises:
-            KeyError: the measure was not among those compared.
+            KeyError: the measure was not compared.
         """
         return self.differences[measure].worse
 
     def frame(self) -> pd.DataFrame:
-        """Give a row a measure: means, difference, interval, p-value, queries; unrounded."""
+        """Give a frame with a row for each measure: means, difference, interval, p-value."""
         import pandas as pd
 
         rows = [
@@ -125,18 +125,19 @@ def compare_engines(
     names: tuple[str, str] = ("control", "candidate"),
     intents: Mapping[str, str] | None = None,
 ) -> EngineComparison:
-    """Run every query on two functions, and compare what they show by every measure.
+    """Run every query on two functions, and compare their results by every measure.
 
-    A function takes the text of a query and gives document ids with the best first, ``(id,
-    score)`` pairs with the best first, or a mapping of id to score. ``queries`` are texts by id;
-    ``qrels`` is all that ``load_qrels`` reads. A query on which a function raises has no value for
-    it. ``intents`` is as in ``compare``; without it, near-duplicate queries count once. Times are
-    not measured: for that, and for gates, bring an engine (``harness run``).
+    A function takes the text of a query and gives document ids with the best first, ``(id, score)``
+    pairs with the best first, or a mapping of id to score. ``queries`` are texts by id; ``qrels``
+    is anything that ``load_qrels`` reads. A query on which a function raises has no value for it.
+    ``intents`` is as in ``compare``; without it, near-duplicate queries count once. Times are not
+    measured: for that, and for gates, bring an engine (``harness run``).
 
     Raises:
-        RunError: a function gives something else, a score is not finite, or the order is wrong.
-        BadName: one of ``names`` is not a name.
-        EvidenceError: no query or measure is given, or fewer than two queries have a value in both.
+        RunError: a function returns another form, a score is not finite, or the order is wrong.
+        BadName: one of ``names`` is invalid.
+        EvidenceError: queries or measures are missing, or fewer than two queries have a value in
+            both.
         InvalidArm: a function raises on every query.
         UnknownName: a measure is unknown.
         BadFile, DatasetError: as ``load_qrels``.
@@ -158,10 +159,10 @@ def compare_engines(
 
 
 def shown_by(search: Search, queries: Mapping[str, str], name: str) -> Run:
-    """Run every query on a function; what it raises is kept as the error of that query.
+    """Run every query on a function; an exception becomes the error of that query.
 
     Raises:
-        RunError: it gives something else than documents in order.
+        RunError: it returns anything but documents in order.
     """
     return Run.of(name, [_row(search, query_id, text, name) for query_id, text in queries.items()])
 

@@ -1,4 +1,4 @@
-"""A log of a live comparison, read whole, to look at in a notebook."""
+"""The log of a live comparison, read whole, for a notebook."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ QUERY = 80
 
 
 class Kept(Summary):
-    """A summary that keeps what it took, for whoever wants every attempt."""
+    """A summary that also keeps every attempt."""
 
     def __init__(self, bounds: Bounds) -> None:
         super().__init__(bounds)
@@ -44,23 +44,23 @@ class Kept(Summary):
         """By writer and number."""
 
     def see(self, seen: Observation) -> None:
-        """Take one attempt."""
+        """Add one attempt."""
         super().see(seen)
         self.observations.append(seen)
 
     def tell(self, found: Divergence) -> None:
-        """Take a pair that differs."""
+        """Add a diverging pair."""
         super().tell(found)
         self.divergences[found.writer, found.number] = found
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Watched:
-    """What a log said when it was read; it shows its denominators first."""
+    """The state of a log when it was read; its table starts with the denominators."""
 
     kept: Kept
     found: Shadowed
-    """The same, held against the register."""
+    """The diverging queries, checked against the register of accepted ones."""
 
     @property
     def tally(self) -> Tally:
@@ -69,21 +69,21 @@ class Watched:
 
     @property
     def missing(self) -> int:
-        """Attempts that were numbered and are not in the log; they are in no denominator."""
+        """Numbered attempts that are missing from the log; they are in no denominator."""
         return self.kept.missing
 
     @property
     def estimates(self) -> Mapping[str, Estimate | None]:
-        """How things stand, by name; None before the first pair.
+        """Current estimates by name; None before the first pair.
 
-        ``overlap``, ``failures``, ``slow`` and ``ratio`` (median of candidate / control time),
-        each with a confidence sequence: it may be read however often.
+        ``overlap``, ``failures``, ``slow`` and ``ratio`` (median of candidate / control time), each
+        with a confidence sequence, valid at every look.
         """
         return {name: track.now for name, track in self.kept.tracks.items()}
 
     @property
     def alarms(self) -> tuple[Alarm, ...]:
-        """Every alarm as it stands."""
+        """Current state of every alarm."""
         return self.kept.alarms
 
     @property
@@ -93,17 +93,17 @@ class Watched:
 
     @property
     def early(self) -> bool:
-        """Whether nothing was compared yet, or an alarm has too little to go by."""
+        """Whether nothing was compared yet, or an alarm has too few attempts."""
         return self.found.early
 
     def worst(self, count: int) -> Sides:
-        """Give the first ``count`` diverging queries, those that nobody has accepted in front."""
+        """Give the first ``count`` diverging queries, those not accepted first."""
         return Sides(side_by_side(self.found.judged.standing[:count], self.kept.divergences))
 
     def frame(self) -> pd.DataFrame:
-        """Give a row an attempt, in the order of time, nothing rounded.
+        """Give a pandas frame with a row for each attempt, by time, unrounded.
 
-        ``at`` is in UTC; the times are nanoseconds, and missing where an arm was not asked;
+        ``at`` is in UTC; times are in nanoseconds, and missing where an arm ran no query;
         ``jaccard`` and ``rbo`` are NaN where the two were not compared.
         """
         import pandas as pd
@@ -160,14 +160,15 @@ def load_shadow_log(
 ) -> Watched:
     """Read the log of a live comparison, or several of different processes as one.
 
-    ``bounds`` is a file as policy/watch.toml, ``accepted`` a register as policy/accepted.toml;
-    without one nothing is accepted. Entries count until their day, held against ``today`` (UTC,
-    now where none is given). Every attempt is kept in memory; ``harness shadow watch`` does not.
+    ``bounds`` is a file like policy/watch.toml. ``accepted`` is a register like
+    policy/accepted.toml; without it nothing is accepted. Entries are valid until their day,
+    compared with ``today`` (UTC, by default now). Every attempt is kept in memory, unlike in
+    ``harness shadow watch``.
 
     Raises:
-        BadFile: a folder holds no log, or a line of it is no record.
-        BadPolicy: the bounds or the register are missing or wrong.
-        EvidenceError: two folders hold one log.
+        BadFile: a folder has no log, or a line is not a record.
+        BadPolicy: the bounds or the register are missing or invalid.
+        EvidenceError: two folders have the same log.
     """
     kept = Kept(read_bounds(Path(bounds)))
     register = read_register(Path(accepted)) if accepted else Register(())

@@ -1,4 +1,4 @@
-"""A leaderboard as Markdown and as LaTeX, with its marks and what they mean."""
+"""A leaderboard as Markdown and as LaTeX, with its marks and their meaning."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def to_latex(board: Leaderboard) -> str:
 
 
 MARKS = {ord(sign): LATEX[ord(sign)] for sign in (HIGHER, LOWER, MINUS)}
-"""What a cell may hold beside digits."""
+"""Signs that a cell may have beside digits."""
 
 
 def _marked(board: Leaderboard, arm: str, measure: str, before: str, after: str) -> str:

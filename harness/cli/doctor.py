@@ -22,6 +22,7 @@ WITHOUT = {
     "pipeline": "`harness demo` and dvc.yaml do not run",
     "notebooks": "the notebooks do not open",
     "serve": "`harness serve` and `harness shadow http` do not run",
+    "http": "engines over HTTP, by a TOML file, do not run",
     "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
     "fast": "measures and message search are slower, with the same values",
 }

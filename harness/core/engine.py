@@ -55,6 +55,8 @@ class Answer:
     served_by: str
     note: str = ""
     """How the query was understood or degraded, for people; empty where there is nothing to say."""
+    retries: int = 0
+    """Attempts that failed before this answer; their time is part of its latency."""
 
 
 class Searcher(Protocol):

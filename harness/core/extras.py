@@ -24,6 +24,7 @@ EXTRAS = {
     "pipeline": ("dvc",),
     "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
     "serve": ("h11", "httpx", "starlette", "uvicorn"),
+    "http": ("jmespath",),
     "mcp": ("anyio", "mcp"),
     "fast": ("apsw", "numba"),
 }

@@ -81,6 +81,8 @@ class Run:
     """Shape (queries,): how many hits repeated a document; they were taken out."""
     conditions: Conditions | None = None
     """None where they are not known: an imported run does not name them."""
+    retries: int = 0
+    """Attempts that failed before the answers, as their engine counts them."""
 
     @classmethod
     def of(cls, arm: str, rows: Iterable[Row]) -> Run:

@@ -38,6 +38,8 @@ def write_run(run: Run, path: Path) -> None:
     if run.conditions:
         about["k"] = str(run.conditions.k)
         about["time_limit_s"] = repr(run.conditions.time_limit_s)
+    if run.retries:
+        about["retries"] = str(run.retries)
     offsets = pa.array(run.offsets.astype(np.int32))
     docs = pa.DictionaryArray.from_arrays(pa.array(run.docs), pa.array(run.vocabulary, pa.string()))
     table = pa.table(
@@ -112,6 +114,7 @@ def read_run(path: Path) -> Run:
         errors=tuple(table.column("error").to_pylist()),
         duplicates=table.column("duplicates").to_numpy().astype(np.int32),
         conditions=_conditions(path, about),
+        retries=_retries(path, about),
     )
 
 
@@ -124,6 +127,13 @@ def _conditions(path: Path, about: Mapping[str, str]) -> Conditions | None:
     except (KeyError, ValueError) as exc:
         cure = "Run again: harness replay"
         raise BadFile(path, f"does not say how its queries were run ({exc!r})", cure) from exc
+
+
+def _retries(path: Path, about: Mapping[str, str]) -> int:
+    told = about.get("retries", "0")
+    if not told.isdecimal():
+        raise BadFile(path, f"says {told!r} retries", "Run again: harness replay")
+    return int(told)
 
 
 def _refuse_repeats(

@@ -1,5 +1,5 @@
-"""Gates, one rule a module; the folder is the registry.
+"""Gates: each module is one rule, and the folder is the registry.
 
-Each module has ``Settings``, what a policy must write to use the rule, and ``judge``. What rules
-share lies in ``harness.gates.base``; it is a package, so that it is never taken for a rule.
+Each module has ``Settings``, the keys of the rule in a policy, and ``judge``. Shared code is in
+``harness.gates.base``, a package, so that it is never taken for a rule.
 """

@@ -1,4 +1,4 @@
-"""Both arms must show much the same documents."""
+"""Both arms must show mostly the same documents."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Settings(SampleSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the interval of the mean lies above the floor.
 
-    The control's agreement with itself stands beside it. Where that is below the floor too, a
-    candidate cannot be blamed, and a FAIL is INCONCLUSIVE.
+    The control's A/A agreement is shown with it. If that is below the floor too, the candidate is
+    not to blame, and a FAIL becomes INCONCLUSIVE.
 
     Raises:
         EvidenceError: the measure is missing or NaN, or a query that was skipped has a value.

@@ -32,6 +32,7 @@ class Settings(RareSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the confidence sequence of the share lies below the ceiling.
 
-    An answer of another engine in the candidate's place is none; an empty answer is one.
+    An answer of another engine in the candidate's place counts as missing; an empty answer counts
+    as an answer.
     """
     return judge_live(name, settings, evidence, rules)

@@ -1,4 +1,4 @@
-"""On live traffic, both arms must show much the same documents."""
+"""On live traffic, both arms must show mostly the same documents."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ class Settings(RareSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the confidence sequence of the share lies below the ceiling.
 
-    Each arm has its own clock. A candidate that was given up counts with the time after which it
-    was, which is less than it would have taken.
+    Each arm has its own clock. An abandoned candidate counts with the time until it was abandoned,
+    which is less than it would have taken.
     """
     return judge_live(name, settings, evidence, rules)

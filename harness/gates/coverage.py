@@ -41,13 +41,13 @@ class Settings(GateSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
-    """Count what was compared; the whole query set is known, so there is no interval.
+    """Judge the share that was compared; the whole query set is known, so no interval is needed.
 
-    FAIL where the queries that an arm did not answer are too many by themselves; INCONCLUSIVE
-    where it takes those that were skipped, shed, stale or never tried.
+    FAIL if unanswered queries alone exceed the bound; INCONCLUSIVE if it takes those that were
+    skipped, shed, stale or never tried.
 
     Raises:
-        EvidenceError: the classes contradict the runs, or were never defined.
+        EvidenceError: the classes contradict the runs, or are unknown.
     """
     found = class_of(evidence)
     asked = frozenset(evidence.control.run.query_ids) | frozenset(evidence.candidate.run.query_ids)

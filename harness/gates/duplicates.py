@@ -17,7 +17,7 @@ class Settings(ShareSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where repeated hits are surely rare in both arms; they earned nothing anyway."""
+    """PASS where the share of repeated hits lies below the bound in both arms."""
     counts = [
         (
             side,

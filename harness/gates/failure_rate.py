@@ -1,4 +1,4 @@
-"""Few queries may fail, time out or go unasked, in the candidate and in the control."""
+"""Few queries may fail, time out or not run, in the candidate and in the control."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Settings(ShareSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where both arms surely answer; an empty answer is an answer.
+    """PASS where the intervals of both arms lie below the bound; an empty answer is an answer.
 
     Raises:
         EvidenceError: a run takes an error for an empty answer, or the reverse.

@@ -1,4 +1,4 @@
-"""Each arm must be who it says it is, and the arms must be different engines."""
+"""Each arm must be the engine it claims to be, and the arms must be different engines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ DEEPER = (
 
 
 class Settings(GateSettings):
-    """Has no tolerance to set."""
+    """No bound to set: the rule has no tolerance."""
 
     also: tuple[str, ...] = Field(default=(), strict=False)
     """Further arms that a gate of the step compares the candidate with."""
@@ -53,11 +53,11 @@ class Settings(GateSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:  # noqa: ARG001  every rule is called alike
     """FAIL where another engine answered, two arms are one, or they searched other documents.
 
-    INCONCLUSIVE where two arms that claim to be different engines are more alike than two engines
-    are, or show too little to tell: a copy of a run answers under any name. Other settings of one
-    engine may leave most scores and lists as they are, so there it is said and decides nothing.
+    INCONCLUSIVE where two arms claim to be different engines but are more alike than two engines
+    are, or show too little to tell. One may be a copy of the other's run. Other settings of one
+    engine may leave most scores and lists equal; then a notice says so and decides nothing.
 
-    The arms named in ``also`` are held to the same.
+    The same applies to the arms in ``also``.
 
     Raises:
         EvidenceError: an arm of ``also`` was not measured.
@@ -88,7 +88,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
 
 def notices(sides: Sequence[Side]) -> Iterator[str]:
-    """Say how far the arms' word was checked: what two runs share, and whose index was counted."""
+    """List how far identity was checked: what two runs share, and whose index was counted."""
     control, *others = sides
     for side in others:
         found = copied(control.run, side.run)

@@ -1,4 +1,4 @@
-"""Both arms must show about as many judged documents, else no difference of quality is fair."""
+"""Both arms must show about as many judged documents, for a fair comparison of quality."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.gates.base.rules import Rules, Share, Where, signed, within
 
 
 class Settings(SampleSettings):
-    """The mean of candidate - control of a share judged must lie within ``max_gap``."""
+    """The mean difference of the judged share, candidate - control, must lie within ``max_gap``."""
 
     max_gap: Share
 
@@ -28,7 +28,7 @@ class Settings(SampleSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the interval lies within the gap, INCONCLUSIVE else: it is nobody's loss.
+    """PASS where the interval lies within the gap, else INCONCLUSIVE; never FAIL.
 
     A query for which one arm has no value counts as the widest gap, against the PASS.
     """

@@ -1,4 +1,4 @@
-"""The answer of a quality gate must be the same whatever the missing judgements say."""
+"""The verdict of a quality gate must be the same for all values of the missing judgements."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ from harness.measures.unjudged.runs import bounds
 
 
 class Settings(SampleSettings):
-    """Check what ``asks`` says, under every completion of the judgements."""
+    """Judge as the rule ``asks``, under every completion of the judgements."""
 
     asks: Literal["non_inferior", "superior", "equivalent"]
-    """The rule whose question it is."""
+    """The rule to judge by."""
     margin: Annotated[float, Field(ge=0, lt=1)]
 
     @field_validator("measure")
@@ -52,19 +52,19 @@ class Settings(SampleSettings):
         return -self.margin if self.asks == "non_inferior" else self.margin
 
     def verdict(self, estimate: Estimate) -> Verdict:
-        """Answer under one completion (method, section 4)."""
+        """Verdict under one completion (method, section 4)."""
         if self.asks == "equivalent":
             return within(estimate, self.margin)
         return above(estimate, self.limit)
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """Answer as ``asks`` does where both ends of the bounds give that answer, else INCONCLUSIVE.
+    """Give the verdict of ``asks`` if both ends of the bounds agree, else INCONCLUSIVE.
 
-    At the worse end each unjudged document that an arm shows has the grade that is worst for the
-    candidate's difference, and each lost query counts as -1; at the better end it is the reverse
-    (method, section 2). The interval of the finding reaches from the low end of the one to the
-    high end of the other.
+    At the worse end each unjudged document has the grade that is worst for the candidate's
+    difference, and each lost query counts as -1. At the better end it is the reverse (method,
+    section 2). The interval of the finding goes from the low end of the one to the high end of the
+    other.
     """
     found = compare(evidence, settings, versus=None)
     ids = found.paired.query_ids

@@ -1,4 +1,4 @@
-"""The candidate must answer within a budget in milliseconds, as people feel it."""
+"""The candidate must answer within a budget in milliseconds."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.stats.processes import percentile
 
 
 class Settings(BudgetSettings, TimedSettings):
-    """A percentile of the candidate's first answers, below ``max_ms`` milliseconds."""
+    """A percentile of the candidate's first answers must lie below ``max_ms`` milliseconds."""
 
     percent: Literal["p50", "p90", "p95", "p99"]
 

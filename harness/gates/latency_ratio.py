@@ -1,4 +1,4 @@
-"""The candidate may not take many times as long as the control, in one race."""
+"""The candidate's time over the control's must lie below a ratio, in one race."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready
 
 
 class Settings(TimedSettings):
-    """A percentile (or the mean) of the candidate over the control's, below ``max_ratio``."""
+    """The candidate's percentile or mean, over the control's, must lie below ``max_ratio``."""
 
     max_ratio: Annotated[float, Field(gt=0)]
 
@@ -39,7 +39,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     """PASS where the whole interval of the ratio lies below the bound (method, section 5).
 
     Raises:
-        EvidenceError: a time is not above 0, or the arms were not asked alike.
+        EvidenceError: a time is not above 0, or the arms ran different queries.
     """
     race = ready(name, settings, evidence, rules)
     if isinstance(race, Finding):

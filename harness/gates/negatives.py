@@ -1,4 +1,4 @@
-"""Where there is nothing to find, the candidate may not show more than the control."""
+"""On queries without an answer, the candidate may not show more than the control."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ NEGATIVE = "negative_query"
 class Settings(SampleSettings):
     """Of the first ``depth`` places, the share left empty may shrink by less than ``max_more``.
 
-    The queries are those that have no value of ``measure`` for want of a relevant document.
+    The queries are those without a value of ``measure``, because no document is relevant.
     """
 
     slice: None = None
@@ -53,12 +53,12 @@ class Settings(SampleSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """Judge the queries that no document answers, and no others (method, section 2).
 
-    A query that fails is lost, not silent: a PASS must also hold with each counted as -1. A control
-    that fills every page leaves nothing to be spoilt, and then any candidate passes.
+    A query that fails is lost, not silent: a PASS must also hold with each counted as -1. If the
+    control fills every page, any candidate passes.
 
     Raises:
         EvidenceError: an arm was not scored by ``measure``.
-        MismatchedQueries: the two arms were asked different queries.
+        MismatchedQueries: the two arms have different queries.
     """
     empty, silent = emptiness(settings, evidence)
     return judge_above(

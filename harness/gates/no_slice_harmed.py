@@ -1,4 +1,4 @@
-"""No kind of query may be harmed behind the mean of all."""
+"""No slice may lose more than its margin, whatever the mean of all queries."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from harness.stats.holm import adjusted
 from harness.stats.pooling import pooled
 
 NAMED = 3
-"""Slices that the reason names, beside those that did not pass."""
+"""Slices that the reason lists, in addition to those that did not pass."""
 
 
 class Settings(SampleSettings):
-    """Each slice must surely lose less than its margin; ``min_queries`` holds for each slice."""
+    """Each slice must lose less than its margin; ``min_queries`` applies to each slice."""
 
     slice: None = None
     slices: tuple[str, ...] = Field(default=(), strict=False)
-    """Those to look at; empty for every slice of the query set."""
+    """Slices to judge; empty for every slice of the query set."""
     margin: Margin
     margins: Mapping[str, Margin] = Field(default_factory=dict)
-    """Of slices that have a margin of their own."""
+    """Margins of single slices, by name."""
 
     @model_validator(mode="after")
     def _looked_at(self) -> Self:
@@ -80,12 +80,12 @@ class _Slice:
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where each slice surely loses less than its margin, by its interval.
+    """PASS where the interval of each slice shows a loss below its margin.
 
     A slice passes as in ``non_inferior``, with each lost query counted as -1. FAIL where the
     interval of one lies below its margin, and its p-value does so too after Holm's correction for
-    the number of slices. A slice that is too small to say, or has no more than its margin to lose,
-    is INCONCLUSIVE, and named.
+    the number of slices. A slice that is too small, or whose control has at most its margin to
+    lose, is INCONCLUSIVE and named.
     """
     found: list[_Slice] = []
     small: list[str] = []

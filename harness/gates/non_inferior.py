@@ -30,6 +30,6 @@ class Settings(LookSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where even the low end of the interval loses less than the margin.
 
-    The p-value beside it is of "the loss is the margin", against "it is smaller".
+    The p-value tests "the loss is the margin" against "it is smaller".
     """
     return judge_above(name, settings, evidence, rules, limit=settings.limit, versus=None)

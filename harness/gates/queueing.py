@@ -1,4 +1,4 @@
-"""At a stated rate of arrivals, an answer must come within a budget, waiting included."""
+"""At a stated arrival rate, an answer must come within a budget, queueing delay included."""
 
 from __future__ import annotations
 
@@ -17,21 +17,22 @@ from harness.replay.load.rounds import median_of
 
 
 class Settings(BudgetSettings):
-    """A percentile of the time in the system at ``rate`` arrivals a second, below ``max_ms``.
+    """A percentile of the time in the system, at ``rate`` arrivals a second, lies below ``max_ms``.
 
-    The time counts from the intended start, so that it has the wait behind others in it. What was
-    not answered took longer than any budget.
+    The time counts from the intended start, so it includes queueing delay. An unanswered query
+    exceeds any budget.
     """
 
     timed: ClassVar[bool] = True
     loaded: ClassVar[bool] = True
     rate: Annotated[float, Field(gt=0)]
-    """Arrivals a second; the load must have had this very rate."""
+    """Arrivals a second; the load test must have run at this rate."""
     percent: Literal["p50", "p90", "p95", "p99"]
     max_noise: Annotated[float, Field(gt=1)]
-    """The load's first arm, opened twice, must agree within this factor in every round."""
+    """Largest A/A ratio: the first arm, opened twice, must agree within this factor in every
+    round."""
     max_busy: Share
-    """The largest share of the processors that others may have used before a round."""
+    """Largest share of the processors that other programs may have used before a round."""
     min_arrivals: Annotated[int, Field(ge=2)]
     """Fewest arrivals of a round."""
 

@@ -18,7 +18,7 @@ class Settings(LookSettings):
 
     margin: Annotated[float, Field(ge=0, lt=1)]
     versus: str | None = None
-    """Another arm to be compared with instead of the control."""
+    """Another arm to compare with, instead of the control."""
 
     @property
     def arms(self) -> tuple[str, ...]:
@@ -41,7 +41,7 @@ class Settings(LookSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where even the low end of the interval gains more than the margin.
 
-    The p-value beside it is of "the gain is the margin", against "it is greater".
+    The p-value tests "the gain is the margin" against "it is greater".
     """
     return judge_above(
         name, settings, evidence, rules, limit=settings.limit, versus=settings.versus

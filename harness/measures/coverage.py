@@ -1,4 +1,4 @@
-"""What became of every query that was asked: the counts that stand beside each mean."""
+"""Query outcomes: the counts that are shown with each mean."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ UNJUDGED = float("nan")
 
 @dataclass(frozen=True, slots=True)
 class Coverage:
-    """Query ids in the order asked; the first five part the query set, so do the last three."""
+    """Query ids in order; the first five fields partition the query set, as do the last three."""
 
     answered: tuple[str, ...]
     """Answered with at least one hit."""
@@ -39,11 +39,11 @@ class Coverage:
 
 
 def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
-    """Sort the queries of ``asked`` by how they ended and by how they were judged.
+    """Group the queries of ``asked`` by outcome and by judgement.
 
     Raises:
-        EvidenceError: no query was asked, or one twice.
-        InvalidArm: the run answers none of them, so nothing may be said of its arm.
+        EvidenceError: ``asked`` is empty, or repeats a query.
+        InvalidArm: the run answers none of them.
     """
     if not asked:
         raise EvidenceError(f"{run.arm}: the query set is empty; nothing can be scored")

@@ -1,14 +1,14 @@
 """A difference of two rankings in two parts: what is shown, and in which order.
 
-Two things change between a control and a candidate that both show k documents: some documents
-left and others entered, and those that stayed stand in another order. What each of the two is worth
-depends on which is changed first, so both ways are gone and the mean is taken: the Shapley value
-of a game of two (Shapley 1953). Its parts sum to the difference, and change their signs when
-the arms change places, which no fixed order of the two would grant.
+Two things change between a control and a candidate that both show k documents: some documents left
+and others entered, and those that stayed stand in another order. The size of each part depends on
+which is changed first. So both orders are computed and averaged: the Shapley value of a game of two
+(Shapley 1953). Its parts sum to the difference, and change their signs when the arms change places,
+which no fixed order of the two would grant.
 
-A candidate that answers in stages is gone through stage by stage: from the control to the first
-stage, from there to the next, and so on to what it shows. Each step is taken apart in the same
-way, and since each begins where the one before it ended, all parts sum to the difference.
+A candidate that answers in stages is decomposed by stage: from the control to the first stage, to
+the next, and so on to its final list. Each step is taken apart in the same way, and since each
+begins where the one before it ended, all parts sum to the difference.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ def decompose(
     k is the measure's cutoff; without one, whole rankings are taken apart.
 
     Raises:
-        UnknownName: it is no measure.
+        UnknownName: the measure is unknown.
         KeyError: a query was not asked.
         EvidenceError: no query is given, or one twice.
     """

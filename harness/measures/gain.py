@@ -20,7 +20,7 @@ def as_gains(measure: Measure, grades: Iterable[int]) -> Measure:
     less than 0. Other measures are returned as they are.
 
     Raises:
-        ValueError: a gain is no integer, or gains are given together with another formula.
+        ValueError: a gain is not an integer, or gains are given together with another formula.
         DatasetError: a gain is above ``LARGEST``.
     """
     grades = tuple(grades)

@@ -1,4 +1,4 @@
-"""Measures as ir-measures computes them: the definition that every kernel is held to."""
+"""Measures as ir-measures computes them: the definition that every kernel must equal."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ def rests_on_judging_only(measure: Measure) -> bool:
 def values(run: Run, qrels: Qrels, shown: Sequence[str], measures: Sequence[Measure]) -> Values:
     """Compute all measures of the queries in ``shown``, which have hits and judgements.
 
-    Queries and documents go over as numbers: one provider splits them at blanks and dashes. A
-    query that has no grade above 0 ends trec_eval's process where all its grades are negative;
-    so it takes part only in the measures that look at no grade, and with grade 0. Each measure
-    goes over alone: in one call, ir-measures 0.4.3 may give a plain nDCG the gains of another.
+    Queries and documents go over as numbers: one provider splits them at blanks and dashes. If all
+    grades of a query are negative, trec_eval ends the process. So a query without a grade above 0
+    takes part only in measures that use no grade, with grade 0. Each measure is called alone: in
+    one call, ir-measures 0.4.3 may give a plain nDCG the gains of another.
 
     Raises:
         HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.

@@ -1,4 +1,4 @@
-"""What a loss of a measure's mean is on the pages that people see, in words."""
+"""The meaning of a loss of a measure's mean for users, in words."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COUNTED = {
 
 
 def loss_in_words(measure: str, loss: float) -> str:
-    """Say what a mean loss is, were it all of one kind and in as few queries as can be.
+    """Describe a mean loss, if it were all of one kind and in as few queries as possible.
 
     ``measure`` is named as in a policy, and ``loss`` lies above 0 and at most 1.
     """
@@ -45,12 +45,12 @@ def loss_in_words(measure: str, loss: float) -> str:
 
 
 def gain_in_words(measure: str, gain: float) -> str:
-    """Say what a mean gain is: the loss that it would make up for."""
+    """Describe a mean gain by the loss that it would compensate."""
     return f"it makes up for a change by which {loss_in_words(measure, gain)}"
 
 
 def floor_in_words(measure: str, floor: float) -> str:
-    """Say what a mean agreement of ``floor`` is, were it the same for every query."""
+    """Describe a mean agreement of ``floor``, if it were the same for every query."""
     name, cut_off = _parts(measure)
     if name == "Jaccard" and cut_off:
         shared = 2 * cut_off * floor / (1 + floor)
@@ -59,7 +59,7 @@ def floor_in_words(measure: str, floor: float) -> str:
 
 
 def share_in_words(share: float) -> str:
-    """Say what a share of the queries is."""
+    """Describe a share of the queries."""
     return _one_in(share, "query")
 
 

@@ -11,9 +11,9 @@ def mean_answerable(scores: Scores) -> float | None:
 
 
 def mean_all(scores: Scores) -> float | None:
-    """Mean in which every negative query counts as 0, as trec_eval has it.
+    """Mean in which every negative query counts as 0, as in trec_eval.
 
-    For comparison with published numbers only; None where there is no query.
+    For comparison with published numbers only; None without queries.
     """
     queries = len(scores.values) + len(scores.undefined.get("negative_query", ()))
     return float(scores.values.sum()) / queries if queries else None

@@ -1,4 +1,4 @@
-"""A measure asked for by its name, as ir-measures writes it."""
+"""A measure by its name in ir-measures notation."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def parse(name: str) -> Measure:
     newer Pythons have dropped.
 
     Raises:
-        UnknownName: it is no measure, or none of the installed providers computes it.
+        UnknownName: the measure is unknown, or no installed provider computes it.
     """
     try:
         measure = _read(name)

@@ -37,16 +37,15 @@ def score(
 ) -> Mapping[str, Scores]:
     """Score the queries of ``asked``, by measure name as given (method, section 2).
 
-    All measures of one call see one ranking: one graded ranking where we have a kernel, and minus
-    the rank as the score where ir-measures computes. An empty answer scores what ir-measures gives
-    it, 0. Queries without a value stand in ``Scores.undefined`` under ``unjudged``,
-    ``negative_query`` (no relevant document; ``Judged``, ``NumRet`` and ``NumQ`` have a value all
-    the same), ``failed``, ``timed_out`` or ``not_asked`` (missing from the run), the first that
-    fits.
+    All measures of one call use one ranking: a graded ranking for kernels, and minus the rank as
+    score for ir-measures. An empty answer scores 0, as in ir-measures. Queries without a value are
+    in ``Scores.undefined`` by the first reason that fits. Reasons are ``unjudged``,
+    ``negative_query`` (no relevant document), ``failed``, ``timed_out`` and ``not_asked`` (missing
+    from the run). ``Judged``, ``NumRet`` and ``NumQ`` have a value for negative queries too.
 
     Raises:
         UnknownName: a measure that ir-measures cannot parse or compute here.
-        EvidenceError: no query was asked, or one twice.
+        EvidenceError: ``asked`` is empty, or repeats a query.
         InvalidArm: the run answers none of them.
         HarnessError: ir-measures fails at a measure, as at Accuracy where all hits are relevant.
     """

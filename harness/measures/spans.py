@@ -1,4 +1,4 @@
-"""Between which values a measure of one query lies."""
+"""Least and greatest value of a measure for one query."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ CORRELATIONS = frozenset({"tau", "tauAP"})
 
 
 def span_of(measure: str) -> Span | None:
-    """Give the least and the greatest value of ``measure``; None where they are not known.
+    """Give the least and the greatest value of ``measure``; None if they are unknown.
 
     ``measure`` is named as in a policy: ``nDCG@10``, ``RR(rel=2)@10``, ``Jaccard@50``, ``tau``,
     ``nDCG@10-of-serving``. Counts such as ``NumRet`` have no greatest value.

@@ -1,4 +1,4 @@
-"""The mean of one measure over the queries, and how sure it is."""
+"""The mean of one measure over the queries, with its interval."""
 
 from __future__ import annotations
 

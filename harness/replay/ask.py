@@ -19,6 +19,8 @@ class Observation:
     row: Row
     elapsed_ns: int
     """From the text that a person typed to the hits shown; also of a failure."""
+    retries: int = 0
+    """Attempts that failed before the answer."""
 
 
 def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Observation:
@@ -47,9 +49,10 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
         return Observation(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
     if elapsed_ns > time_limit_ns:
         late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
-        return Observation(Row(query.query_id, Status.TIMED_OUT, error=late), elapsed_ns)
+        late_row = Row(query.query_id, Status.TIMED_OUT, error=late)
+        return Observation(late_row, elapsed_ns, answer.retries)
     row = Row(query.query_id, Status.ANSWERED, answer.hits, answer.served_by)
-    return Observation(row, elapsed_ns)
+    return Observation(row, elapsed_ns, answer.retries)
 
 
 def _told(exc: BaseException) -> str:

@@ -14,7 +14,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.records import Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import read_run, write_run
-from harness.replay.ask import observe
+from harness.replay.ask import Observation, observe
 
 MUCH_TOO_LATE = 1.5
 """Of the time limit: beyond it, no pause between two clocks explains an answer."""
@@ -45,6 +45,7 @@ def drive(
     order = list(queries)
     random.Random(seed).shuffle(order)
     rows: dict[str, Row] = {}
+    retries = 0
     for at in range(0, len(order), PART):
         some = order[at : at + PART]
         depends_on = [
@@ -58,29 +59,32 @@ def drive(
         path = parts / f"{of_json(depends_on)[:32]}.parquet"
         part = _finished(path)
         if part is None:
-            part = Run.of(arm, [_row(arm, searcher, query, k, time_limit_s) for query in some])
+            seen = [_seen(arm, searcher, query, k, time_limit_s) for query in some]
+            part = Run.of(arm, [one.row for one in seen])
+            part = replace(part, retries=sum(one.retries for one in seen))
             write_run(part, path)
+        retries += part.retries
         rows.update((row.query_id, row) for row in part.rows())
         advance(len(some))
     run = Run.of(arm, [rows[query.query_id] for query in queries])
-    return replace(run, conditions=Conditions(k, time_limit_s))
+    return replace(run, conditions=Conditions(k, time_limit_s), retries=retries)
 
 
-def _row(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> Row:
+def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> Observation:
     """Ask once, and see by a clock of our own that the time limit fires.
 
     Raises:
         EvidenceError: an answer came long after its limit, and counts as one.
     """
     asked_s = perf_counter()
-    row = observe(searcher, query, k, int(time_limit_s * 1e9)).row
+    seen = observe(searcher, query, k, int(time_limit_s * 1e9))
     took_s = perf_counter() - asked_s
-    if row.status is Status.ANSWERED and took_s > MUCH_TOO_LATE * time_limit_s:
+    if seen.row.status is Status.ANSWERED and took_s > MUCH_TOO_LATE * time_limit_s:
         raise EvidenceError(
             f"{arm}: query {query.query_id} took {took_s:.3f} s, its limit is {time_limit_s:g} s,"
             " and it counts as answered: the time limit does not fire. Correct harness.replay"
         )
-    return row
+    return seen
 
 
 def _finished(path: Path) -> Run | None:

@@ -32,6 +32,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import Params
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
+from harness.stages.replay.tally import retried
 from harness.stages.report.assemble import Subject, assemble, evidence_of
 from harness.stages.report.linked import linked
 from harness.stages.score.measuring import measuring
@@ -114,7 +115,7 @@ def oneshot(
     for arm in given.values():
         _indexed(layout, arm, cache, built, tell)
         tell(f"replaying {arm}")
-        replay(layout, arm, cache, params.replay, keep_parts=True)
+        _replayed(layout, arm, cache, params, tell)
     _take_in(layout, wanted, tell)
     tell("scoring and comparing")
     score(layout, names, params.score, threads=wanted.threads)
@@ -188,6 +189,14 @@ def _take_in(layout: Layout, wanted: Wanted, tell: Callable[[str], object]) -> N
         tell(f"taking in {name}")
         if lost := left_out(import_run(layout, name, file, missing=wanted.missing)):
             tell(f"{name}: {lost}")
+
+
+def _replayed(
+    layout: Layout, arm: str, cache: Path, params: Params, tell: Callable[[str], object]
+) -> None:
+    run = replay(layout, arm, cache, params.replay, keep_parts=True)
+    if run.retries:
+        tell(retried(run))
 
 
 def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:

@@ -1,8 +1,8 @@
-"""The confidence sequence of a whole stream at once, and how much longer it must be watched.
+"""The confidence sequence of a whole stream at once, and the values still needed to decide.
 
-The bets are those of ``betting``. There, values come one by one and an end is known to a step; here
-they are all there, and an end is searched for among all means: what a gambler makes against a
-mean falls, or rises, with that mean, so that halving finds where he gets rich.
+The bets are those of ``betting``. There, values come one by one, and an end is known to one step.
+Here all values are given, and an end is searched among all means. The capital of a bet against a
+mean is monotone in that mean, so bisection finds the end.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from harness.core.scores import Estimate
 from harness.stats.betting import MOST, check_range
 
 PRECISION = 1e-10
-"""Of an end, as a share of the range."""
+"""Precision of an end, as a share of the range."""
 FORESIGHT = 64
-"""How many times as many values are thought of as there are."""
+"""Largest forecast, as a multiple of the present values."""
 
 Floats = NDArray[np.float64]
 
@@ -37,13 +37,13 @@ def stakes_of(values: Floats, confidence: float) -> Floats:
 def anytime(values: Floats, *, confidence: float, least: float, most: float) -> Estimate:
     """Mean of values in the order they came, shape (values,), and its confidence sequence's end.
 
-    The ends are those that ``BettingSequence`` closes in on, without its steps: means against which
-    a gambler was rich after any of the values are outside. Where every mean is, the low end
-    lies above the high one: the mean that is expected moved while the values came.
+    The ends are those of ``BettingSequence`` without its steps: a mean is outside if the capital
+    against it reached the limit after any of the values. If all means are outside, the low end lies
+    above the high one: the expected mean changed during the stream.
 
     Raises:
-        EvidenceError: there is no value, one lies outside the range or is no number, the range is
-            empty, or the confidence does not lie between 0 and 1.
+        EvidenceError: values are missing, one is outside the range or not a number, the range is
+            empty, or the confidence is not between 0 and 1.
     """
     units = _units(values, confidence, least, most)
     stakes, rich = stakes_of(units, confidence), math.log(2 / (1 - confidence))
@@ -56,10 +56,10 @@ def anytime(values: Floats, *, confidence: float, least: float, most: float) -> 
 def ever_beyond(
     values: Floats, *, bound: float, above: bool, confidence: float, least: float, most: float
 ) -> bool:
-    """Tell whether the mean is surely above ``bound`` (or below it), at any of the values.
+    """Tell whether the interval lay wholly above ``bound`` (or below it), after any of the values.
 
-    A mean that never is beyond is found to be with a chance of at most half of what the
-    confidence leaves, whether it moves or not.
+    For a mean that is never beyond the bound, the error rate is at most (1 - confidence) / 2,
+    whether the mean changes or not.
 
     Raises:
         EvidenceError: as ``anytime``.
@@ -73,10 +73,10 @@ def ever_beyond(
 def values_needed(
     values: Floats, *, bound: float, confidence: float, least: float, most: float
 ) -> int | None:
-    """Count the values after which ``bound`` is left out, if more come like those that came.
+    """Count the values until ``bound`` is excluded, if further values repeat the present ones.
 
-    They are taken to come again and again in the order they had. None where that is not enough
-    within ``FORESIGHT`` times as many, as where the mean lies on the bound.
+    Further values repeat the present ones in their order. None if ``FORESIGHT`` times as many are
+    not enough, as with a mean on the bound.
 
     Raises:
         EvidenceError: as ``anytime``.

@@ -1,10 +1,10 @@
-"""How sure a mean of live traffic is, however often somebody looks.
+"""Confidence sequences of a mean of live traffic, valid at every look.
 
-The hedged capital process of Waudby-Smith and Ramdas, "Estimating means of bounded random
-variables by betting", JRSS B 86 (2024), section 4.4. For each mean that could be the true one, two
-gamblers bet against it, one that it is too low and one that it is too high. Against
-the true mean no bet is expected to win, so by Ville's inequality the capital of either ever
-reaches 2 / alpha with a chance of at most alpha / 2. What made a gambler so rich is not the mean.
+The hedged capital process of Waudby-Smith and Ramdas, "Estimating means of bounded random variables
+by betting", JRSS B 86 (2024), section 4.4. For each mean that could be the true one, two gamblers
+bet against it, one that it is too low and one that it is too high. Against the true mean no bet is
+expected to win. By Ville's inequality the probability that the capital of either ever reaches 2 /
+alpha is at most alpha / 2. Means with such a capital are excluded.
 """
 
 from __future__ import annotations
@@ -26,9 +26,9 @@ Floats = NDArray[np.float64]
 
 
 class Stakes:
-    """How much is bet next, for one stream of values or many side by side.
+    """The next bets, for one stream of values or many side by side.
 
-    Predictable plug-in bets, equation 26 of the paper: they look at no value that is yet to come.
+    Predictable plug-in bets, equation 26 of the paper: they use past values only.
     """
 
     def __init__(self, confidence: float, streams: int) -> None:
@@ -45,7 +45,7 @@ class Stakes:
         return np.sqrt(self._reach / (spread * at * math.log1p(at)))
 
     def learn(self, values: Floats) -> None:
-        """Take the values that came, each between 0 and 1; shape (streams,)."""
+        """Update with the new values, each between 0 and 1; shape (streams,)."""
         self._count += 1
         self._sum += values
         self._squares += (values - self._sum / (self._count + 1)) ** 2
@@ -64,7 +64,7 @@ def gains(stake: Floats, values: Floats, means: Floats) -> tuple[Floats, Floats]
 
 
 def check_range(confidence: float, least: float, most: float) -> None:
-    """Refuse what no sequence can be made of.
+    """Check the range and the confidence of a sequence.
 
     Raises:
         EvidenceError: the range is empty, or the confidence does not lie between 0 and 1.
@@ -79,10 +79,9 @@ def check_range(confidence: float, least: float, most: float) -> None:
 class BettingSequence:
     """A confidence sequence of the mean of values between ``least`` and ``most``.
 
-    The intervals of all times together hold the true mean with the given confidence, so each may
-    be read, and acted upon, at any time. Values may depend on those before them; what must not
-    change is the mean that is expected next. ``low`` alone, or ``high`` alone, errs with half
-    the chance.
+    The intervals of all times together hold the true mean with the given confidence, so each may be
+    read, and acted upon, at any time. Values may depend on those before them, but the expected next
+    mean must not change. ``low`` alone, or ``high`` alone, has half the error rate.
 
     Raises:
         EvidenceError: the range is empty, or the confidence does not lie between 0 and 1.
@@ -102,7 +101,7 @@ class BettingSequence:
         """Take one value.
 
         Raises:
-            EvidenceError: it lies outside the range, or is no number.
+            EvidenceError: the value lies outside the range, or is not a number.
         """
         unit = (value - self._least) / self._width
         if not 0 <= unit <= 1:
@@ -124,10 +123,10 @@ class BettingSequence:
         self._last = min(self._last, too_high)
 
     def interval(self) -> Estimate:
-        """Mean of the values so far, and the means that no gambler has got rich against.
+        """Mean of the values so far, with its interval: the means that are not excluded.
 
         Raises:
-            EvidenceError: there is no value yet.
+            EvidenceError: no value was given yet.
         """
         if not self._count:
             raise EvidenceError("no value came yet; ask for an interval after the first")

@@ -1,8 +1,8 @@
-"""Blocks of values in a row: what hangs together inside them no longer matters outside.
+"""Blocks of consecutive values: dependence inside a block no longer matters.
 
-Bets on single values are fair only where the mean that is expected next never changes. Failures
-come in bursts: right after one the next is likely, else it is rarer than the mean, and who bets
-against the mean gets rich for nothing. Means of blocks much longer than the bursts forget them.
+Bets on single values are fair only if the expected next mean never changes. Failures come in
+bursts: within a burst the next one is likely, outside it is rarer than the mean. So a bet against
+the mean wins without evidence. Means of blocks much longer than the bursts are nearly independent.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 NS_PER_S = 1_000_000_000
 ROUNDED = 1e-12
-"""Means nearer to each other than this share of them differ by rounding alone."""
+"""Means closer than this share of them count as equal (rounding)."""
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
@@ -23,7 +23,7 @@ Ints = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Blocks:
-    """Blocks that are over, in the order of time."""
+    """Complete blocks, by time."""
 
     means: Floats
     """Shape (blocks,)."""
@@ -59,9 +59,9 @@ class Blocks:
 def blocks(values: Floats, at_ns: Ints, *, fewest: int, seconds: float) -> Blocks:
     """Cut values in the order of time, shape (values,), into blocks.
 
-    A block is over with the first value at which it has ``fewest`` values and has lasted so many
-    ``seconds``. When that is depends on no value, so nobody can choose it; values of a block that
-    is not over yet are left out. ``at_ns``, shape (values,), ascends.
+    A block ends with the first value at which it has ``fewest`` values and has lasted ``seconds``.
+    The end does not depend on the values. Values of an incomplete last block are left out.
+    ``at_ns``, shape (values,), ascends.
     """
     reach = round(seconds * NS_PER_S)
     ends, first = [], 0

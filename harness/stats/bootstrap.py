@@ -1,4 +1,4 @@
-"""How sure a mean over queries is: the bias-corrected and accelerated bootstrap."""
+"""The interval of a mean over queries: the bias-corrected and accelerated bootstrap."""
 
 from __future__ import annotations
 
@@ -54,22 +54,22 @@ def bca_each(
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its BCa interval.
 
-    Efron, "Better bootstrap confidence intervals", JASA 82 (1987), held back where few queries
-    carry the spread, as few differences of two similar engines do; docs/decisions/0009 has the
-    evidence. The freedom of the spread is ``2 n / (kurtosis - 1)``, at most n - 1 (Satterthwaite,
-    Biometrics 2, 1946). The levels are those of Student's t with that freedom, moved outwards by
-    sqrt(n / (n-1)) (Hesterberg, The American Statistician 69, 2015), and bias and acceleration,
-    which are guesses from the same few, count by the square of its share of n - 1.
+    Efron, "Better bootstrap confidence intervals", JASA 82 (1987), limited where few queries carry
+    the spread, as with two similar engines; docs/decisions/0009 has the evidence. The degrees of
+    freedom df of the spread are ``2 n / (kurtosis - 1)``, at most n - 1 (Satterthwaite, Biometrics
+    2, 1946). The levels are those of Student's t with df, widened by sqrt(n / (n-1)) (Hesterberg,
+    The American Statistician 69, 2015). Bias and acceleration are estimates from the same few
+    queries, so they are multiplied by (df / (n - 1)) squared.
 
-    From 1,000 queries on a resample gives each query a weight at random in place of the number of
-    times that it is drawn (Praestgaard and Wellner, Annals of Probability 21, 1993). The resampled
-    means have the same first three moments, all that this interval rests on, ten times sooner.
+    From 1,000 queries on, a resample gives each query a random weight instead of a count
+    (Praestgaard and Wellner, Annals of Probability 21, 1993). The resampled means have the same
+    first three moments, which determine this interval, and take a tenth of the time.
 
     With ``clusters``, shape (queries,), queries of one code are drawn together and left out
     together, and the mean is the ratio of the drawn sums to the drawn sizes. A column without
-    spread gives an interval of no width: whoever reads it must ask for enough queries first. All
-    columns share one draw, and a column's interval is the same beside any others, on any number
-    of threads.
+    spread gives an interval of width 0, so callers must require enough queries first. All columns
+    share one draw. A column's interval does not depend on the other columns or the number of
+    threads.
 
     Raises:
         EvidenceError: fewer than two queries (or clusters), or a value is not finite.

@@ -1,9 +1,9 @@
-"""The mean of bounded values, with room for the one that the sample did not show.
+"""The mean of bounded values, with room for unseen ones.
 
-Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a
-nonnegative variable", Mathematical Methods of Statistics 14 (2005); Learned-Miller and Thomas, "A
-new confidence interval for the mean of a bounded random variable" (2019). Weigh the values and one
-unseen one, which is as bad as can be, by a uniform Dirichlet distribution: the low end is the
+Gaffke, "Three test statistics for a nonparametric one-sided hypothesis on the mean of a nonnegative
+variable", Mathematical Methods of Statistics 14 (2005). Learned-Miller and Thomas, "A new
+confidence interval for the mean of a bounded random variable" (2019). The values and one unseen
+value, the worst possible, get weights from a uniform Dirichlet distribution. The low end is the
 quantile of that mean at the level. Over values of two kinds it is the exact interval of Clopper and
 Pearson (1934), and over n equal values it leaves room for about ``-log(level) / n`` unseen ones.
 
@@ -26,20 +26,20 @@ from harness.stats.bootstrap import by_cluster
 
 CELLS_AT_ONCE = 1 << 16
 ROUNDS = 200
-"""Newton's method needs about eight."""
+"""Steps of Newton's method; about eight are needed."""
 FINE = 1e-10
 OUTSIDE = 1e-9
 """Values this far out of their span are rounded ones."""
 DAMPED_FROM, NEARLY = 0.25, 0.99
 MIDDLE = 1e-3
-"""Fewer deviations than this from the middle, the chance is a half: r* divides by them."""
+"""Closer to the middle than so many deviations, the probability is a half: r* divides by them."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
 class Span(NamedTuple):
-    """The least and the greatest value that there can be."""
+    """The least and the greatest possible value."""
 
     least: float
     most: float
@@ -76,12 +76,12 @@ class _Sample(NamedTuple):
 def bounded_each(
     values: Floats, *, span: Span, level: float, clusters: Codes | None, times: float = 1.0
 ) -> Ends:
-    """Give ends that each miss a column's mean with a chance of at most ``level``.
+    """Give ends that each miss a column's mean with probability at most ``level``.
 
     ``values`` has shape (queries, columns). With ``clusters``, shape (queries,), the unit is the
-    cluster, the mean is that over queries, and the unseen unit is as large as the largest ones are
-    on average, as many of them as could go unseen together. ``times`` counts each value so often:
-    the ends that so many like queries would give.
+    cluster, and the mean is that over queries. The unseen unit has the mean size of the largest
+    clusters (``unseen_size``). ``times`` counts each value so often, for the ends of that many
+    similar queries.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
@@ -100,8 +100,8 @@ def chance_above(
 ) -> Floats:
     """Give the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
 
-    It is below ``level`` where the low end of ``bounded_each`` lies above ``bound``; turn values,
-    bound and span round for the other side.
+    It is below ``level`` where the low end of ``bounded_each`` lies above ``bound``. For the other
+    side, negate values, bound and span.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
@@ -148,8 +148,8 @@ def _sample(
 def unseen_size(sizes: Floats, level: float) -> float:
     """Size of the unseen unit: the mean of the largest, as many as may go unseen together.
 
-    Units that each are bad with a chance of their own all look good with a chance of ``level``
-    where these chances add up to ``-log(level)`` at most; they cost most in the largest units.
+    If each unit is bad with its own probability, and these add up to ``-log(level)``, all look good
+    with probability ``level``. The loss is largest in the largest units.
     """
     together = min(len(sizes), math.ceil(-math.log(level)))
     return float(np.sort(sizes)[-together:].mean())

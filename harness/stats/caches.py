@@ -1,6 +1,6 @@
-"""How much quicker an answer is to a text that was seen before: what a cache looks like.
+"""How much faster an answer is to a text that was seen before: the sign of a cache.
 
-Both ratios are geometric means over texts, so that a text in a thousandth of its time is not lost
+Ratios are geometric means over texts, so that a text with a thousandth of its time still counts
 among slow ones, with Student's interval over texts.
 """
 
@@ -19,13 +19,13 @@ from harness.stats.quantiles import Nanoseconds, checked
 def repeat_ratio(
     first_ns: Nanoseconds, repeated_ns: Nanoseconds, *, confidence: float
 ) -> Estimate | None:
-    """Time of a text that comes again in a process over that of its first time there.
+    """Time of a text repeated in a process over that of its first time there.
 
     Shapes (processes, queries) and (processes, repeated), whose texts are the first of the
     queries. None where fewer than two texts came again.
 
     Raises:
-        EvidenceError: there are no times, or one is not above 0.
+        EvidenceError: times are missing, or one is not above 0.
     """
     again = np.log(checked(repeated_ns))
     first = np.log(checked(first_ns[:, : again.shape[1]]))
@@ -35,14 +35,14 @@ def repeat_ratio(
 def seen_ratio(
     first_ns: Nanoseconds, unseen_ns: Nanoseconds, *, confidence: float
 ) -> Estimate | None:
-    """Time of a text that the replay had asked over that of a variant that no process had.
+    """Time of a text that the replay ran over that of a variant that no process ran.
 
     Shapes (processes, queries) and (processes, unseen), whose texts are variants of the first of
-    the queries; each process has variants of its own. Far below 1, the arm kept answers. None where
-    there are fewer than two variants.
+    the queries; each process has variants of its own. Far below 1, the arm stored answers. None
+    with fewer than two variants.
 
     Raises:
-        EvidenceError: there are no times, or one is not above 0.
+        EvidenceError: times are missing, or one is not above 0.
     """
     if not unseen_ns.size:
         return None
@@ -54,13 +54,13 @@ def seen_ratio(
 def shared_ratio(
     first_ns: Nanoseconds, turns: NDArray[np.int64], *, confidence: float
 ) -> Estimate | None:
-    """Time of a text that another arm of the process had before over that of one that none had.
+    """Time of a text after another arm of the process ran it, over that of a text that none ran.
 
     Shapes (processes, queries). Far below 1, arms of one process share a cache. None where fewer
     than two texts came both ways.
 
     Raises:
-        EvidenceError: there are no times, or one is not above 0.
+        EvidenceError: times are missing, or one is not above 0.
     """
     times = np.log(checked(first_ns))
     after, before = (np.ma.array(times, mask=mask).mean(axis=0) for mask in (turns == 0, turns > 0))

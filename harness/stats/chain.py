@@ -1,12 +1,11 @@
-"""What the stages of a migration may err together, when they are taken one after the other.
+"""The error budget of the stages of a migration that are taken one after the other.
 
-Within a stage all gates must pass, so a stage errs no more often than its surest wrong gate
+Within a stage all gates must pass, so a stage's false-promotion rate is at most that of one gate
 (intersection-union test; Berger, Technometrics 24, 1982). Along a chain a stage is promoted only
-after those before it, which is a fixed sequence (Maurer, Hothorn and Lehmacher, 1995): whatever is
-promoted wrongly, the first wrong stage was, so the chain errs no more often than one
-stage does and the level need not be split. Two things are paid for: a stage that waits
-for none starts a chain of its own, and a stage that is judged again on new evidence gets a second
-chance to err.
+after those before it, which is a fixed sequence (Maurer, Hothorn and Lehmacher, 1995). Any false
+promotion includes the first wrong stage, so the chain errs no more often than one stage, and the
+level need not be split. Two things cost: a stage that does not wait starts a chain of its own, and
+a stage that is judged again on new evidence may err again.
 """
 
 from __future__ import annotations
@@ -19,30 +18,29 @@ from harness.core.errors import EvidenceError
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """A step of a policy, as far as its errors go."""
+    """A step of a policy, for its error budget."""
 
     name: str
     waits: bool
     """Whether it can be promoted only after the stage before it was."""
     attempts: int
-    """How often it was judged on evidence of its own, this time included; once where that gives no
-    further chance to err."""
+    """Number of looks on evidence of its own, this one included; 1 if it is valid at every look."""
 
 
 @dataclass(frozen=True, slots=True)
 class Account:
-    """What a chain of stages may err."""
+    """The error budget of a chain of stages."""
 
     level: float
-    """Chance of a wrong PASS of one gate, judged once, at its bound."""
+    """Probability of a wrong PASS of one gate, judged once, at its bound."""
     by_stage: tuple[float, ...]
-    """Chance that a stage is promoted wrongly in any of its attempts, stage by stage."""
+    """False-promotion rate over all attempts, stage by stage."""
     together: float
-    """Chance that any stage is."""
+    """False-promotion rate over all stages."""
 
 
 def account(stages: Sequence[Stage], *, confidence: float) -> Account:
-    """Add up what ``stages``, in their order, may err, each gate by an interval of ``confidence``.
+    """Compute the error budget of ``stages`` in order, each gate by an interval of ``confidence``.
 
     An interval of 95 % has 2.5 % on each side, and a wrong PASS is on one. Attempts of one stage
     add up (Bonferroni), stages that wait for each other do not, chains side by side do. These are

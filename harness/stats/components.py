@@ -1,9 +1,9 @@
-"""Where the variance of a difference comes from, when corpora or assessors are drawn too.
+"""Sources of the variance of a difference, when corpora or assessors are sampled too.
 
-Analysis of variance: mean squares are set equal to what they are expected to be and solved
-(method of moments; Searle, Casella and McCulloch, "Variance Components", 1992: chapter 3 for
-one-way data of unequal sizes, 4.5 for a crossed table without repetition). An estimate below 0 is
-shown as 0: the data then say that the component is smaller than its noise.
+Analysis of variance: mean squares are set equal to their expectations and solved (method of
+moments). Searle, Casella and McCulloch, "Variance Components", 1992: chapter 3 for one-way data of
+unequal sizes, 4.5 for a crossed table without repetition. An estimate below 0 is shown as 0: the
+data then say that the component is smaller than its noise.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Components(NamedTuple):
 
 
 def of_corpora(corpora: Sequence[Floats], *, confidence: float) -> Components:
-    """Take the differences of several corpora apart; each array has shape (queries,).
+    """Decompose the differences of several corpora; each array has shape (queries,).
 
     The mean is that of the corpora, each counting once. For other corpora too its interval is
     Student's over the corpora's means.
@@ -83,7 +83,7 @@ def of_corpora(corpora: Sequence[Floats], *, confidence: float) -> Components:
 
 
 def of_assessors(table: Floats, *, confidence: float) -> Components:
-    """Take differences by query and assessor apart, shape (queries, assessors).
+    """Decompose differences by query and assessor, shape (queries, assessors).
 
     What is left of a query and an assessor together is one component, for each value is there once.
     The variance of the mean is summed from the components; its degrees of freedom are those of the

@@ -21,7 +21,7 @@ def dependence(values: NDArray[np.float64], clusters: NDArray[np.int64] | None) 
     that of clusters whose queries are one and the same.
 
     Raises:
-        EvidenceError: there is no value.
+        EvidenceError: values are missing.
     """
     if not len(values):
         raise EvidenceError("no value came; nothing may be said of how much many are worth")

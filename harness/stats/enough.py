@@ -11,7 +11,7 @@ from harness.stats.bounded import Span, bounded_each
 from harness.stats.evalues import times_needed
 
 ALIKE = 100
-"""Queries of a sample of one value; how often it is counted is what is asked."""
+"""Queries of a sample of one value; its count is the unknown."""
 
 
 def fewest(value: float, bound: float, *, span: Span, level: float) -> int:

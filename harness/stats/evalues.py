@@ -1,14 +1,13 @@
 """How sure a mean over queries is, however often it was looked at while queries were added.
 
-Against each mean that could be the true one, gamblers bet on every query that it is more, each with
-a fixed share of what they have: a query of value x multiplies their capital by
-1 - share + share * x / mean. Against the true mean no bet is expected to win, so by Ville's
-inequality their capital together ever reaches 1 / level with a chance of at most ``level``: after
-any number of queries, at any of the looks, whoever decides when to stop. The capital is a product,
-so the order of the queries does not matter and nobody can choose it. The bets are those of
-Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86
-(2024); several shares at once instead of one that follows the values is the mixture of Cover,
-"Universal portfolios", Mathematical Finance 1 (1991).
+Against each possible mean, bets are placed on every query that it is more, each with a fixed share
+of the capital. A query of value x multiplies that capital by 1 - share + share * x / mean. Against
+the true mean no bet is expected to win. By Ville's inequality the probability that their total
+capital ever reaches 1 / level is at most ``level``. This holds at every look and for every rule of
+stopping. The capital is a product, so the order of the queries does not matter. The bets are those
+of Waudby-Smith and Ramdas, "Estimating means of bounded random variables by betting", JRSS B 86
+(2024). Several fixed shares instead of an adaptive one are the mixture of Cover, "Universal
+portfolios", Mathematical Finance 1 (1991).
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ HALVINGS = 40
 """An end is known to a trillionth of the span."""
 LEAST_MEAN = 1e-12
 MOST_TIMES = 1_000.0
-"""Nobody judges so many times the queries that there are."""
+"""Above this multiple of the present queries, more judging is not suggested."""
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -42,8 +41,8 @@ def evalues_each(
 
     All intervals that are made while queries are added hold the mean together with the given
     confidence; each end alone errs with half of what it leaves. With ``clusters``, shape
-    (queries,), the unit is the cluster, each counts once, and the mean that the interval is of is
-    that over clusters; it reaches to the mean over queries at least, which is the one given.
+    (queries,), each cluster counts once, and the interval is for the mean over clusters. The value
+    given is the mean over queries, and the interval always includes it.
 
     Raises:
         EvidenceError: fewer than two queries (or clusters), or a value is not within ``span``.

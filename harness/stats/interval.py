@@ -42,10 +42,9 @@ def interval_each(
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 
-    It reaches as far as either of two reaches: the BCa bootstrap, which knows skewness and only
-    what it saw, and the bound for values within ``span``, which has room for what the sample did
-    not show (docs/decisions/0013). Where no span is known (None), it is the bootstrap alone, and
-    nothing may be promoted by it.
+    It is the outer one of two intervals. The BCa bootstrap follows the sample's skewness, and the
+    bound for values within ``span`` has room for unseen values (docs/decisions/0013). Where no span
+    is known (None), it is the bootstrap alone, and nothing may be promoted by it.
 
     Raises:
         EvidenceError: as ``bca_each``; or a value is not within ``span``.

@@ -2,9 +2,9 @@
 
 Topic set size design (Sakai, "Topic set size design", Information Retrieval Journal 19, 2016), with
 the interval that will decide in the place of Student's test. The spread is that of a pilot, or is
-assumed. A pilot's spread is uncertain: its upper limit at 80 % is planned with, so that four pilots
-of five lead to enough queries (Browne, "On the use of a pilot sample for sample size
-determination", Statistics in Medicine 14, 1995).
+assumed. A pilot's spread is uncertain, so plans use its upper limit at 80 %. Then four pilots of
+five lead to enough queries (Browne, "On the use of a pilot sample for sample size determination",
+Statistics in Medicine 14, 1995).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ ASSURANCE = 0.8
 MADE = 2_000
 """Queries of a sample that stands for an assumed spread."""
 LEAST = 0.01
-"""Of the farthest that a query can move: a smaller spread is none that anybody assumes."""
+"""Smallest spread that may be assumed, as a share of the largest possible difference."""
 STEP = 1.01
 """Numbers of queries nearer than this factor are one plan."""
 
@@ -46,8 +46,8 @@ class Wanted(NamedTuple):
 def assumed(spread: float, *, truth: float, span: Span) -> Floats:
     """Make differences of a given mean and standard deviation, as extreme as they can be.
 
-    All that move, move as far as ``span`` allows: of all samples of the spread these leave the
-    most room for losses that are not seen. Shape (queries,).
+    Every query that moves, moves as far as ``span`` allows. Of all samples of that spread these
+    leave the most room for unseen losses. Shape (queries,).
 
     Raises:
         EvidenceError: no values within the span have such a spread.
@@ -81,7 +81,7 @@ def planned(
     clusters: Codes | None,
     known: bool = False,
 ) -> int | None:
-    """Count the queries whose interval shows what is wanted with ``power``, were the truth so.
+    """Count the queries whose interval meets the goal with ``power``, if the truth is as assumed.
 
     ``values``, shape (queries,), are the pilot's. Only their form and the upper limit of their
     spread are used; the spread itself where it is ``known``. None where no number would do.

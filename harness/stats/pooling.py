@@ -1,4 +1,4 @@
-"""Estimates of several alike things, each drawn to the mean of all by as much as it is unsure."""
+"""Estimates of several similar things, each shrunk to the mean of all by its uncertainty."""
 
 from __future__ import annotations
 
@@ -17,12 +17,11 @@ Floats = NDArray[np.float64]
 def pooled(estimates: Sequence[Estimate], *, confidence: float) -> Floats:
     """Give the empirical-Bayes mean of each estimate, shape (estimates,), in the order given.
 
-    The normal-normal model of Efron and Morris (JASA 70, 1975): the truths are normal around one
-    mean, and each estimate normal around its truth, with the deviation that its interval has at
+    The normal-normal model of Efron and Morris (JASA 70, 1975). The truths are normal around one
+    mean, and each estimate is normal around its truth, with the deviation of its interval at
     ``confidence``. The variance between the truths is that of Paule and Mandel (Journal of Research
-    of the National Bureau of Standards 87, 1982). The worst of many estimates is the one that
-    chance was hardest on; the worst of many pooled ones is less so. Slices may share queries, so
-    this is a description and decides nothing.
+    of the National Bureau of Standards 87, 1982). The worst of many estimates is partly bad luck;
+    pooling corrects for it. Slices may share queries, so this is a description and decides nothing.
     """
     values = np.array([one.value for one in estimates])
     reach = ndtri(1 - (1 - confidence) / 2)

@@ -1,10 +1,10 @@
-"""How many queries settle a question with the power that is asked for, as a pilot lets one expect.
+"""The number of queries that settle a comparison with a given power, forecast from a pilot.
 
-A count of queries is a forecast from queries that were seen. Its power is that of the interval
-itself, the wider of Student's t and of the bound for bounded means, and it is averaged over what
-the pilot leaves open: the true mean is as likely to lie beside the observed one as the pilot's
-standard error says (predictive power; Spiegelhalter, Freedman and Blackburn, Statistics in
-Medicine 5, 1986). A count from the observed mean and spread alone delivers less than its power.
+The count is a forecast from observed queries. Its power is that of the interval itself, the wider
+of Student's t and of the bound for bounded means. It is averaged over the pilot's uncertainty: the
+true mean varies around the observed one by the pilot's standard error. This is predictive power
+(Spiegelhalter, Freedman and Blackburn, Statistics in Medicine 5, 1986). A count from the observed
+mean and spread alone delivers less than its power.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Codes = NDArray[np.int64]
 
 
 class Pilot(NamedTuple):
-    """What queries that were seen say of more queries like them."""
+    """Observed queries as a forecast of more queries like them."""
 
     values: Floats
     """Shape (queries,)."""
@@ -75,7 +75,7 @@ class Pilot(NamedTuple):
         return cls(values, clusters, span, mean, spread, units, df)
 
     def student(self, queries: float, level: float) -> float:
-        """Give how far the t interval of so many queries reaches from their mean."""
+        """Give the half-width of the t interval of so many queries."""
         times = queries / len(self.values)
         units = max(FEWEST, self.units * times)
         df = max(1.0, min(units - 1, self.df * times))
@@ -135,10 +135,10 @@ def solved(
     *,
     upwards: bool,
 ) -> int | None:
-    """Solve "the chance with so many queries, whose interval reaches so far, is ``power``".
+    """Solve for the number of queries at which the probability of a decision is ``power``.
 
-    None where more would be needed than anybody can judge. The bound's reach is taken to be
-    ``a / sqrt(n) + b / n``, through two points near the answer.
+    None if the number is too large to be judged. The bound's half-width is modelled as ``a /
+    sqrt(n) + b / n``, through two points near the answer.
     """
     found = float(len(pilot.values))
     for _ in range(ROUNDS):

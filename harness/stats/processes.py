@@ -26,7 +26,7 @@ from harness.stats.streams import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 21
 KEPT = 32
-"""Resampled times that are kept for the next who asks for them."""
+"""Resampled times that are cached."""
 MEAN = "mean"
 Floats = NDArray[np.float64]
 
@@ -36,13 +36,12 @@ def percentile(elapsed_ns: Nanoseconds, percent: float, *, confidence: float) ->
 
     How many queries lie below the true percentile is binomial, whatever the distribution. That
     gives two order statistics of the queries (Conover, "Practical Nonparametric Statistics", 3rd
-    ed., section 3.2); the middle of the times that would be that query's, were every query alike in
-    all processes, is the end, and the error of processes widens it. An end is missing (0, infinity)
-    where there are too few queries to have seen any beyond the percentile (``fewest_for``), and
-    both where there is one process.
+    ed., section 3.2). An end is the middle of the times of that query, as if queries were alike in
+    all processes, widened by the error of processes. An end is missing (0, infinity) if too few
+    queries could lie beyond the percentile (``fewest_for``). With one process both are missing.
 
     Raises:
-        EvidenceError: there are no times, or one is not above 0.
+        EvidenceError: times are missing, or one is not above 0.
     """
     times = checked(elapsed_ns)
     queries, tail = times.shape[1], (1 - confidence) / 2
@@ -65,13 +64,13 @@ def ratio(
     resamples: int,
     seed: int,
 ) -> Estimate:
-    """Candidate's percentile over control's; their means' ratio where ``percent`` is None.
+    """Candidate's percentile over control's; the ratio of means for ``percent=None``.
 
-    Both arms keep the same resampled queries, and the same processes. Where there are too few
-    queries for the percentile there is no interval: it reaches from 0 to infinity.
+    Both arms keep the same resampled queries, and the same processes. With too few queries for the
+    percentile, the interval is 0 to infinity.
 
     Raises:
-        EvidenceError: the shapes differ, there are no times, or one is not above 0.
+        EvidenceError: the shapes differ, times are missing, or one is not above 0.
     """
     return _ratio(
         candidate_ns, control_ns, percent, confidence=confidence, resamples=resamples, seed=seed
@@ -89,7 +88,7 @@ def aa_ratio(
     """Divide an arm's percentile in every other process by that in the rest: 1 if all is steady.
 
     Each process opened the index anew, so this is the A/A control. Its interval is over queries
-    alone: how far the two halves of these processes are apart is what is asked.
+    alone, since the difference between the two halves of processes is the result itself.
 
     Raises:
         EvidenceError: there are fewer than two processes, or a time is not above 0.
@@ -147,7 +146,7 @@ def _of(times: Floats, percent: float | None) -> float:
 def resampled(times: Floats, percent: float | None, resamples: int, seed: int) -> Floats:
     """Percentile or mean over resampled queries, shape (resamples,); not to be written to.
 
-    Gates, pages and checks ask about the same times again, so what was found last is kept.
+    The latest results are cached, because gates, pages and checks use the same times.
     """
     return _resampled(times.tobytes(), times.shape[1], percent, resamples, seed)
 

@@ -1,4 +1,4 @@
-"""How sure a share is, when it is a count of a few among many."""
+"""The exact interval of a share."""
 
 from __future__ import annotations
 
@@ -13,9 +13,8 @@ from harness.core.scores import Estimate
 def share(count: int, of: int, *, confidence: float, worth: float | None = None) -> Estimate:
     """Share ``count / of`` with its exact interval (Clopper and Pearson, Biometrika 26, 1934).
 
-    ``worth`` is how many independent ones they are worth where they depend on each other, at most
-    ``of``; the interval is that of the same share of so many (Korn and Graubard, Survey
-    Methodology 24, 1998).
+    ``worth`` is the effective number of independent ones, at most ``of``. The interval is that of
+    the same share of so many (Korn and Graubard, Survey Methodology 24, 1998).
 
     Raises:
         EvidenceError: ``of`` is 0, or ``count`` does not lie between 0 and ``of``.
@@ -31,7 +30,7 @@ def share(count: int, of: int, *, confidence: float, worth: float | None = None)
 
 
 def size_for(count: int, *, ceiling: float, confidence: float) -> int:
-    """Fewest queries whose share, with ``count`` hits among them, is surely below ``ceiling``.
+    """Fewest queries for which ``count`` hits give an interval wholly below ``ceiling``.
 
     Raises:
         EvidenceError: ``ceiling`` does not lie between 0 and 1, so that no number is enough.

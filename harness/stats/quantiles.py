@@ -1,4 +1,4 @@
-"""Percentiles of times of one process, and how sure they are.
+"""Percentiles of times of one process, with intervals.
 
 Times are nanoseconds, int64, shape (queries, repetitions). The repetitions of one query are not
 independent, so intervals over several repetitions resample whole queries. All percentiles
@@ -31,9 +31,9 @@ def order_interval(
 ) -> Estimate | None:
     """Percentile of independent times with its order-statistic interval, nanoseconds.
 
-    How many of n times lie below the true percentile is binomial, which makes two of the sorted
-    times the ends of an interval without any assumption on the distribution (Conover, "Practical
-    Nonparametric Statistics", 3rd ed., section 3.2). None where there are too few times for it.
+    The number of times below the true percentile is binomial. So two of the sorted times are the
+    ends of an interval, for any distribution (Conover, "Practical Nonparametric Statistics", 3rd
+    ed., section 3.2). None if the times are too few.
     """
     times = np.sort(checked(elapsed_ns), axis=None)
     count = len(times)
@@ -54,7 +54,7 @@ def clustered(
     """Percentile over queries and repetitions, nanoseconds; whole queries are resampled.
 
     Raises:
-        EvidenceError: there are no times, or one is not above 0.
+        EvidenceError: times are missing, or one is not above 0.
     """
     times = checked(elapsed_ns)
     drawn = _draws(times, percent, resamples, seed)

@@ -1,4 +1,4 @@
-"""How surprising a mean difference would be, were the two arms exchangeable."""
+"""The sign-flip test: p-values of a mean difference under exchangeable arms."""
 
 from __future__ import annotations
 
@@ -63,13 +63,13 @@ def sign_flip_each(
     in ``clusters`` flip together.
 
     What is 0 after the shift (a query, or the sum of a cluster) adds 0 to the sum whatever its
-    sign. A column with up to 20 others is enumerated; for the rest signs are drawn
-    ``resamples`` times, with one added to both counts (Phipson and Smyth, 2010), so that no
-    p-value is 0. Nothing but zeros: p is 1. All columns share the signs, and a column's p-value
-    is the same beside any others, on any number of threads.
+    sign. A column with up to 20 others is enumerated. For the rest signs are drawn ``resamples``
+    times, with one added to both counts (Phipson and Smyth, 2010), so that no p-value is 0. Nothing
+    but zeros: p is 1. All columns share the signs, and a column's p-value is the same beside any
+    others, on any number of threads.
 
     Raises:
-        EvidenceError: there is no difference at all, or one is not finite.
+        EvidenceError: differences are missing, or one is not finite.
     """
     if not len(differences) or not np.isfinite(differences).all():
         raise EvidenceError("a randomization test needs differences, all of them finite")

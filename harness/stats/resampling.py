@@ -67,9 +67,9 @@ def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 
 def reweighted_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
     """Sum of the units under random weights; shape (resamples, columns).
 
-    A weight has mean 0, variance 1 and third moment 1, as one less than the number of times that
-    a unit is drawn with replacement has for many units: so sums around their mean have the first
-    three moments of ``drawn_sums``. All columns share the weights.
+    A weight has mean 0, variance 1 and third moment 1. For many units, so has the count of a unit
+    drawn with replacement, less 1. So sums around their mean have the first three moments of
+    ``drawn_sums``. All columns share the weights.
     """
     return _by_bytes(
         columns, WEIGHTS, Purpose.WEIGHTS, resamples=resamples, seed=seed, threads=threads

@@ -1,4 +1,4 @@
-"""The sign-flip test without draws: a cross-check of the drawn p-value, never decided upon.
+"""The sign-flip test without random signs: a cross-check of the drawn p-value that decides nothing.
 
 Robinson, "Saddlepoint approximations for permutation tests and confidence intervals", JRSS B 44
 (1982), with the tail of Lugannani and Rice, Advances in Applied Probability 12 (1980).
@@ -37,7 +37,7 @@ def saddlepoint(
     equal sums as extreme, is larger.
 
     Raises:
-        EvidenceError: there is no difference at all, or one is not finite.
+        EvidenceError: differences are missing, or one is not finite.
     """
     if not len(differences) or not np.isfinite(differences).all():
         raise EvidenceError("a randomization test needs differences, all of them finite")

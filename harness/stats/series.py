@@ -1,12 +1,12 @@
 """Percentiles of times that depend on those before them, as times of live traffic do.
 
-A busy machine is busy for a while, so a thousand times in a row say less than a thousand
-times of a thousand days. How much less is the long-run variance of "is at most the percentile".
-It is the one that the moving block bootstrap of that share has (Künsch, Annals of Statistics
-17, 1989), which needs no draws: the blocks' own shares give it (overlapping batch means;
-Meketon and Schmeiser, 1984). The blocks are long, a fixed part of the series, so that it
-is not too small, and the few blocks that fit are paid for with Student's reach.
-docs/decisions/0010 says why it is not the stationary bootstrap, 0011 how long the blocks are.
+A busy machine stays busy for a while, so a thousand consecutive times carry less information than a
+thousand independent ones. How much less is the long-run variance of "is at most the percentile". It
+is the variance of the moving block bootstrap of that share (Künsch, Annals of Statistics 17, 1989).
+No draws are needed: the blocks' own shares give it (overlapping batch means; Meketon and Schmeiser,
+1984). The blocks are long, a fixed part of the series, so that it is not too small, and the few
+blocks that fit are paid for with Student's reach. docs/decisions/0010 says why it is not the
+stationary bootstrap, 0011 how long the blocks are.
 """
 
 from __future__ import annotations
@@ -36,12 +36,12 @@ def series_interval(
 ) -> Estimate | None:
     """Percentile of times in the order they were taken, shape (times,), with its interval.
 
-    The series is worth some number of independent times; the interval is the one of the binomial
-    with that number, put back on the sorted times (Woodruff, JASA 47, 1952). ``n`` counts
-    the times that there are. None where they are worth too few for this percentile.
+    The interval is that of a binomial with the effective sample size of the series, applied to the
+    sorted times (Woodruff, JASA 47, 1952). ``n`` counts the times. None if the effective sample
+    size is too small for this percentile.
 
     Raises:
-        EvidenceError: there are no times, one is not above 0, or they have no order.
+        EvidenceError: times are missing, one is not above 0, or they have no order.
     """
     if elapsed_ns.ndim != 1:
         raise EvidenceError(
@@ -67,10 +67,10 @@ def series_interval(
 
 
 def worth_of(flags: NDArray[np.bool_]) -> float:
-    """How many independent flags would give as sure a share as these, shape (times,), do.
+    """Effective sample size of dependent flags, shape (times,).
 
-    It is a guess and may be more than there are: held down to them, it would be too low for times
-    that do not depend on each other. Needs at least as many flags as blocks.
+    It is an estimate and may exceed the number of flags: a cap would make it too low for
+    independent times. Needs at least as many flags as blocks.
     """
     count = len(flags)
     share = float(flags.mean())

@@ -1,9 +1,9 @@
-"""Random words that have an address: a resample's number alone says what is drawn for it.
+"""Counter-based random numbers: a resample's number alone determines its draws.
 
-The generator is Philox 4x64 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as
-1, 2, 3", SC 2011). It turns a key and a counter into a line of four words. The key comes from the
-seed and the purpose, the counter from the number of the resample, so any thread may draw any
-resample, in any order and in blocks of any size, and gets the same words.
+The generator is Philox 4x64 (Salmon, Moraes, Dror and Shaw, "Parallel random numbers: as easy as 1,
+2, 3", SC 2011). It turns a key and a counter into a line of four words. The key comes from the seed
+and the purpose, the counter from the number of the resample. So any thread may draw any resample,
+in any order and in blocks of any size, with the same result.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -50,6 +51,17 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
     read = read_run(tmp_path / "run.parquet")
     assert same(read, RUN)
     assert list(read.rows()) == list(RUN.rows())
+
+
+def test_retries_are_kept_and_a_run_without_any_has_the_bytes_of_before(tmp_path: Path) -> None:
+    path = tmp_path / "run.parquet"
+    write_run(replace(RUN, retries=3), path)
+    assert read_run(path).retries == 3
+    write_run(RUN, path)
+    assert b"retries" not in path.read_bytes()
+    pq.write_table(pq.read_table(path).replace_schema_metadata({"arm": "a", "retries": "-1"}), path)
+    with pytest.raises(BadFile, match=r"says '-1' retries. Run again: harness replay"):
+        read_run(path)
 
 
 @pytest.mark.parametrize(

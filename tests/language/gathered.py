@@ -13,6 +13,8 @@ from tests.docs.reference import commands
 from tests.source import ROOT, parsed
 
 PACKAGES = ("harness", "engines")
+DOCSTRINGS = ("harness/api/", "harness/gates/", "harness/measures/", "harness/stats/")
+"""Folders whose docstrings of public names are read too."""
 CODE = re.compile(r"`[^`]*`")
 FENCE = re.compile(r"^```.*?^```[^\n]*$|^ {4,}\S[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -23,6 +25,8 @@ UNSEEN = re.compile(
 )
 INLINE = re.compile(r"</?[a-z][^>]*>", re.DOTALL)
 VALUE = re.compile(r"{{.*?}}", re.DOTALL)
+PARTS = re.compile(r"\n\s*\n|\n(?=\s+[\w.]+: )|\n(?=\s*[*-] )")
+"""Where a docstring changes to another paragraph, error or item."""
 
 
 @dataclass(frozen=True)
@@ -39,6 +43,8 @@ def everything() -> Iterator[Text]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield from strings(_named(path), parsed(path))
+            if _named(path).startswith(DOCSTRINGS):
+                yield from docstrings(_named(path), parsed(path))
         for path in sorted((ROOT / package).rglob("*.j2")):
             yield from template(_named(path), path.read_text(encoding="utf-8"))
     yield from told()
@@ -77,6 +83,30 @@ def strings(file: str, tree: ast.AST) -> Iterator[Text]:
             continue
         if _is_prose(said):
             yield Text(file, node.lineno, CODE.sub("code", said))
+
+
+def docstrings(file: str, tree: ast.Module) -> Iterator[Text]:
+    """Yield the docstrings of a module, of its public names and of their fields, by paragraph."""
+    for node in _public(tree):
+        for before, statement in zip([None, *node.body], node.body, strict=False):
+            said = statement.value if isinstance(statement, ast.Expr) else None
+            if not isinstance(said, ast.Constant) or not isinstance(said.value, str):
+                continue
+            if before is None or isinstance(before, ast.Assign | ast.AnnAssign):
+                for block in PARTS.split(CODE.sub("code", said.value.replace("``", "`"))):
+                    yield Text(file, statement.lineno, block.strip())
+
+
+def _public(
+    node: ast.Module | ast.ClassDef,
+) -> Iterator[ast.Module | ast.ClassDef | ast.FunctionDef]:
+    """Yield a module or class, and all within it that a caller may name."""
+    yield node
+    for part in node.body:
+        if isinstance(part, ast.ClassDef) and not part.name.startswith("_"):
+            yield from _public(part)
+        elif isinstance(part, ast.FunctionDef) and not part.name.startswith("_"):
+            yield part
 
 
 def page(file: str, text: str) -> Iterator[Text]:

@@ -8,7 +8,7 @@ from functools import cache
 
 import pytest
 
-from tests.language.gathered import Text, everything, page, strings, template
+from tests.language.gathered import Text, docstrings, everything, page, strings, template
 from tests.language.rules import Finding, findings
 
 EXEMPT = {
@@ -63,6 +63,17 @@ def test_a_banned_phrase_in_a_message_is_found_with_its_line_and_hint() -> None:
 def test_code_and_docstrings_are_no_messages() -> None:
     tree = ast.parse('"""Nobody is here."""\nx = "SELECT nobody FROM y WHERE z"\n')
     assert not _hints(strings("a.py", tree))
+
+
+def test_docstrings_of_public_names_are_read_and_private_ones_are_not() -> None:
+    tree = ast.parse(
+        '"""A module."""\n'
+        'class Kept:\n    """Kept.\n\n    Raises:\n        Lost: nobody is here.\n    """\n'
+        '    name: str\n    """Mend ``nobody``."""\n'
+        'def _own() -> None:\n    """Nobody."""\n'
+    )
+    found = _hints(docstrings("a.py", tree))
+    assert [(line, hint.split()[0]) for line, hint in found] == [(3, "'nobody'"), (9, "'Mend'")]
 
 
 @pytest.mark.parametrize("length", [30, 31])

@@ -128,6 +128,17 @@ def test_a_run_says_under_which_conditions_it_was_asked(tmp_path: Path) -> None:
     assert replay(Table(), tmp_path, k=2, time_limit_s=3.0).conditions == Conditions(2, 3.0)
 
 
+def test_retries_are_counted_also_where_a_part_is_read_again(tmp_path: Path) -> None:
+    class Retrying(Table):
+        def search(self, text: str, k: int) -> Answer:
+            return replace(super().search(text, k), retries=2)
+
+    assert replay(Retrying(), tmp_path).retries == 20
+    again = Retrying()
+    assert replay(again, tmp_path).retries == 20
+    assert again.diary == []
+
+
 def test_a_query_that_changed_is_asked_again_with_its_part_only(tmp_path: Path) -> None:
     first = Table()
     replay(first, tmp_path)

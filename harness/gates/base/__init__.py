@@ -1,1 +1,1 @@
-"""What the rules share; no rule is in here."""
+"""Shared code of the rules; not a rule itself."""

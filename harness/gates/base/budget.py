@@ -1,4 +1,4 @@
-"""A budget in milliseconds, which is one of a machine; times of another are scaled."""
+"""A budget in milliseconds for one machine; times of another machine are scaled."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ NS_PER_MS = 1_000_000
 
 
 class BudgetSettings(GateSettings):
-    """A time of the candidate, below ``max_ms`` milliseconds.
+    """A time of the candidate must lie below ``max_ms`` milliseconds.
 
-    The budget is one of the machine that does the reference work in ``reference_ms``; times of
-    another machine are scaled by what the work takes there, by ``max_scale`` at most.
+    The budget is for a machine that does the reference work in ``reference_ms``. Times of another
+    machine are scaled by its time for that work, by a factor of at most ``max_scale``.
     """
 
     max_ms: Annotated[float, Field(gt=0)]
@@ -39,11 +39,11 @@ class BudgetSettings(GateSettings):
         return "ms"
 
     def scale(self, reference_ns: NDArray[np.int64]) -> float:
-        """How many times as long the reference work took as on the machine of the budget."""
+        """Ratio of the reference work's time to that on the machine of the budget."""
         return float(np.median(reference_ns)) / (self.reference_ms * NS_PER_MS)
 
     def unlike(self, reference_ns: NDArray[np.int64], machine: str) -> Hindrance | None:
-        """Say that the machine is too unlike that of the budget; None where it is not."""
+        """Give the hindrance if the machine is too different from that of the budget, else None."""
         scale = self.scale(reference_ns)
         if 1 / self.max_scale <= scale <= self.max_scale:
             return None

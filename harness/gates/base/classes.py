@@ -1,4 +1,4 @@
-"""Queries that were compared and queries that were not; the latter are never taken for equal."""
+"""Compared and uncompared queries; the latter never count as equal."""
 
 from __future__ import annotations
 

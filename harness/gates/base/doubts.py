@@ -1,4 +1,4 @@
-"""What speaks against a PASS on live traffic, though its confidence sequence allows one."""
+"""Reasons against a PASS on live traffic that its confidence sequence would allow."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from harness.gates.base.rules import Rules
 from harness.stats.blocks import Blocks
 
 MEMORY = 0.2
-"""Of one block with the next: up to this correlation the level holds (docs/decisions/0019)."""
+"""Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""
 MOST_SHED = 0.5
-"""Of all attempts: where more were shed, what was compared is what a machine had time for."""
+"""Largest share of shed attempts; above it, the compared ones depend on the machine's load."""
 FEWEST_QUERIES = 10
-"""Queries, were each asked as often, that traffic must be as varied as (``Traffic.evenly``)."""
+"""Fewest distinct queries, as if each were equally frequent (``Traffic.evenly``)."""
 
 
 class Doubt(NamedTuple):
-    """Why a PASS is not given, and what would settle it."""
+    """The reason against a PASS, and what would settle it."""
 
     why: str
     settle: str
 
 
 class Bound(NamedTuple):
-    """A bound on a mean between 0 and 1, and on which side of it one passes."""
+    """A bound on a mean between 0 and 1, and the side on which it passes."""
 
     limit: float
     passes_above: bool
@@ -44,11 +44,11 @@ def doubts(
     bound: Bound,
     rules: Rules,
 ) -> Doubt | None:
-    """Say what speaks against a PASS: the first of what is known.
+    """Give the first reason against a PASS, or None.
 
-    Pairs that the log lost count as the worst there is. Too many that were shed, too few different
-    queries, blocks that hang together, and a plain mean on the wrong side (a block counts once,
-    however busy it was) leave it open too. ``values`` has shape (pairs,).
+    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, too few
+    distinct queries, correlated blocks, and a plain mean on the wrong side (each block counts once,
+    a busy one too). ``values`` has shape (pairs,).
     """
     return (
         _lost(traffic, len(values), found, bound)

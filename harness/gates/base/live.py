@@ -1,4 +1,4 @@
-"""The verdict on a mean over live traffic, which may be asked for at any time."""
+"""The verdict on a mean over live traffic, valid at any time."""
 
 from __future__ import annotations
 
@@ -33,15 +33,15 @@ FEWEST_BLOCKS = 2
 
 
 class LiveSettings(GateSettings):
-    """A gate on a mean over pairs of answers to live queries, bet on in blocks."""
+    """A gate on a mean over pairs of answers to live queries, by bets on blocks."""
 
     timed: ClassVar[bool] = True
     min_pairs: MinQueries
-    """Fewest pairs that it may be judged on."""
+    """Fewest pairs that a verdict needs."""
     block_pairs: Annotated[int, Field(ge=1)]
-    """Fewest pairs of a block; 1 where each pair is taken to be independent of those before it."""
+    """Fewest pairs of a block; 1 treats each pair as independent of those before it."""
     block_s: Annotated[float, Field(ge=0)]
-    """Shortest time of a block, seconds; 0 where its pairs alone count."""
+    """Shortest time of a block, in seconds; 0 to cut by pairs alone."""
 
     @property
     def fewest(self) -> int:
@@ -58,15 +58,15 @@ class LiveSettings(GateSettings):
 
     @abstractmethod
     def values(self, traffic: Traffic) -> Floats:
-        """Give what is averaged, between 0 and 1 and in the order of time, shape (pairs,)."""
+        """Give the values to average, in [0, 1] and by time, shape (pairs,)."""
 
     @abstractmethod
     def at_ns(self, traffic: Traffic) -> Ints:
-        """Give when each of ``values`` was attempted, shape (pairs,)."""
+        """Give the time of each of ``values``, in nanoseconds, shape (pairs,)."""
 
     @abstractmethod
     def said(self, traffic: Traffic) -> str:
-        """Name what is averaged, and what a reader should know beside it."""
+        """Describe the values, with notes for the reader."""
 
     def blocks(self, traffic: Traffic) -> Blocks:
         """Cut ``values`` into blocks."""
@@ -75,18 +75,18 @@ class LiveSettings(GateSettings):
 
 
 class RareSettings(LiveSettings):
-    """A gate on what may rarely befall a live query: its share must lie below ``max_share``."""
+    """A gate on a rare event of live queries: its share must lie below ``max_share``."""
 
     max_share: Share
 
     @property
     @abstractmethod
     def befalls(self) -> str:
-        """What may rarely befall the live queries, as a verb that follows them."""
+        """The event, as a verb phrase after "live queries"."""
 
     @abstractmethod
     def befell(self, traffic: Traffic) -> NDArray[np.bool_]:
-        """Tell which queries it befell, in the order of time, shape (pairs,)."""
+        """Tell which queries had the event, by time, shape (pairs,)."""
 
     @property
     def bound(self) -> str:
@@ -111,13 +111,12 @@ class RareSettings(LiveSettings):
 def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the confidence sequence lies on the right side of the limit (method, section 4).
 
-    It is a sequence over blocks of pairs (method, section 8) and may be asked for after every
-    pair: over all looks together a mean on the limit itself passes with a chance of at most half of
-    what the confidence leaves, where blocks are independent of each other. A PASS needs that
-    nothing speaks against it (``doubts``). FAIL also where ``min_pairs`` in a row are
-    surely beyond the limit by themselves, so that a candidate that was good for long and breaks
-    does not keep its PASS. A sequence that leaves no mean says that what is averaged moved
-    meanwhile, and is INCONCLUSIVE.
+    The sequence is over blocks of pairs (method, section 8), and is valid after every pair. If
+    blocks are independent, a mean on the limit itself ever passes at a rate of at most (1 -
+    confidence) / 2. A PASS also needs that ``doubts`` finds no reason against it. The verdict is
+    FAIL too if the interval of ``min_pairs`` in a row is wholly beyond the limit. So a candidate
+    that breaks after a long good past does not keep its PASS. An empty interval means that the mean
+    changed meanwhile, and is INCONCLUSIVE.
 
     Raises:
         EvidenceError: a value does not lie between 0 and 1.

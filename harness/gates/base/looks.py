@@ -13,7 +13,7 @@ class LookSettings(SampleSettings):
     """A gate on a mean difference that says how often it may be judged."""
 
     looks: Looks = "once"
-    """``once``: each further look is a further chance to err; ``anytime``: it is none."""
+    """``once``: each look may err; ``anytime``: valid at every look."""
 
     @property
     def every_look(self) -> bool:
@@ -21,5 +21,5 @@ class LookSettings(SampleSettings):
 
     @property
     def at(self) -> str:
-        """When the bound holds, as words that end it."""
+        """When the bound is valid, as the end of a sentence."""
         return ", at every look" if self.every_look else ""

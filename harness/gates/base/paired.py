@@ -28,12 +28,12 @@ LESS = (
     "a margin below what the control has, or judgements of documents that it shows"
     " (a sure gain passes any margin)"
 )
-"""What settles a margin that nothing could go beyond."""
+"""Hint for a margin that no loss can exceed."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Comparison:
-    """Differences candidate - control, and the queries lost because an arm has no value."""
+    """Differences candidate - control, and the queries without a value in one arm or both."""
 
     control: Scores
     candidate: Scores
@@ -41,11 +41,11 @@ class Comparison:
     candidate_arm: str
     paired: Paired
     groups: NDArray[np.int64] | None
-    """Cluster of each paired query and then of each lost one; None where all stand alone."""
+    """Cluster of each paired query and then of each lost one; None if all are independent."""
     every_look: bool = False
-    """Whether intervals and p-values hold together at all looks while queries are added."""
+    """Whether intervals and p-values are valid at all looks together while queries are added."""
     parted: int = 0
-    """Paired queries that are near duplicates by their words, and that intents part."""
+    """Paired queries that are near duplicates by their words, but have different intents."""
 
     @property
     def known(self) -> NDArray[np.int64] | None:
@@ -54,10 +54,10 @@ class Comparison:
 
     @property
     def span(self) -> Span:
-        """The greatest loss and the greatest gain that one query can show.
+        """Largest loss and largest gain of one query.
 
         Raises:
-            EvidenceError: they are not known of this measure.
+            EvidenceError: they are unknown for this measure.
         """
         return known_span(self.paired.measure).differences
 
@@ -79,16 +79,16 @@ class Comparison:
         return self._p_above(-self.paired.difference, self.known, -bound, rules)
 
     def needed(self, bound: float, rules: Rules) -> str:
-        """Say how many judged queries would settle it."""
+        """Give the number of judged queries that would settle it, in words."""
         values, groups, span = self.paired.difference, self.known, self.span
         if self.every_look:
             return needed_at_every_look(values, bound, span=span, clusters=groups, rules=rules)
         return needed(values, bound, best=0.0, span=span, clusters=groups, rules=rules)
 
     def toothless(self, margin: float) -> str:
-        """Say that a candidate without anything would keep the margin; empty where it would not.
+        """Say that a candidate without any hits would keep the margin; empty if it would not.
 
-        It would where the control itself has no more than the margin to lose.
+        It would if the control's mean is the margin or less.
         """
         mean, least = float(self.paired.control.mean()), known_span(self.paired.measure).least
         if mean - least > margin + TOUCH:
@@ -99,14 +99,14 @@ class Comparison:
         )
 
     def empty_pass(self, verdict: Verdict, estimate: Estimate, margin: float) -> str:
-        """Say why a PASS means nothing; empty where it means something, as a sure gain does."""
+        """Say why a PASS is meaningless; empty if it is not, as with a significant gain."""
         if verdict is not Verdict.PASS or estimate.low > TOUCH:
             return ""
         return self.toothless(margin)
 
     @property
     def losses(self) -> str:
-        """Name the lost queries by the arm that has no value for them; empty where none are."""
+        """List the lost queries by the arm without a value; empty if there is none."""
         left, right = set(self.control.query_ids), set(self.candidate.query_ids)
         lost = self.paired.lost
         other = "queries that the other has one for"
@@ -123,7 +123,7 @@ class Comparison:
 
     @property
     def answers(self) -> str:
-        """What would settle a comparison that lost queries leave open."""
+        """Hint for a comparison that lost queries leave open."""
         return f"answers of both arms: find out why {some(self.paired.lost)} have none, and replay"
 
     @property
@@ -176,7 +176,7 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
 
     Raises:
         EvidenceError: an arm or its scores are missing, or a score is NaN.
-        MismatchedQueries: the two arms were asked different queries.
+        MismatchedQueries: the two arms have different queries.
     """
     base = evidence.control if versus is None else other(evidence, versus)
     control, candidate = (
@@ -202,9 +202,8 @@ def judge_above(
 ) -> Finding:
     """Judge "the mean difference lies above ``limit``" (method, section 4).
 
-    A PASS must also hold when every lost query counts as the worst difference, -1. It says nothing
-    where a candidate without anything would have it too, unless ``from_nothing``: a control that
-    has nothing is then no reason against it.
+    A PASS must also hold when every lost query counts as the worst difference, -1. A PASS that a
+    candidate without any hits would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
     """
     found = compare(evidence, settings, versus)
     if thin := too_few(gate, settings, found.paired.query_ids, evidence, found.losses):

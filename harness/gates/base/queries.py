@@ -1,4 +1,4 @@
-"""Which queries a gate looks at, and how many of them are independent."""
+"""The queries of a gate, and the number of independent ones."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ class SampleSettings(GateSettings):
     """A gate on the mean of one measure over the query set or one slice of it."""
 
     measure: str
-    """As ir-measures writes it, e.g. ``nDCG@10``; or an agreement, e.g. ``Jaccard@50``."""
+    """In ir-measures notation, e.g. ``nDCG@10``; or an agreement, e.g. ``Jaccard@50``."""
     slice: str | None = None
     """Only queries of this slice; absent for the whole query set."""
     min_queries: MinQueries | None = None
-    """Fewest independent queries where a policy wants more than the interval does."""
+    """Fewest independent queries, if a policy wants more than the interval needs."""
 
     @field_validator("measure")
     @classmethod
@@ -56,10 +56,10 @@ class SampleSettings(GateSettings):
 
 
 def other(evidence: Evidence, arm: str) -> Side:
-    """Give a further arm that was measured.
+    """Give another arm of the evidence.
 
     Raises:
-        EvidenceError: there is none of that name.
+        EvidenceError: the evidence has no arm of that name.
     """
     if arm not in evidence.others:
         raise EvidenceError(
@@ -80,10 +80,10 @@ def scores_of(side: Side, measure: str) -> Scores:
 
 
 def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
-    """Scores by name, all of them numbers.
+    """Scores by name, all finite.
 
     Raises:
-        EvidenceError: there are none of that name, or one is NaN or infinite.
+        EvidenceError: scores of that name are missing, or one is NaN or infinite.
     """
     if measure not in scores:
         raise EvidenceError(
@@ -103,7 +103,7 @@ def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
 
 
 def in_slice(scores: Scores, evidence: Evidence, name: str | None) -> Scores:
-    """Keep the queries of slice ``name``; all where it is None, none where nobody has it."""
+    """Keep the queries of slice ``name``; None keeps all."""
     return scores if name is None else scores.only(evidence.slices.get(name, frozenset()))
 
 
@@ -114,7 +114,7 @@ def too_few(
     evidence: Evidence,
     missing: str = "",
 ) -> Finding | None:
-    """INCONCLUSIVE where the independent queries are fewer than the policy asks for."""
+    """Give INCONCLUSIVE if the independent queries are fewer than the policy requires."""
     units = independent(query_ids, evidence.clusters)
     if units >= settings.fewest:
         return None

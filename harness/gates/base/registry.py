@@ -1,4 +1,4 @@
-"""The rules that exist: the modules of ``harness.gates``."""
+"""The registry of rules: the modules of ``harness.gates``."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def load(name: str) -> Rule:
     """Import the rule called ``name``.
 
     Raises:
-        UnknownName: there is no such module.
+        UnknownName: the module is missing.
     """
     known = names()
     if name not in known:

@@ -1,4 +1,4 @@
-"""What every rule is given, and how it says what it found."""
+"""Input of every rule, and the form of its findings."""
 
 from __future__ import annotations
 
@@ -36,53 +36,53 @@ def _held(margin: float) -> float:
 
 
 Share = Annotated[float, Field(gt=0, lt=1), AfterValidator(_shown)]
-"""A bound between 0 and 1, and at least a millionth from either."""
+"""A bound between 0 and 1, at least a millionth away from both."""
 Margin = Annotated[Share, AfterValidator(_held)]
-"""How much may be lost of a measure: a share that leaves something to lose."""
+"""The allowed loss of a measure: above 0 and below 1."""
 MinQueries = Annotated[int, Field(ge=2)]
-"""Fewest independent queries that a gate may be judged on; one has no spread."""
+"""Fewest independent queries of a gate, at least 2, because one has no spread."""
 Where = Literal["above", "below", "within"]
 CUT_OFF = re.compile(r"@([0-9]+)$")
 TOUCH = 1e-12
-"""An end of an interval as near as this to the bound lies on it, rounding aside."""
+"""Tolerance for rounding: an end of an interval this close to the bound lies on it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Rules:
-    """How sure a gate must be, from the policy and never from code; and on how many threads."""
+    """Confidence, resamples, seed and power of all gates, from the policy; and threads."""
 
     confidence: float
-    """Of the two-sided intervals, e.g. 0.95."""
+    """Confidence of two-sided intervals, e.g. 0.95."""
     resamples: int
-    """Of bootstrap and randomization."""
+    """Resamples of bootstrap and randomization test."""
     seed: int
     power: float
-    """With which a number of queries "would settle" an INCONCLUSIVE, e.g. 0.8."""
+    """Power for the number of queries that would settle an INCONCLUSIVE, e.g. 0.8."""
     threads: int = 1
-    """How many draw the resamples; no number and no verdict depends on it."""
+    """Number of threads; no number and no verdict depends on it."""
 
 
 class GateSettings(BaseModel, ABC):
-    """What a policy writes for one gate; every key is explicit and an unknown key an error."""
+    """Keys of one gate in a policy; every key is explicit, and an unknown key is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     timed: ClassVar[bool] = False
     loaded: ClassVar[bool] = False
-    """Whether it rests on a load test."""
+    """Whether the gate needs a load test."""
 
     @property
     @abstractmethod
     def bound(self) -> str:
-        """The bound in words and numbers."""
+        """The bound, in words."""
 
     @property
     def limit(self) -> float | None:
-        """The bound on the estimate's scale; None where there is no number."""
+        """The bound on the estimate's scale; None if it is not a number."""
         return None
 
     @property
     def passes(self) -> Where | None:
-        """Where the interval of a PASS lies; None where the interval does not decide.
+        """Side of the bound on which an interval passes; None if the interval does not decide.
 
         ``within`` means between ``-limit`` and ``limit``.
         """
@@ -90,17 +90,17 @@ class GateSettings(BaseModel, ABC):
 
     @property
     def fewest(self) -> int:
-        """Queries without which there is no PASS."""
+        """Fewest queries of a PASS."""
         return 0
 
     @property
     def every_look(self) -> bool:
-        """Whether judging it again on more evidence gives it no further chance to err."""
+        """Whether the gate is valid at every look, while evidence is added."""
         return False
 
     @property
     def arms(self) -> tuple[str, ...]:
-        """Arms that the gate looks at beside control and candidate."""
+        """Arms that the gate reads in addition to control and candidate."""
         return ()
 
     @property
@@ -110,14 +110,14 @@ class GateSettings(BaseModel, ABC):
 
     @property
     def deepest(self) -> int:
-        """Hits of a list that the gate looks at; 0 where no cut-off is named."""
+        """Depth of the lists that the gate reads; 0 without a cut-off."""
         found = (CUT_OFF.search(measure) for measure in self.measures)
         return max((int(one[1]) for one in found if one), default=0)
 
     @property
     @abstractmethod
     def unit(self) -> str:
-        """What is measured."""
+        """Unit of the estimate."""
 
     def finding(
         self,
@@ -130,7 +130,7 @@ class GateSettings(BaseModel, ABC):
         p_value: float | None = None,
         cause: Cause | None = None,
     ) -> Finding:
-        """Give a finding under this gate's bound; the rule is the module of the settings.
+        """Give a finding with this gate's bound; the rule is the module of the settings.
 
         ``cause`` explains an INCONCLUSIVE that is not the interval's own.
         """
@@ -159,7 +159,7 @@ class GateSettings(BaseModel, ABC):
         *,
         estimate: Estimate | None = None,
     ) -> Finding:
-        """Give an INCONCLUSIVE finding and what would settle it."""
+        """Give an INCONCLUSIVE finding, with what would settle it."""
         said = Verdict.INCONCLUSIVE
         return self.finding(gate, said, reason, estimate=estimate, settle=settle, cause=cause)
 
@@ -167,7 +167,7 @@ class GateSettings(BaseModel, ABC):
 def above(estimate: Estimate, bound: float) -> Verdict:
     """PASS where the whole interval lies above ``bound``, FAIL where it lies below (section 4).
 
-    Here as in the other two, NaN compares as false and so never passes.
+    NaN compares as false, so it never passes, here and in ``below`` and ``within``.
     """
     if estimate.low > bound + TOUCH:
         return Verdict.PASS
@@ -201,6 +201,6 @@ def plain(estimate: Estimate) -> str:
 
 
 def some(ids: tuple[str, ...]) -> str:
-    """Name the first few of many ids."""
+    """List the first few of many ids."""
     first = 3
     return ", ".join(ids[:first]) + (", ..." if len(ids) > first else "")

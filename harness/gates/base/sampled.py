@@ -1,4 +1,4 @@
-"""The mean of bounded values over queries: its span, and how many queries would settle it."""
+"""The mean of bounded values over queries: its span, and the queries that would settle it."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from harness.stats.evalues import times_needed
 from harness.stats.power import queries_needed
 
 HOPELESS = 20
-"""Nobody judges so many times the queries that there are."""
+"""Above this multiple of the present queries, more judging is not suggested."""
 
 
 def known_span(measure: str) -> Span:
     """Give the least and the greatest value of ``measure``.
 
     Raises:
-        EvidenceError: they are not known.
+        EvidenceError: they are unknown.
     """
     span = span_of(measure)
     if span is None:
@@ -39,7 +39,7 @@ def needed_at_every_look(
     clusters: NDArray[np.int64] | None,
     rules: Rules,
 ) -> str:
-    """Say how many queries would settle it by an interval that holds at every look."""
+    """Give the number of queries that would settle it, by an interval valid at every look."""
     now = len(values)
     times = times_needed(values, bound, span=span, confidence=rules.confidence, clusters=clusters)
     if times is None:
@@ -60,10 +60,10 @@ def needed(
     clusters: NDArray[np.int64] | None,
     rules: Rules,
 ) -> str:
-    """Say how many queries would settle on which side of ``bound`` the mean of ``values`` lies.
+    """Give the number of queries that would settle on which side of ``bound`` the mean lies.
 
-    ``best`` is what each query would show where all is well: no difference, or full agreement. With
-    fewer queries than it takes even then, the answer says so.
+    ``best`` is the value of each query in the best case: no difference, or full agreement. If the
+    present queries are too few even then, the answer says so.
     """
     now = len(values)
     count = queries_needed(

@@ -1,4 +1,4 @@
-"""The verdict on how often something bad happens, in each arm."""
+"""The verdict on the share of bad queries, in each arm."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ def judge_shares(
 ) -> Finding:
     """Judge both arms by the exact interval of their shares; the candidate's is the estimate.
 
-    ``counts`` gives control and candidate, how many of its queries were bad, and what they were
-    in words. One arm above the bound fails the gate; both must be surely below it to pass.
-    Queries of one cluster go wrong together, so the interval is of as many as they are worth then.
+    ``counts`` has the number of bad queries of control and candidate, and a description. One arm
+    above the bound fails the gate; to pass, both intervals must lie below it. Queries of one
+    cluster fail together, so the interval is for the effective number of queries.
     """
     if any(not len(side.run) for side, _, _ in counts):
         return settings.undecided(

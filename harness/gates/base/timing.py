@@ -1,4 +1,4 @@
-"""Times of a race, and the reasons why they may say nothing."""
+"""Times of a race, and the reasons that make them inconclusive."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ AGAIN = "run: harness race"
 
 
 class TimedSettings(GateSettings):
-    """A gate on the times of a race, judged only where the machine was quiet enough."""
+    """A gate on the times of a race, judged only if the machine was quiet enough."""
 
     timed: ClassVar[bool] = True
     percent: Percent
     max_noise: Annotated[float, Field(gt=1)]
-    """The same arm in other processes must agree within this factor, up or down."""
+    """Largest A/A ratio: an arm must agree with itself across processes within this factor."""
     max_stolen: Annotated[float, Field(gt=0)]
-    """The largest share of its time that the system may have taken from an arm."""
+    """Largest share of an arm's time that it may have lost to the system."""
     min_queries: MinQueries
 
     @property
@@ -38,7 +38,7 @@ class TimedSettings(GateSettings):
 
 
 class Hindrance(NamedTuple):
-    """Why no verdict can be given, and what would help."""
+    """The reason against a verdict, and what would help."""
 
     cause: Cause
     reason: str
@@ -60,7 +60,7 @@ def ratio(
 
 
 def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Race | Finding:
-    """Give the race, or the INCONCLUSIVE that says why it may not be looked at."""
+    """Give the race, or an INCONCLUSIVE with the reason why it cannot be used."""
     race = evidence.race
     if race is None:
         return settings.undecided(gate, Cause.NO_EVIDENCE, "no race was run", AGAIN)
@@ -82,9 +82,9 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
 def steadfast(
     race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
 ) -> tuple[Verdict, Estimate, str]:
-    """Judge times as they were, and once more without what the answers waited for processors.
+    """Judge times as measured, and once more without the waiting for processors.
 
-    A verdict that waiting made or prevented is none: INCONCLUSIVE, and the reason beside.
+    If the two verdicts differ, the result is INCONCLUSIVE with that reason.
     """
     verdict, found = judge(race.elapsed_ns)
     if verdict is Verdict.INCONCLUSIVE:
@@ -103,7 +103,7 @@ def steadfast(
 
 
 def repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
-    """Name a cache: say how quick an arm is when a text comes again; empty where it is alike."""
+    """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
     found = caches.repeat_ratio(
         race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
     )
@@ -113,7 +113,7 @@ def repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
 
 
 def enough(race: Race, percent: Percent, rules: Rules) -> int:
-    """Count the queries that were not enough to say anything of a percentile."""
+    """Give the INCONCLUSIVE for too few queries of a percentile."""
     number = _number(percent)
     fewest = processes.fewest_for(number, rules.confidence) if number else 0
     return max(len(race.query_ids), fewest - 1)

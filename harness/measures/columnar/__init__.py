@@ -1,1 +1,1 @@
-"""Measures over arrays: judgements coded once, rankings graded, all queries of a run at once."""
+"""Measures over arrays: judgements encoded once, rankings graded, all queries of a run at once."""

@@ -1,4 +1,4 @@
-"""Judgements as columns, coded once, whatever the number of runs and measures."""
+"""Judgements as columns, encoded once for all runs and measures."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class CodedQrels:
 
     @classmethod
     def of(cls, qrels: Qrels) -> CodedQrels:
-        """Code judgements; those coded last are kept, for one arm after the other needs them."""
+        """Encode judgements; the latest are cached, because every arm needs them."""
         if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
             return kept[1]
         coded = cls._of(qrels)
@@ -75,7 +75,7 @@ class CodedQrels:
         docs: NDArray[np.int32],
         grades: NDArray[np.int32],
     ) -> CodedQrels:
-        """Put pairs, in any order, in order; the columns are of shape (pairs,).
+        """Sort pairs; the columns have shape (pairs,).
 
         Raises:
             DatasetError: a pair comes twice.
@@ -95,7 +95,7 @@ class CodedQrels:
 
     @cached_property
     def lookup(self) -> Lookup:
-        """Finds pairs; made when it is first needed."""
+        """Index of pairs, built at first use."""
         return Lookup.of(self.rows, self.docs, len(self))
 
     @cached_property

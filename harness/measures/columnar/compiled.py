@@ -1,7 +1,7 @@
 """The same look-up in machine code, where numba is installed (the extra ``fast``).
 
-It finds the same pairs, so every value is the same to the last bit. Without numba nothing is
-lost but time.
+It finds the same pairs, so every value is the same to the last bit. Without numba it is only
+slower.
 """
 
 from __future__ import annotations

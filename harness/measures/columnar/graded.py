@@ -1,8 +1,8 @@
-"""A graded ranking: where the judged documents stand in it, and how they were judged.
+"""A graded ranking: the ranks and grades of the judged documents.
 
-Every measure of one call is computed from it, so all of them see one ranking. What no one judged
-is not in there: it gains nothing, and only moves the others down. So its size is the number of
-judged hits, not of hits, and finding those in the run is what the time goes into.
+All measures of one call are computed from it, so all use one ranking. Unjudged documents are left
+out: they gain nothing and only move others down. So its size is the number of judged hits, and most
+of the time goes into finding those in the run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from harness.measures.columnar.lookup import UNKNOWN, Lookup
 BLOCK = 32_768
 """Hits graded at a time: their arrays stay in the cache of a core."""
 WORTH_COMPILING = 1_000_000
-"""Hits from which numba, where it is installed, is worth being loaded."""
+"""Number of hits from which loading numba pays, if it is installed."""
 OTHER = -1
 """Stands for a query without judgements."""
 
@@ -97,10 +97,10 @@ class Graded:
         return found
 
     def condensed(self, lowest: int | None = None) -> Graded:
-        """Take what was not judged out of the rankings; the rest closes up (Sakai 2007).
+        """Remove unjudged documents from the rankings; the rest closes up (Sakai 2007).
 
-        With ``lowest``, what was graded below it goes too. With 0 this is the option ``-J`` of
-        trec_eval and ``judged_only`` of ir-measures.
+        With ``lowest``, documents graded below it are removed too. With 0 this is the option ``-J``
+        of trec_eval and ``judged_only`` of ir-measures.
         """
         kept = self if lowest is None else self.only(self.grade >= lowest)
         lengths = np.bincount(kept.row, minlength=len(self.qrels)).astype(np.int64, copy=False)

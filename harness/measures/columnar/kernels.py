@@ -24,7 +24,7 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
     """Compute one measure.
 
     Raises:
-        KeyError: there is no kernel of that name.
+        KeyError: missing kernel for the measure.
     """
     seen = graded.condensed(lowest=0) if asked.judged_only else graded
     return KERNELS[asked.name](seen, asked)
@@ -33,7 +33,7 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
 def has_value(qrels: CodedQrels, asked: Asked) -> NDArray[np.bool_]:
     """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
 
-    A query without relevant document has none, but of what rests on judging or length alone.
+    A query without a relevant document has a value only for measures of judging or length.
     """
     if asked.name == "Judged" or (asked.name == "NumRet" and not asked.rel):
         return np.ones(len(qrels), dtype=bool)
@@ -67,7 +67,7 @@ def discounts(deepest: int) -> Values:
 
 
 def gains_of(grades: NDArray[np.int32], gains: Mapping[int, int] | None) -> NDArray[np.int32]:
-    """Gain of each grade, shape of ``grades``; what gains less than 0 gains nothing."""
+    """Gain of each grade, shape of ``grades``; negative gains become 0."""
     if gains is None:
         return grades
     levels, at = np.unique(grades, return_inverse=True)
@@ -172,7 +172,7 @@ def _cut(asked: Asked) -> int:
 
 
 def ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.generic]) -> Values:
-    """``top / bottom``, 0 where there is nothing below; shape (queries,)."""
+    """``top / bottom``, 0 where ``bottom`` is 0; shape (queries,)."""
     below = bottom.astype(np.float64)
     return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
 

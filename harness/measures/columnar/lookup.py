@@ -1,4 +1,4 @@
-"""Where a pair of query and document stands in a list of pairs: millions of look-ups in arrays."""
+"""Places of pairs of query and document in a list of pairs: millions of look-ups in arrays."""
 
 from __future__ import annotations
 

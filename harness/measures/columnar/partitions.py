@@ -30,11 +30,11 @@ def score_partitions(
 ) -> Mapping[str, Scores]:
     """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
 
-    Values and queries without one are those of ``harness.measures.quality.score``. In memory are
-    the judgements, the values and one row group. A query lies in one row, so in one row group.
+    Results equal those of ``harness.measures.quality.score``. Memory holds the judgements, the
+    values and one row group. A query lies in one row, so in one row group.
 
     Raises:
-        BadFile: the file is missing, damaged or no run.
+        BadFile: the file is missing, damaged or not a run.
         UnknownName: missing kernel for a measure.
     """
     asked = {name: _asked(name, qrels) for name in measures}

@@ -1,4 +1,4 @@
-"""Whether a document comes twice among those of one query: small sorts instead of a large one."""
+"""Whether a query has a document twice: small sorts instead of a large one."""
 
 from __future__ import annotations
 

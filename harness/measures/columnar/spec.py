@@ -1,4 +1,4 @@
-"""What a kernel has to know of a measure."""
+"""Parameters of a measure for its kernel."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Asked(NamedTuple):
 
     @classmethod
     def of(cls, measure: Measure) -> Asked | None:
-        """Read a measure, its gains written out (``as_gains``); None where we have no kernel."""
+        """Read a measure, its gains written out (``as_gains``); None without a kernel."""
         name, given = str(measure.NAME), dict(measure.params)
         cutoff = given.pop("cutoff", None)
         wanted = cls(

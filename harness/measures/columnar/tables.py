@@ -1,4 +1,4 @@
-"""Rankings and judgements as flat tables, a row a hit, graded without a Python object a row."""
+"""Rankings and judgements as flat tables with a row for each hit, graded without Python objects."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ ONE_CHUNK = 1 << 31
 
 
 def code_table(qrels: pa.Table) -> CodedQrels:
-    """Code judgements from the columns ``query_id``, ``doc_id`` and ``grade``.
+    """Encode judgements from the columns ``query_id``, ``doc_id`` and ``grade``.
 
     Raises:
-        DatasetError: a grade is no integer, a cell is empty, or a pair comes twice.
+        DatasetError: a grade is not an integer, a cell is empty, or a pair comes twice.
     """
     grades = qrels.column("grade")
     if not pa.types.is_integer(grades.type):
@@ -46,9 +46,9 @@ def code_table(qrels: pa.Table) -> CodedQrels:
 def grade_table(run: pa.Table, qrels: CodedQrels) -> Graded:
     """Grade the hits in the columns ``query_id``, ``doc_id`` and ``score``, in any order.
 
-    The order is that of trec_eval with float64: scores falling, the greater document id, by its
-    bytes, first where they are equal; of a document that comes twice the best place counts. A
-    frame of pandas is handed over as ``pa.Table.from_pandas(frame)``.
+    The order is that of trec_eval with float64: by falling scores, then by falling document id, in
+    bytes. The best place of a repeated document counts. Pass a pandas frame as
+    ``pa.Table.from_pandas(frame)``.
 
     Raises:
         RunError: a score is missing, NaN or infinite.

@@ -1,1 +1,1 @@
-"""Equal scores: what another order of them could have done to a measure."""
+"""Equal scores: the effect of their order on a measure."""

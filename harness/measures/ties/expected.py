@@ -2,7 +2,7 @@
 
 In closed form for every measure that we have a kernel for. For nDCG, P, R, RR and AP: McSherry and
 Najork, "Computing information retrieval performance measures efficiently in the presence of tied
-scores", ECIR 2008. The idea of the others stands beside their code.
+scores", ECIR 2008. The others are explained in their code.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def expected(tied: Tied, asked: Asked) -> Values:
     """Mean of a measure over all orders of equal scores, shape (judged queries,).
 
     Raises:
-        KeyError: there is no kernel of that name.
+        KeyError: missing kernel for the measure.
     """
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return _EXPECTED[asked.name](seen, asked)

@@ -1,4 +1,4 @@
-"""How much of a mean rests on the order of equal scores."""
+"""How much a mean depends on the order of equal scores."""
 
 from __future__ import annotations
 
@@ -24,17 +24,17 @@ from harness.measures.ties.tied import Tied
 
 @dataclass(frozen=True, slots=True)
 class Ties:
-    """Hits of the answered queries of a run, by what their scores leave open."""
+    """Numbers of hits of a run's answered queries: all, tied, and tied in float32 only."""
 
     hits: int
     tied: int
-    """Those whose score is also that of a neighbour."""
+    """Hits with the same score as a neighbour."""
     only_float64: int
-    """Those that a neighbour ties with in float32, as trec_eval keeps scores, and not in ours."""
+    """Hits that tie with a neighbour in float32, as trec_eval stores scores, but not in float64."""
 
     @property
     def share(self) -> float | None:
-        """Tied hits of all hits; None where there is none."""
+        """Tied hits over all hits; None without hits."""
         return self.tied / self.hits if self.hits else None
 
     @property

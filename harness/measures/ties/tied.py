@@ -1,8 +1,8 @@
-"""Rankings with ties: what a measure could be, had equal scores been ordered otherwise.
+"""Rankings with ties: possible values of a measure under other orders of equal scores.
 
-Each judged hit knows the ranks that its tie takes up. No measure that we have a kernel for falls
-when a better document of a tie moves up, so the best and the worst order of each tie give the
-largest and the smallest value over all orders.
+Each judged hit has the range of ranks of its tie. No measure with a kernel falls when a better
+document of a tie moves up. So the best and the worst order of each tie give the largest and the
+smallest value over all orders.
 """
 
 from __future__ import annotations

@@ -1,1 +1,1 @@
-"""Documents without a judgement: between which values they leave a measure."""
+"""Unjudged documents: the range of values that they leave open."""

@@ -10,10 +10,10 @@ def average_precision(
 ) -> tuple[float, float]:
     """Give the smallest and the largest AP of the documents ``shown``, down to the cutoff.
 
-    ``judged`` says of each judged document whether it is relevant, and one is; ``unjudged`` may
-    or may not be, and some of them may not be shown here. With the number of relevant ones among
-    them fixed, AP is largest where they are the first of the ranking, and smallest where they are
-    not in it, or else its last: so the numbers are tried one by one.
+    ``judged`` says of each judged document whether it is relevant, and one is; ``unjudged`` may or
+    may not be, and some of them may not be shown here. For a fixed number of relevant ones among
+    them, AP is largest if they come first in the ranking. It is smallest if they are not in it, or
+    come last. So all numbers are tried.
     """
     relevant = sum(judged.values())
     places = [at for at, doc_id in enumerate(shown) if doc_id in unjudged]

@@ -1,10 +1,10 @@
 """Bounds of one query: the worst and the best value over all completions of its judgements.
 
-A completion gives each document that one of the two arms shows, and nobody judged, one of the
-grades that the judgements know. What neither arm shows stays irrelevant, as in any pool. A
-document that both arms show is the same document: its grade moves both, so the bounds of the
-difference are narrower than the difference of the bounds. Exact for nDCG, RR, P and R; for the
-difference of AP, which is quadratic in the grades, they are outer bounds: never too narrow.
+A completion gives each unjudged document of the two arms one of the grades of the judgements.
+Documents that neither arm shows stay irrelevant, as in any pool. A document that both arms show is
+the same document: its grade moves both, so the bounds of the difference are narrower than the
+difference of the bounds. Exact for nDCG, RR, P and R; for the difference of AP, which is quadratic
+in the grades, they are outer bounds: never too narrow.
 """
 
 from __future__ import annotations
@@ -34,12 +34,12 @@ class Span(NamedTuple):
 
     @property
     def width(self) -> float:
-        """How much the missing judgements leave open."""
+        """Width of the range that missing judgements leave open."""
         return self.best - self.worst
 
 
 class Case(NamedTuple):
-    """One query: what both arms show, as deep as they were asked, and how it was judged."""
+    """One query: the full lists of both arms, and their judgements."""
 
     control: tuple[str, ...]
     candidate: tuple[str, ...]
@@ -63,7 +63,7 @@ class Bounding:
         """Read a measure; ``grades`` are all that the judgements hold.
 
         Raises:
-            UnknownName: it is no measure, or one that has no bounds here.
+            UnknownName: the measure is unknown, or has no bounds here.
         """
         scale = sorted({0, *(grade for grade in grades if grade > 0)})
         asked = Asked.of(as_gains(parse(measure), scale))
@@ -77,7 +77,7 @@ class Bounding:
         return self.asked.name != "AP"
 
     def unjudged(self, case: Case) -> tuple[str, ...]:
-        """Documents within the cutoff of either arm that nobody judged, in byte order."""
+        """Unjudged documents within the cutoff of either arm, in byte order."""
         shown = {*case.control[: self.asked.cutoff], *case.candidate[: self.asked.cutoff]}
         return tuple(sorted(shown.difference(case.grades)))
 
@@ -86,14 +86,14 @@ class Bounding:
         return any(self.gain(grade) > 0 for grade in case.grades.values())
 
     def gain(self, grade: int) -> int:
-        """Gain of a grade; 1 or 0 where the measure only asks whether it is relevant."""
+        """Gain of a grade; 1 or 0 for measures of binary relevance."""
         if self.asked.name != "nDCG":
             return int(grade >= self.asked.rel)
         gains = self.asked.gains
         return max(grade if gains is None else gains.get(grade, grade), 0)
 
     def control(self, case: Case) -> Span:
-        """Bounds of the control's value, whatever the candidate gets."""
+        """Bounds of the control's value, for any completion."""
         return self._alone(case, case.control)
 
     def candidate(self, case: Case) -> Span:

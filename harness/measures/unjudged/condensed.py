@@ -13,10 +13,10 @@ from harness.core.run import Run
 def condense(run: Run, qrels: Qrels) -> Run:
     """Take unjudged documents out of each ranking; the rest close up (Sakai 2007).
 
-    Scored as any run, it shows what a measure would say if unjudged documents had not been
-    found; beside the plain value it tells how much the unjudged ones weigh. A grade below 0 is a
-    judgement here, as it is for ``Judged``, though not for ``judged_only`` of trec_eval's code.
-    Queries without any judgement keep their rankings: no measure of quality looks at them.
+    Its score is the value of a measure without unjudged documents; compared with the plain value,
+    it shows their weight. A grade below 0 is a judgement here, as it is for ``Judged``, though not
+    for ``judged_only`` of trec_eval's code. Queries without any judgement keep their rankings: no
+    measure of quality looks at them.
     """
     keep = np.ones(len(run.docs), dtype=bool)
     docs = run.docs.tolist()

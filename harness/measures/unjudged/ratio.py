@@ -1,8 +1,7 @@
 """The largest and the smallest value of a measure that is a ratio, over all completions.
 
-nDCG, P and R of one arm, and their differences between two arms, have one form: a sum of what
-each document is worth at its rank, over what the relevant documents are worth at best. A judgement
-that is missing moves both.
+nDCG, P and R of one arm, and their differences between two arms, have one form: a sum over
+documents by rank, divided by the best possible sum. A missing judgement changes both sums.
 """
 
 from __future__ import annotations
@@ -67,9 +66,9 @@ class Ratio(NamedTuple):
         """The largest value over all completions, exact but for rounding.
 
         Of all completions with the same counts by level, the best gives the highest levels to the
-        documents that add most (rearrangement), so counts by level are all that is searched: the
-        ratio itself by Dinkelbach's method (Management Science 1967), each of its steps level by
-        level. A document of a level is also of all levels below it.
+        documents that add most (rearrangement). So only counts by level are searched. The ratio is
+        maximized by Dinkelbach's method (Management Science 1967), each step level by level. A
+        document of a level is also of all levels below it.
         """
         sums = (0.0, *accumulate(sorted(self.weights, reverse=True)))
         found = self.as_judged

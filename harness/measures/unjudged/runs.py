@@ -1,4 +1,4 @@
-"""Bounds of two runs by query: what missing judgements leave open (method, section 2)."""
+"""Bounds of two runs by query, over all missing judgements (method, section 2)."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Bounded:
     difference: Floats
     """Of candidate - control, both under the same completion."""
     unjudged: NDArray[np.int64]
-    """Shape (queries,): documents that an arm shows within the cutoff and nobody judged."""
+    """Shape (queries,): unjudged documents within the cutoff of an arm."""
     exact: bool
     """Whether the bounds of the difference are reached; else they are outer bounds."""
 
@@ -42,7 +42,7 @@ def bounding(measure: str, qrels: Qrels) -> Bounding:
     """Read a measure, on the scale of all the judgements.
 
     Raises:
-        UnknownName: it is no measure, or one that has no bounds here.
+        UnknownName: the measure is unknown, or has no bounds here.
     """
     return Bounding.of(measure, {g for docs in qrels.grades.values() for g in docs.values()})
 
@@ -50,7 +50,7 @@ def bounding(measure: str, qrels: Qrels) -> Bounding:
 def cases(
     control: Run, candidate: Run, qrels: Qrels, query_ids: Sequence[str], depth: int | None
 ) -> Iterator[tuple[str, Case]]:
-    """Yield what both arms show for each query, at most ``depth`` documents of each.
+    """Yield both lists of each query, at most ``depth`` documents of each arm.
 
     Raises:
         EvidenceError: a query was not asked, or has no judgement.
@@ -78,7 +78,7 @@ def bounds(
     """Bound both arms and their difference for queries that have a value as they are judged now.
 
     Raises:
-        UnknownName: there are no bounds of ``measure``.
+        UnknownName: ``measure`` has no bounds here.
         EvidenceError: a query was not asked, or has no value.
     """
     wanted = bounding(measure, qrels)
@@ -135,7 +135,7 @@ def narrowing(
 
 
 ROUNDING = 1e-12
-"""What is not above it is no narrowing."""
+"""Narrowing up to this is rounding."""
 
 
 def _shown(run: Run, row: int, depth: int | None) -> tuple[str, ...]:

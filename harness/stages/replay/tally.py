@@ -37,6 +37,14 @@ class Tally:
         self.depths.add(k)
 
 
+def retried(run: Run) -> str:
+    """Say how many attempts of a run failed and were repeated."""
+    return (
+        f"{run.arm}: {run.retries} attempts failed and were repeated; their time is in the"
+        " latencies"
+    )
+
+
 def check_depth(run: Run, tally: Tally, k: int) -> None:
     """Compare how many hits an arm was asked for with ``k`` and with what its run says.
 

@@ -1,0 +1,210 @@
+"""Requests to the server: pooled, bounded in time and size, and tried again a counted few times."""
+
+from __future__ import annotations
+
+import ssl
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from email.utils import parsedate_to_datetime
+from threading import Lock
+from time import monotonic, sleep
+from typing import Any, NamedTuple
+
+import httpx
+
+from engines.stacks.http import failures
+from engines.stacks.http.failures import Malformed, NoAnswer
+from engines.stacks.http.headers import Headers
+from engines.stacks.http.headers import filled as headers_filled
+from engines.stacks.http.settings import Settings
+from harness.core.errors import IndexNotReady
+from harness.core.formats import json_of
+
+TRIED_AGAIN = frozenset({429, 502, 503, 504})
+MAX_BYTES = 64 << 20
+"""Of an answer."""
+FIRST_WAIT_S = 0.1
+"""Before the second attempt, where the server names no time; it doubles."""
+OK = range(200, 300)
+
+
+class Request(NamedTuple):
+    """What is sent; ``body`` becomes JSON, and None sends none."""
+
+    method: str
+    url: str
+    query: Mapping[str, Any] | None = None
+    body: object = None
+    paced: bool = True
+    """Whether ``rate_per_s`` counts it; probes are few."""
+
+
+class Got(NamedTuple):
+    """An answer, and how many attempts failed before it."""
+
+    answer: Any
+    retries: int
+
+
+class _Again(Exception):
+    """An attempt failed in a way that may pass; ``wait_s`` is what the server asks for."""
+
+    def __init__(self, why: str, wait_s: float | None = None) -> None:
+        super().__init__(why)
+        self.wait_s = wait_s
+
+
+@dataclass(slots=True)
+class Connection:
+    """A pool of connections to one server; threads may share it."""
+
+    client: httpx.Client
+    settings: Settings
+    headers: Headers
+    _lock: Lock = field(default_factory=Lock)
+    _next_s: float = 0.0
+
+    def call(self, request: Request) -> Got:
+        """Send a request, again where the server asks for it, and give the JSON of the answer.
+
+        Raises:
+            NoAnswer: there is none, or not within the time limit; Malformed: it is no JSON.
+            TimeoutError: the time limit passed.
+        """
+        until = monotonic() + self.settings.timeout_s
+        retries = 0
+        while True:
+            if request.paced:
+                self._wait_for_turn(until)
+            try:
+                return Got(self._once(request, until), retries)
+            except _Again as exc:
+                wait_s = FIRST_WAIT_S * 2**retries if exc.wait_s is None else exc.wait_s
+                if retries >= self.settings.retries:
+                    raise NoAnswer(f"{exc} (attempts: {retries + 1})") from exc
+                if monotonic() + wait_s >= until:
+                    raise NoAnswer(
+                        f"{exc} (attempts: {retries + 1}; the next is due in {wait_s:g} s,"
+                        f" beyond timeout_s = {self.settings.timeout_s:g})"
+                    ) from exc
+                retries += 1
+                sleep(wait_s)
+
+    def _once(self, wanted: Request, until: float) -> Any:  # noqa: ANN401  any JSON
+        url = wanted.url
+        request = self.client.build_request(
+            wanted.method,
+            url,
+            params=wanted.query or None,
+            json=wanted.body,
+            timeout=max(until - monotonic(), 0.001),
+        )
+        try:
+            response = self.client.send(request, stream=True)
+            try:
+                said = self._read(response, until)
+            finally:
+                response.close()
+        except httpx.TimeoutException as exc:
+            raise self._late(url) from exc
+        except httpx.TransportError as exc:
+            why = self.headers.hide(failures.of_transport(exc, url))
+            if failures.is_tls(exc):
+                raise NoAnswer(why) from exc
+            raise _Again(why) from exc
+        if response.status_code not in OK:
+            self._refuse(response, url, said)
+        try:
+            return json_of(said.decode("utf-8"))
+        except ValueError as exc:
+            kind = response.headers.get("content-type", "no content type")
+            raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
+
+    def _read(self, response: httpx.Response, until: float) -> bytes:
+        parts, size = [], 0
+        for part in response.iter_bytes():
+            parts.append(part)
+            size += len(part)
+            if size > MAX_BYTES:
+                raise Malformed(f"{response.url}: the answer has over {MAX_BYTES >> 20} MiB")
+            if monotonic() > until:
+                raise self._late(str(response.url))
+        return b"".join(parts)
+
+    def _refuse(self, response: httpx.Response, url: str, said: bytes) -> None:
+        told = said[: 4 * failures.QUOTED].decode("utf-8", "replace")
+        location = response.headers.get("location", "")
+        status = response.status_code
+        why = self.headers.hide(failures.of_status(status, url, location, told))
+        if status in TRIED_AGAIN:
+            raise _Again(why, _seconds(response.headers.get("retry-after", "")))
+        raise NoAnswer(why)
+
+    def _late(self, url: str) -> TimeoutError:
+        return TimeoutError(f"{url}: no whole answer within {self.settings.timeout_s:g} s")
+
+    def _wait_for_turn(self, until: float) -> None:
+        """Keep to ``rate_per_s``, over all threads.
+
+        Raises:
+            TimeoutError: the turn comes after the time limit.
+        """
+        if not self.settings.rate_per_s:
+            return
+        with self._lock:
+            turn = max(self._next_s, monotonic())
+            if turn >= until:
+                rate = self.settings.rate_per_s
+                raise TimeoutError(f"no turn within the time limit at rate_per_s = {rate:g}")
+            self._next_s = turn + 1 / self.settings.rate_per_s
+        sleep(max(turn - monotonic(), 0.0))
+
+
+def _seconds(told: str) -> float | None:
+    """Read Retry-After: seconds, or a date; None where it is neither."""
+    if told.strip().isdecimal():
+        return float(told)
+    try:
+        at = parsedate_to_datetime(told)
+    except ValueError:
+        return None
+    at = at if at.tzinfo else at.replace(tzinfo=UTC)
+    return max((at - datetime.now(UTC)).total_seconds(), 0.0)
+
+
+@contextmanager
+def connected(settings: Settings) -> Iterator[Connection]:
+    """Open a pool of connections; nothing is sent yet.
+
+    Raises:
+        IndexNotReady: a secret or the file of the authority is missing.
+    """
+    headers = headers_filled(settings.headers)
+    limits = httpx.Limits(
+        max_connections=settings.connections, max_keepalive_connections=settings.connections
+    )
+    client = httpx.Client(
+        headers=headers.values,
+        verify=_trust(settings),
+        limits=limits,
+        trust_env=False,
+        follow_redirects=False,
+    )
+    with client:
+        yield Connection(client, settings, headers)
+
+
+def _trust(settings: Settings) -> ssl.SSLContext | bool:
+    """Read the authorities' certificates, which takes a while, only where TLS is spoken."""
+    if not settings.ca_file and not any(url.startswith("https:") for url in settings.urls):
+        return False
+    if not settings.ca_file:
+        return settings.verify
+    try:
+        return ssl.create_default_context(cafile=settings.ca_file)
+    except (OSError, ssl.SSLError) as exc:
+        raise IndexNotReady(
+            f"ca_file {settings.ca_file}: cannot be read ({exc}). Name a PEM file"
+        ) from exc
