@@ -261,7 +261,9 @@ def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) ->
 @pytest.mark.parametrize("budget", ["nan", "inf"])
 def test_a_budget_is_a_number(harness: Harness, budget: str) -> None:
     given = ("--dataset", "toy", "--arm", ARM, "--budget-ms", budget)
-    assert "--budget-ms" in harness("mail-server", *given).error
+    said = harness("mail-server", *given)
+    assert said.code == 2
+    assert "--budget-ms" in said.err
 
 
 @pytest.mark.parametrize(("budget", "kept"), [(250.0, 250.0), (0.0, 0.0)])
