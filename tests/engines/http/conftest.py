@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,8 @@ import pytest
 
 from tests.engines.http.serving import Served, serving
 
-pytest.importorskip("jmespath", reason='needs the extra "http"')
+collect_ignore_glob = [] if find_spec("jmespath") else ["test_*.py"]
+"""The lock has the extra ``http``; an environment of before it is left alone."""
 
 
 @pytest.fixture
