@@ -71,7 +71,8 @@ def mail_server(
     budget_ms: Annotated[
         float,
         typer.Option(
-            min=0.0, help="Milliseconds a query may take where the arm sets no budget; 0 is none."
+            min=0.0,
+            help="Milliseconds a query may take where the arm sets no budget; 0 sets no limit.",
         ),
     ] = 2_000.0,
     viewers: Annotated[
@@ -117,7 +118,9 @@ def mail_server(
 
     check_loopback(host)
     if not isfinite(budget_ms):
-        raise HarnessError(f"--budget-ms {budget_ms} is no time; give milliseconds, 0 for none")
+        raise HarnessError(
+            f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
+        )
     listed = _viewers(viewers, viewer, http, token=token)
     secret = _secret(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
