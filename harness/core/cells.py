@@ -1,7 +1,7 @@
-"""Cells of a table that a spreadsheet opens: none of them is a formula.
+"""Cells of a table for spreadsheets, escaped so that none is run as a formula.
 
-A text that begins as a formula does gets an apostrophe before it, which no spreadsheet shows. Ids
-and texts of strangers may be such texts; see OWASP, "CSV Injection".
+A text that begins like a formula gets an apostrophe before it, which spreadsheets hide. Untrusted
+ids and texts may be formulas; see OWASP, "CSV Injection".
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 def cell(value: object) -> object:
-    """Give the value itself, or, of a text that a spreadsheet would run, one that it shows."""
+    """Give the value itself, or the escaped text if a spreadsheet would run it."""
     if not (isinstance(value, str) and value.startswith(FORMULA)):
         return value
     with suppress(ValueError):

@@ -1,4 +1,4 @@
-"""Which queries depend on each other, and how much the dependence costs."""
+"""Clusters of dependent queries, and the cost of the dependence."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 Clustering = Literal["near-duplicates", "given", "none"]
-"""By intents and, where a query has none, by its text; by intents alone; not at all."""
+"""By intent, or by text for queries without one; by intent alone; no clusters."""
 BY_TEXT: Clustering = "near-duplicates"
-"""Queries are taken to depend on each other where nobody says otherwise (method, section 8)."""
+"""The default: queries with nearly the same words depend on each other (method, section 8)."""
 
 
 def codes(query_ids: Sequence[str], clusters: Mapping[str, str]) -> NDArray[np.int64] | None:
     """Code of each query's cluster, shape (queries,); None where no two queries share one.
 
-    ``clusters`` names the cluster of a query by its id. A query that is not in there is a cluster
-    of its own, whatever its id.
+    ``clusters`` has the cluster of a query by its id. A query without an entry is a cluster of its
+    own.
     """
     labels = [(True, clusters[q]) if q in clusters else (False, q) for q in query_ids]
     code = {label: at for at, label in enumerate(dict.fromkeys(labels))}
@@ -29,13 +29,13 @@ def codes(query_ids: Sequence[str], clusters: Mapping[str, str]) -> NDArray[np.i
 
 
 def independent(query_ids: Sequence[str], clusters: Mapping[str, str]) -> int:
-    """Count the clusters of some queries, those of one query among them."""
+    """Count the clusters of some queries, including those of one query."""
     groups = codes(query_ids, clusters)
     return len(query_ids) if groups is None else int(groups.max()) + 1
 
 
 def said_of_parted(count: int) -> str:
-    """Say how many near duplicates intents part, to follow a count; empty where none."""
+    """Say how many near duplicates have different intents, to follow a count; empty for none."""
     if not count:
         return ""
     return f"; intents part {count:,} queries that are near duplicates by their words"
@@ -43,17 +43,17 @@ def said_of_parted(count: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Dependence:
-    """What clusters of queries do to the spread of a mean over them."""
+    """The effect of clusters of queries on the spread of a mean."""
 
     queries: int
     clusters: int
-    """Those of one query among them."""
+    """Number of clusters, including those of one query."""
     largest: int
     """Queries of the largest cluster."""
     design_effect: float
-    """Variance of the mean over what it were if queries were independent."""
+    """Variance of the mean, over its variance if queries were independent."""
 
     @property
     def effective(self) -> float:
-        """How many independent queries these are worth; never more than there are."""
+        """Effective number of queries; at most their number."""
         return self.queries / max(1.0, self.design_effect)

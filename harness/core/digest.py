@@ -37,7 +37,7 @@ def of_file(path: Path, algorithm: str = "sha256") -> str:
 
 
 def of_files(paths: Iterable[Path]) -> str:
-    """Digest of several files' names and bytes, whatever order they come in."""
+    """Digest of several files' names and bytes, in any order."""
     return of_json(sorted((path.name, of_file(path)) for path in paths))
 
 
@@ -48,7 +48,7 @@ def of_json(value: Any) -> str:  # noqa: ANN401  whatever json can write
 
 
 class DocumentsDigest:
-    """Digest of documents that pass by: ``for d in digest.watch(documents)``."""
+    """Digest of documents while they are iterated: ``for d in digest.watch(documents)``."""
 
     def __init__(self) -> None:
         self._found = hashlib.sha256()

@@ -1,4 +1,4 @@
-"""What the harness asks of a search stack, and how a stack proves who it is."""
+"""The protocols of a search stack, and its proof of identity."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from harness.core.digest import of_json
 from harness.core.records import Document, Scalar
 
 IMPORTED = "imported run"
-"""The engine of a run that was replayed elsewhere and came as a file."""
+"""Engine name of a run that was imported as a file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What an index is made from; written by ``build``, checked by ``open``.
+    """The inputs of an index; written by ``build``, checked by ``open``.
 
     The index files of most engines differ between two builds of one corpus, so this, and not
     their bytes, is the index's identity.
@@ -49,12 +49,12 @@ class Hit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """What was shown for one query, best first, and the fingerprint of who really answered."""
+    """The hits for one query, best first, and the fingerprint of the engine that answered."""
 
     hits: tuple[Hit, ...]
     served_by: str
     note: str = ""
-    """How the query was understood or degraded, for people; empty where there is nothing to say."""
+    """How the query was interpreted or degraded, for people; may be empty."""
     retries: int = 0
     """Attempts that failed before this answer; their time is part of its latency."""
 
@@ -64,90 +64,90 @@ class Searcher(Protocol):
 
     @property
     def manifest(self) -> Manifest:
-        """What is open."""
+        """Manifest of the open index."""
         ...
 
     def search(self, text: str, k: int) -> Answer:
-        """Show at most ``k`` hits for what a person typed.
+        """Give at most ``k`` hits for the text as typed.
 
-        Normalising, parsing, retrieval, fusion and ranking all happen in here: it is what the
-        clock is wrapped around. Equal scores are ordered by document id.
+        Normalising, parsing, retrieval, fusion and ranking all happen here, and the whole call is
+        timed. Equal scores are ordered by document id.
         """
         ...
 
 
 @runtime_checkable
 class TakesParams(Protocol):
-    """A searcher that understands what was set beside the text, such as filters."""
+    """A searcher that accepts params in addition to the text, such as filters."""
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show at most ``k`` hits for a text and its params (``Query.params``)."""
+        """Give at most ``k`` hits for a text and its params (``Query.params``)."""
         ...
 
 
 class Stage(NamedTuple):
-    """What stood after one part of a stack, best first."""
+    """Hits after one stage of a stack, best first."""
 
     name: str
-    """The field's word for it: ``lexical``, ``fused``, ``reranked``."""
+    """Name of the stage: ``lexical``, ``fused``, ``reranked``."""
     hits: tuple[Hit, ...]
     beside: bool = False
-    """Whether it feeds a later stage without following from the one before it, as the second leg
-    of a fusion does. Stages that are not beside follow from each other."""
+    """Whether it feeds a later stage without following from the previous one, like the second leg
+    of a fusion. All other stages follow from each other."""
 
 
 @runtime_checkable
 class Staged(Protocol):
-    """A searcher that can tell how its answers come about."""
+    """A searcher that reports the stages of its answers."""
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
-        """List what each part had for one question, at most ``k`` hits each.
+        """List the hits of each stage for one query, at most ``k`` each.
 
-        The last one not beside is what ``search`` shows. This is asked off the clock.
+        The last one that is not ``beside`` equals the result of ``search``. This call is not timed.
         """
         ...
 
 
 class Explained(NamedTuple):
-    """How one answer came about, in words and numbers of the stack's own; all of it is JSON."""
+    """The explanation of one answer, in the stack's own terms, as JSON values."""
 
     answer: Mapping[str, Any]
-    """Of the answer as a whole."""
+    """Explanation of the answer as a whole."""
     hits: Mapping[str, Mapping[str, Any]]
-    """Of single hits, by document id; those of which there is nothing to say may be absent."""
+    """Explanations of single hits, by document id; may be incomplete."""
 
 
 @runtime_checkable
 class Explains(Protocol):
-    """A searcher that can say why its hits stand where they stand."""
+    """A searcher that can explain the ranks of its hits."""
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
-        """Explain the answer that ``search_with`` gives to the same question, off the clock."""
+        """Explain the answer of ``search_with`` to the same query; not timed."""
         ...
 
 
 class Agreement(NamedTuple):
-    """How near recorded vectors are to fresh ones of the same texts."""
+    """Agreement of recorded vectors with fresh ones of the same texts."""
 
     apart: float
-    """The largest difference of a component, in a sample."""
+    """Largest difference of a component, in a sample."""
     used: bool
 
 
 @runtime_checkable
 class KeepsVectors(Protocol):
-    """An engine whose vectors a record can bring to another machine."""
+    """An engine whose vectors can be copied to another machine."""
 
     def keep_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
     ) -> None:
-        """Write the vectors of these texts into ``folder``, a file a model."""
+        """Write the vectors of these texts into ``folder``, one file for each model."""
         ...
 
     def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
         """Use the vectors of ``folder`` from now on, if fresh ones of a sample agree.
 
-        None where the folder has nothing for this engine.
+        None if the folder has no vectors for this engine.
         """
         ...
 
@@ -163,7 +163,7 @@ class Engine(Protocol):
         """Open what ``build`` wrote.
 
         Raises:
-            IndexNotReady: it is missing, broken or holds something else than its manifest says.
+            IndexNotReady: the index is missing, damaged, or does not match its manifest.
             ModelNotReady: a model that the stack needs is absent.
         """
         ...

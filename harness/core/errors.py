@@ -1,19 +1,19 @@
-"""Everything the harness raises on purpose.
+"""All exceptions of the harness.
 
 * HarnessError            a person can fix it; the CLI prints it and exits 2
-  x BadFile               a file is missing or malformed: names file, line and cure
-    x BadPolicy           a policy or arm file has an unknown, missing or impossible key
-  x DatasetError          corpus, query set, judgements or card do not fit together
-  x RunError              a run breaks its own invariants (NaN score, ranks with gaps)
-  x MismatchedQueries     two results that should be compared are about different queries
-  x UnknownName           no such arm, measure, gate, dataset or step
-  x BadName               a data set, split or arm has a name that no file can have
-  x InvalidArm            an arm did not run: no index, dropped table, other engine answered
-    x IndexNotReady       its index is missing, unreadable or not the one its manifest describes
-    x ModelNotReady       a model that it needs is absent or not the file that was pinned
-    x NotInstalled        a package that it needs comes with an extra that is not installed
-  x EvidenceError         evidence is missing, stale, duplicated or not about these arms
-  x Locked                another process writes to the same thing, and does not come to an end
+  - BadFile               a file is missing or malformed: names file, line and fix
+    - BadPolicy           a policy or arm file has an unknown, missing or impossible key
+  - DatasetError          corpus, query set, judgements or card do not fit together
+  - RunError              a run breaks its own invariants (NaN score, ranks with gaps)
+  - MismatchedQueries     two results to compare are about different queries
+  - UnknownName           an arm, measure, gate, data set or step is unknown
+  - BadName               a data set, split or arm has a name that is not allowed for files
+  - InvalidArm            an arm did not run: missing index, dropped table, other engine answered
+    - IndexNotReady       its index is missing, unreadable or not the one its manifest describes
+    - ModelNotReady       a model that it needs is absent or not the file that was pinned
+    - NotInstalled        a package that it needs comes with an extra that is not installed
+  - EvidenceError         evidence is missing, stale, duplicated or of other arms
+  - Locked                another process writes to the same files, and did not finish in time
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ LONGEST, PROBLEM, SHOWN = 900, 300, 100
 class HarnessError(Exception):
     """Base of all errors that a person can fix.
 
-    A message is one line that a terminal shows as it is: no escape code gets through, and of a long
-    one the middle is left out.
+    A message is one printable line: escape codes are replaced, and the middle of a long one is left
+    out.
     """
 
     def __init__(self, message: str) -> None:
@@ -42,7 +42,7 @@ class HarnessError(Exception):
 class BadFile(HarnessError):
     """A file is missing or malformed.
 
-    ``line`` counts from 1 and is None where the whole file is meant; ``cure`` says what to do.
+    ``line`` counts from 1; None means the whole file. ``cure`` says what to do.
     """
 
     shown = PROBLEM
@@ -58,7 +58,7 @@ class BadFile(HarnessError):
 
 
 class BadPolicy(BadFile):
-    """A policy or arm file has an unknown, missing or impossible key; it may list all it can be."""
+    """A policy or arm file has an invalid key or value; the message may list the allowed ones."""
 
     shown = LONGEST
 
@@ -85,7 +85,7 @@ class MismatchedQueries(HarnessError):
 class UnknownName(HarnessError):
     """No such arm, measure, gate, dataset or step.
 
-    Suggested is ``meant``, or else the nearest of ``known``, whatever their case.
+    The suggestion is ``meant``, or the nearest of ``known``, ignoring case.
     """
 
     def __init__(self, kind: str, name: str, known: Iterable[str], meant: str = "") -> None:
@@ -101,7 +101,7 @@ class UnknownName(HarnessError):
 
 
 class BadName(HarnessError):
-    """A data set, a split or an arm has a name that no file can have."""
+    """A data set, a split or an arm has a name that is not allowed for files."""
 
     def __init__(self, kind: str, name: str, problem: str) -> None:
         self.name = name
@@ -109,7 +109,7 @@ class BadName(HarnessError):
 
 
 class InvalidArm(HarnessError):
-    """An arm did not run, so nothing may be said of it: not even a p-value."""
+    """An arm did not run, so no number is reported for it."""
 
 
 class IndexNotReady(InvalidArm):
@@ -129,7 +129,7 @@ class EvidenceError(HarnessError):
 
 
 class Locked(HarnessError):
-    """Another process writes to the same thing, and does not come to an end."""
+    """Another process writes to the same files, and did not finish in time."""
 
     def __init__(self, thing: Path, waited_s: float) -> None:
         long = f", for more than {waited_s:.0f} s" if waited_s else ""

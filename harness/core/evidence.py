@@ -1,4 +1,4 @@
-"""All that a gate may look at when it judges one step."""
+"""All that a gate may use to judge one step."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.core.scores import Scores
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Side:
-    """One arm, as it was measured."""
+    """Measurements of one arm."""
 
     arm: str
     manifest: Manifest
@@ -25,12 +25,12 @@ class Side:
     scores: Mapping[str, Scores]
     """By measure name."""
     index_sha256: str | None = None
-    """Of the index's files, as the harness counted them before it asked; None where it did not."""
+    """Digest of the index's files, computed before the replay; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Agreement:
-    """How alike two runs are, query by query; needs no judgements (method, section 3)."""
+    """Agreement of two runs, query by query; needs no judgements (method, section 3)."""
 
     query_ids: tuple[str, ...]
     classes: tuple[str, ...]
@@ -38,39 +38,39 @@ class Agreement:
     scores: Mapping[str, Scores]
     """``Jaccard@10``, ``Jaccard@50``, ``RBO``, ``tau``, ... by name."""
     depth: int | None = None
-    """Hits of each list that RBO, the taus and the classes look at; None where it is unknown."""
+    """Hits of each list that RBO, the taus and the classes use; None if unknown."""
 
 
 @dataclass(frozen=True, slots=True)
 class Stolen:
-    """What the system took from the answers of one arm, over all processes of a race; shares."""
+    """Shares of time that one arm's answers lost to the system, over all processes of a race."""
 
     waited: float
-    """Of the answers' wall time: ready and not running."""
+    """Share of the answers' wall time: ready and not running."""
     others: float
-    """Of the time of all processors: used by other programs."""
+    """Share of the time of all processors: used by other programs."""
     steal: float
-    """Of the time that processors were wanted: given to other machines by the hypervisor."""
+    """Share of the requested processor time: given to other machines by the hypervisor."""
     throttled: float
-    """Of wall time: held back by a quota."""
+    """Share of wall time: throttled by a quota."""
     preempted: float
-    """How often an answer was taken off its processor, on average."""
+    """Preemptions of an answer, on average."""
     worked: float
     """Processor time over wall time of the answers."""
 
     @property
     def share(self) -> float:
-        """The largest of the shares, each of which alone makes times those of another machine."""
+        """The largest of the shares; each alone can distort the times."""
         return max(self.waited, self.others, self.steal, self.throttled)
 
     @property
     def shares(self) -> Mapping[str, float]:
-        """All of it by name, ``share`` too."""
+        """All values by name, ``share`` included."""
         return {"share": self.share, **asdict(self)}
 
     @property
     def by(self) -> str:
-        """Name what took it, in words."""
+        """Describe the largest share, in words."""
         taken = {
             "its answers waited for a processor": self.waited,
             "other programs used the processors": self.others,
@@ -82,7 +82,7 @@ class Stolen:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Race:
-    """Times of several arms that were asked the same texts, interleaved, in several processes."""
+    """Times of several arms for the same texts, interleaved, in several processes."""
 
     query_ids: tuple[str, ...]
     elapsed_ns: Mapping[str, NDArray[np.int64]]
@@ -90,17 +90,17 @@ class Race:
     lost_ns: Mapping[str, NDArray[np.int64]]
     """What each first answer lost at most by waiting for a processor; the same shape."""
     turns: Mapping[str, NDArray[np.int64]]
-    """How many arms of the process had the text before this one; the same shape."""
+    """How many arms of the process ran the text before this one; the same shape."""
     repeated_ns: Mapping[str, NDArray[np.int64]]
-    """Answers to the first of the texts when they came again, shape (processes, repeated)."""
+    """Answers to the first texts when they were repeated, shape (processes, repeated)."""
     unseen_ns: Mapping[str, NDArray[np.int64]]
-    """Answers to variants of the first of the texts, which nobody asked before (processes, few)."""
+    """Answers to unseen variants of the first texts, shape (processes, few)."""
     reference_ns: NDArray[np.int64]
     """The reference work of ``harness.replay.reference``, shape (processes, times)."""
     stolen: Mapping[str, Stolen]
-    """By arm, of its first answers."""
+    """By arm: time lost to the system, for its first answers."""
     verified: Mapping[str, bool]
-    """Whether every ranking seen in the race was the one of the arm's run."""
+    """Whether every ranking in the race equals the one of the arm's run."""
     machine: str
     """One line that names the processor, cores and system."""
     raced_at: str
@@ -108,38 +108,38 @@ class Race:
 
 
 LOST = "lost by the log"
-"""Of ``Traffic.passed_over``: attempts that were numbered, and are not in the log."""
+"""Key of ``Traffic.passed_over``: numbered attempts that are missing from the log."""
 SHED = "shed"
-"""The same: attempts that were not made, to spare the machine."""
+"""The same: attempts that were shed, to spare the machine."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Traffic:
-    """What a candidate did beside the control on live traffic; values in the order they came.
+    """Results of control and candidate on live traffic, by time.
 
-    Only attempts in which the control answered as itself are in the arrays.
+    The arrays have only attempts in which the control's own index answered.
     """
 
     attempted: int
-    """Every attempt to compare, also those that came to nothing."""
+    """All attempts to compare, including those without a result."""
     passed_over: Mapping[str, int]
-    """Attempts that are in no array, by reason: shed, stale, lost, ..."""
+    """Attempts left out of the arrays, by reason: shed, stale, lost, ..."""
     asked: NDArray[np.int64]
-    """Shape (queries,): attempts that count of each different query, the most asked first."""
+    """Shape (queries,): counted attempts of each distinct query, the most frequent first."""
     failed: NDArray[np.bool_]
-    """Shape (asked,): whether it failed, was too slow, or another one answered for it."""
+    """Shape (asked,): whether it failed, was too slow, or another engine answered for it."""
     failed_at: NDArray[np.int64]
     """Shape (asked,): when each was attempted, nanoseconds since 1970 in UTC, as in the next."""
     failures: Mapping[str, int]
-    """How it failed."""
+    """Description of the failures."""
     overlap: Mapping[int, NDArray[np.float64]]
-    """Jaccard@k of the pairs that were compared and have one, each of shape (pairs,), by k."""
+    """Jaccard@k of the compared pairs for which it is defined, shape (pairs,), by k."""
     overlap_at: Mapping[int, NDArray[np.int64]]
     """When each of these was attempted, shape (pairs,), by k."""
     control_ns: NDArray[np.int64]
     """Shape (timed,): each on its own clock, as in the next."""
     candidate_ns: NDArray[np.int64]
-    """Shape (timed,): one that was given up counts with the time after which it was."""
+    """Shape (timed,): an abandoned answer counts with the time until it was abandoned."""
     timed_at: NDArray[np.int64]
     """Shape (timed,): when each was attempted."""
     since: str
@@ -149,32 +149,33 @@ class Traffic:
 
     @property
     def evenly(self) -> float:
-        """How many queries, each asked as often, would be as varied (inverse Simpson index)."""
+        """Effective number of distinct queries (inverse Simpson index)."""
         return float(self.asked.sum() ** 2 / max(int((self.asked**2).sum()), 1))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
-    """What was measured for one step: control against candidate on one query set."""
+    """The measurements for one step: control and candidate on one query set."""
 
     dataset: str
     control: Side
     candidate: Side
     agreement: Agreement
     noise: Agreement
-    """Control against control, replayed once more: what a perfect candidate would show."""
+    """A/A agreement of the control with its second replay: that of a perfect candidate."""
     others: Mapping[str, Side]
     """Further arms that a gate may name, e.g. the floor that a semantic arm must beat."""
     slices: Mapping[str, frozenset[str]]
     """Query ids by slice."""
     clusters: Mapping[str, str]
-    """Cluster by query id: queries to resample together. One that is not in there stands alone."""
+    """Cluster by query id: queries to resample together. A query without an entry is
+    independent."""
     race: Race | None
     qrels: Qrels | None = None
-    """What was judged; None where nothing was handed on."""
+    """The judgements; None if they were not passed on."""
     traffic: Traffic | None = None
-    """What live traffic said of these two arms; None where nobody watched."""
+    """Live traffic of these two arms; None without a live comparison."""
     load: Load | None = None
-    """The last load test of these indexes and runs; None where none was run."""
+    """The last load test of these indexes and runs; None without one."""
     parted: frozenset[str] = frozenset()
-    """Query ids of near duplicates by their words that declared intents part."""
+    """Ids of queries that are near duplicates by their words, but have different intents."""

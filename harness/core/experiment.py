@@ -1,4 +1,4 @@
-"""One experiment on a data set, as the log keeps it: what was done, and all that it rested on."""
+"""One experiment on a data set, as a line of the log: what was done, on which inputs."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
 Clocked = Literal["race", "race begun", "race resumed", "load"]
 Kind = Literal["gate", "decide"] | Clocked
-"""A race is noted before its first process, before it goes on after a stop, and at its end."""
+"""A race is logged before its first process, when it resumes after a stop, and at its end."""
 Setting = str | int | float | bool
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 
@@ -18,7 +18,7 @@ class _Kept(BaseModel):
 
 
 class Inputs(_Kept):
-    """What an experiment rested on, by digest."""
+    """The inputs of an experiment, by digest."""
 
     corpus: Sha256
     queries: Sha256
@@ -28,11 +28,11 @@ class Inputs(_Kept):
     runs: dict[str, Sha256]
     """By arm."""
     shown: dict[str, Sha256] = Field(default_factory=dict)
-    """Of what each arm showed, by arm: the same whatever the arm is called."""
+    """Digest of each arm's rankings, by arm: independent of the arm's name."""
     times: Sha256 | None
-    """Of the race; None where there is none."""
+    """Of the race; None without one."""
     load: Sha256 | None = None
-    """Of the load test; None where there is none, or the policy does not look at it."""
+    """Of the load test; None without one, or if the policy does not use it."""
     policy: Sha256 | None
     """Of the policy's file; None for a race or a load test."""
     code: Sha256
@@ -41,14 +41,14 @@ class Inputs(_Kept):
 
 
 class Looked(_Kept):
-    """One step, as a gate stage judged it."""
+    """One step, as it was judged."""
 
     step: str
     control: str
     candidate: str
     outcome: str
     untimed: Sha256 | None
-    """Of the untimed gates, their bounds, seed and evidence; None where there is no such gate."""
+    """Digest of the untimed gates, their bounds, seed and evidence; None without such a gate."""
     timed: Sha256 | None
     """The same of the gates on a race or a load test."""
 
@@ -64,8 +64,8 @@ class Experiment(_Kept):
     """``decide`` judges by another policy and leaves no decision."""
     at: AwareDatetime
     policy: str
-    """Its name; empty where nothing was judged."""
+    """Name of the policy; empty if nothing was judged."""
     inputs: Inputs
     steps: tuple[Looked, ...]
     decision: Sha256 | None
-    """Of ``decision.json``, where there is one."""
+    """Digest of ``decision.json``, if one was written."""

@@ -1,7 +1,7 @@
 """Optional parts of the package: which packages each extra brings, and what to say without them.
 
-The names of the extras and their packages are those of ``pyproject.toml``; here stand the modules
-that are imported. A module that two extras bring stands at the one that is asked for most.
+The names of the extras and their packages are those of ``pyproject.toml``; this lists the imported
+modules. A module of two extras is listed with the more common one.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def install(extra: str) -> str:
 
 
 def install_module(module: str) -> str | None:
-    """Give the command that installs a module; None where it is none of ours."""
+    """Give the command that installs a module; None for modules of no extra."""
     for extra, modules in EXTRAS.items():
         if module in modules:
             return install(extra)

@@ -7,12 +7,12 @@
 * ``harness.core.locks.held``: around whatever is read, changed and written; one writer at a time.
 * ``harness.core.journal.changing``: the same for several files, which change together or not.
 
-With ``durable=True`` the call returns when file and folder are on the disk (fsync): for what was
-acknowledged and cannot be made again (ledger, switch, pools, judgements, history, accepted
-divergences, logs). A cache that can be made again is not worth the wait.
+With ``durable=True`` the call returns when file and folder are on the disk (fsync). It is for
+acknowledged data that cannot be reproduced: ledger, switch, pools, judgements, history, accepted
+divergences, logs. A cache does not need it.
 
-What is written beside lies in a hidden folder that its writer keeps locked; each writer first
-sweeps what dead ones left there (``harness.core.leftovers``).
+Temporary files are in a hidden folder that its writer keeps locked. Each writer first removes the
+leftovers of dead ones (``harness.core.leftovers``).
 """
 
 from __future__ import annotations
@@ -51,8 +51,9 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     """Give an empty folder to fill; it becomes ``path`` if the block ends well.
 
-    Where ``path`` exists the two change places in one step, so that a reader always finds one of
-    them; on a file system that cannot do so, in two, and the next writer undoes half a step.
+    If ``path`` exists, the two change places in one step, so that a reader always finds one of
+    them. A file system without that operation needs two steps, and the next writer undoes half a
+    step.
     """
     path = path.absolute()
     _make(path.parent, durable=durable)
@@ -80,8 +81,8 @@ def write_text(path: Path, text: str, *, durable: bool = False) -> None:
 def append_text(path: Path, text: str) -> None:
     """Add ``text`` at the end of a file, on a line of its own, and see it on the disk.
 
-    No writer overtakes another. A reader finds all of it or none, and so does a later run after a
-    kill or a full disk, because the file is written anew: for logs of some megabytes at most.
+    Writers take turns. A reader finds all of the text or none, even after a kill or a full disk,
+    because the whole file is rewritten. So it is for logs of some megabytes at most.
     """
     with held(path):
         before = path.read_bytes() if path.exists() else b""
@@ -102,7 +103,7 @@ def json_text(value: Any) -> str:  # noqa: ANN401  whatever json can write
 
 
 def remove(path: Path) -> None:
-    """Remove a file, where it is there, and see that on the disk."""
+    """Remove a file if it exists, and wait until that is on the disk."""
     path.unlink(missing_ok=True)
     _sync(path.parent)
 

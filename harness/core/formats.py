@@ -1,8 +1,7 @@
-"""JSON, TOML and YAML of others, read within bounds.
+"""Untrusted JSON, TOML and YAML, read within bounds.
 
-Refused are brackets within brackets beyond a depth, numbers that are not finite or have hundreds
-of digits, a key that comes twice, and halves of surrogate pairs; ``harness.core.reading`` refuses
-what is no text.
+Refused are nesting beyond a depth, numbers that are not finite or have hundreds of digits, repeated
+keys, and halves of surrogate pairs. ``harness.core.reading`` refuses files that are not text.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ MAX_INDEX_BYTES = 4 << 30
 """Of a file in an index, which grows with the documents."""
 MAX_DEPTH = 100
 MAX_DIGITS = 300
-"""Of a whole number: what has more is no float either."""
+"""Digits of a whole number; longer ones exceed a float."""
 _DOTTED = re.compile(r"""(?<![\w-])(?:(?:[\w-]++|"[^"\n]*+"|'[^'\n]*+')[ \t]*+\.[ \t]*+){100}""")
 """A key of so many parts, for which tomllib would take the square of their number in memory."""
 SHOWN = 40
@@ -44,7 +43,7 @@ def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
     """Read JSON.
 
     Raises:
-        Malformed: it is none, or beyond the bounds.
+        Malformed: the text is invalid, or beyond the bounds.
     """
     try:
         found = _JSON.decode(text)
@@ -60,7 +59,7 @@ def json_of(text: str) -> Any:  # noqa: ANN401  any JSON
 
 
 def checked(text: str) -> str:
-    """Give JSON back that is within the bounds, for whoever parses it by a schema of its own.
+    """Give JSON back after checking the bounds, for callers with a schema of their own.
 
     Raises:
         Malformed: as ``json_of``.
@@ -83,7 +82,7 @@ def toml_of(text: str) -> dict[str, Any]:
     """Read TOML.
 
     Raises:
-        Malformed: it is none, or beyond the bounds.
+        Malformed: the text is invalid, or beyond the bounds.
     """
     if dotted := _DOTTED.search(text):
         line = text.count("\n", 0, dotted.start()) + 1
@@ -114,7 +113,7 @@ def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
     """Read YAML of plain values.
 
     Raises:
-        Malformed: it is none, or beyond the bounds.
+        Malformed: the text is invalid, or beyond the bounds.
     """
     import yaml
 

@@ -1,4 +1,4 @@
-"""What a gate may say, and what a step's gates say together."""
+"""Verdicts of gates, and the outcome of a step."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from harness.core.scores import Estimate
 
 
 class Verdict(StrEnum):
-    """The outcome of a gate. There is no default and no truth value."""
+    """The verdict of a gate. It has no default, and ``bool`` of it raises."""
 
     PASS = "pass"  # noqa: S105  a verdict, not a password
     FAIL = "fail"
@@ -21,7 +21,7 @@ class Verdict(StrEnum):
 
 
 class Outcome(StrEnum):
-    """What may be done about a step (method, section 6)."""
+    """The outcome of a step (method, section 6)."""
 
     PROMOTE = "promote"
     HOLD = "hold"
@@ -35,45 +35,45 @@ class Cause(StrEnum):
     """
 
     KEPT = "kept"
-    """All that the evidence allows keeps the bound."""
+    """The whole interval keeps the bound."""
     BROKEN = "broken"
-    """All that the evidence allows breaks the bound."""
+    """The whole interval breaks the bound."""
     OPEN = "interval_holds_bound"
-    """The interval reaches over the bound."""
+    """The interval contains the bound."""
     TOO_FEW = "too_few"
-    """Fewer independent queries, pairs or rounds than the gate may be judged on."""
+    """Fewer independent queries, pairs or rounds than the gate needs."""
     NO_EVIDENCE = "no_evidence"
-    """What the gate judges was never measured or handed on."""
+    """The evidence of the gate is missing."""
     UNANSWERED = "unanswered"
-    """It would pass, but not with every query that an arm did not answer at its worst."""
+    """It would pass, but not if each unanswered query counts as the worst value."""
     UNJUDGED = "unjudged"
-    """Judgements that are missing could turn it."""
+    """Missing judgements could change the verdict."""
     NOT_COMPARED = "not_compared"
-    """Queries that nobody compared could turn it."""
+    """Queries that were not compared could change the verdict."""
     TIES = "ties"
-    """The order of hits with equal scores could turn it."""
+    """The order of hits with equal scores could change the verdict."""
     EMPTY = "passes_with_nothing"
-    """It would pass, and so would a candidate that finds nothing, or one that copies."""
+    """It would pass, and so would a candidate that finds nothing, or a copy."""
     IDENTITY = "identity_unknown"
-    """Nothing proves which engine answered."""
+    """Proof of which engine answered is missing."""
     CONTROL = "control_differs_from_itself"
     """The control does not agree with itself either."""
     MACHINE = "machine"
     """The machine was too busy, too noisy or too unlike that of the budget."""
     CACHE = "cache"
-    """Times of answers that were kept, and not made."""
+    """The times are of cached or stored answers."""
     MOVED = "moved"
-    """What is averaged changed while it was watched."""
+    """The mean changed during the log."""
     SAMPLE = "unrepresentative"
-    """The traffic seen does not stand for all traffic."""
+    """The observed traffic does not represent all traffic."""
     SELFTEST = "selftest"
     """The selftest convicts the gate."""
     PINNED = "not_as_pinned"
-    """The evidence is not what the policy was pinned to."""
+    """The evidence differs from the pins of the policy."""
     BUDGET = "over_error_budget"
-    """The looks together may err more often than the policy allows."""
+    """The looks together exceed the error budget of the policy."""
     REGISTERED = "not_as_registered"
-    """Not what was registered before the results were seen."""
+    """The decision differs from the registered plan."""
 
 
 OF_VERDICT = {
@@ -153,6 +153,6 @@ class StepDecision:
 
     @property
     def blocking(self) -> tuple[Finding, ...]:
-        """Findings that stand in the way, failures first."""
+        """Findings that block the step, failures first."""
         held = [f for f in self.findings if f.verdict is not Verdict.PASS]
         return tuple(sorted(held, key=lambda f: f.verdict is not Verdict.FAIL))

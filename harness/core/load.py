@@ -1,4 +1,4 @@
-"""What a load test under open arrivals measured, as a gate looks at it."""
+"""Results of an open-loop load test, as a gate uses them."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ Floats = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class AtRate:
-    """One arm at one rate of arrivals, round by round."""
+    """One arm at one arrival rate, round by round."""
 
     system_ns: Mapping[str, Floats]
     """By percentile (``p50`` to ``p99``), shape (rounds,): nanoseconds from the intended start
     within which such a share of all arrivals was answered; infinite where fewer were at all."""
     busy: Floats
-    """Shape (rounds,): share of the processors that other programs used just before."""
+    """Shape (rounds,): share of the processors that other programs used just before a round."""
     objections: tuple[str, ...]
     """Why other rounds do not count, one text each."""
     arrivals: int
-    """Of the round that had the fewest."""
+    """Arrivals of the round with the fewest."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Load:
-    """Arms that were given the same arrivals, in rounds."""
+    """Arms with the same arrivals, in rounds."""
 
     at: Mapping[str, Mapping[float, AtRate]]
     """By arm and rate, arrivals a second."""

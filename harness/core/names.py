@@ -24,7 +24,7 @@ MAY = "letters, digits and _ . + @ -, with no . + @ or - in front"
 
 
 def fault(name: str) -> str:
-    """Say why a text is no name; empty where it is one."""
+    """Say why a text is not a valid name; empty if it is."""
     if not name:
         return "it is empty"
     if _CONTROL.search(name):
@@ -39,7 +39,7 @@ def fault(name: str) -> str:
 
 
 def checked(kind: str, name: str) -> str:
-    """Give ``name`` back, the name of what ``kind`` says.
+    """Give ``name`` back if it is valid for a ``kind``.
 
     Raises:
         BadName: a file cannot be called so.

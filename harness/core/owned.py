@@ -1,8 +1,8 @@
-"""Folders that a command owns: marked when they are made, and nobody's else.
+"""Folders that a command owns, marked when they are made.
 
 A command writes into a folder that is absent, empty, or bears the mark of the same command: a file
-of a known name, whose text is for people. Anything else is refused before a byte is written, and
-so is a folder that is, lies in, or lies around one that the command reads.
+of a known name, whose text is for people. Any other folder is refused before a byte is written. So
+is a folder that is, contains or is inside one that the command reads.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def check_free(
     version of the program, which set no marks, wrote.
 
     Raises:
-        NotOurs: the folder holds what ``owner`` did not write, is no folder, or is read.
+        NotOurs: the folder has files that ``owner`` did not write, is not a folder, or is an input.
         HarnessError: it cannot be looked into.
     """
     sources = tuple(reads)

@@ -1,4 +1,4 @@
-"""Text of strangers, made fit to print: queries, documents and files may hold anything.
+"""Untrusted text, made printable: queries, documents and files may hold anything.
 
 What comes out holds only characters that XML 1.0 allows, so the same text serves HTML, JUnit and
 SVG, and no terminal takes it for a command. Each of those still escapes its own markup.

@@ -1,4 +1,4 @@
-"""How far long work is, on the error stream: a bar for people, a line now and then for a log."""
+"""Progress of long work, on stderr: a bar on a terminal, occasional lines in a log."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
 LINE_S = 30.0
-"""Time between two lines where there is no terminal; short work leaves none."""
+"""Seconds between two lines without a terminal; short work prints none."""
 MINUTE_S = 60
 
 

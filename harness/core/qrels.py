@@ -45,7 +45,7 @@ class Qrels:
         """Collect judgements.
 
         Raises:
-            DatasetError: a document is judged twice for one query, or a grade is no integer.
+            DatasetError: a document is judged twice for one query, or a grade is not an integer.
         """
         grades: dict[str, dict[str, int]] = {}
         for query_id, doc_id, grade in judgements:

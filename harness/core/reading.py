@@ -1,4 +1,4 @@
-"""Files of others, read within bounds: what one costs to read does not grow with its malice.
+"""Untrusted files, read within bounds on size and cost.
 
 * ``numbered``: a file of lines, packed or not, each with its number; JSON lines, TREC and tables.
 * ``text_of``: a whole text; ``harness.core.formats`` makes JSON, TOML and YAML of it.
@@ -50,7 +50,7 @@ class Malformed(ValueError):
         self.line = line
 
     def told(self) -> BadFile:
-        """Give the same for a person, where whoever read the file says no more of it."""
+        """Give the same as a ``BadFile``, for callers without a message of their own."""
         return BadFile(self.path or "a file", str(self), "Rebuild or restore it.", self.line)
 
 
@@ -71,7 +71,7 @@ def opened(path: Path) -> IO[bytes]:
     """Open a regular file to read its bytes.
 
     Raises:
-        OSError: there is none, or it may not be read.
+        OSError: the file is missing, or may not be read.
         Malformed: it is a folder, a pipe or a device, or all but a small part of it is a hole.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)

@@ -1,4 +1,4 @@
-"""What is searched, what is asked and what was judged."""
+"""Documents, queries and judgements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 Scalar = str | int | float | bool | None
 FIELDS = ("title", "text")
-"""Parts of a document that are searched."""
+"""Searched fields of a document."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,9 +26,9 @@ class Query:
     """What a person typed, untouched.
 
     ``slices`` name the kinds it belongs to (for example ``identifier``); queries that share an
-    ``intent`` are one person's need asked in several ways, and are resampled together.
-    ``params`` are what was set beside the text, such as filters: names and values of the stack's
-    own query. They count as part of the question.
+    ``intent`` are one need in several wordings, and are resampled together. ``params`` are set in
+    addition to the text, such as filters: names and values of the stack's own query. They are part
+    of the query.
     """
 
     query_id: str

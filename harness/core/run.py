@@ -1,4 +1,4 @@
-"""A run: what one arm showed for every query of a set, as compressed rows."""
+"""A run: the hits of one arm for every query of a set, as compressed rows."""
 
 from __future__ import annotations
 
@@ -18,10 +18,10 @@ from harness.core.errors import RunError
 
 
 class Status(IntEnum):
-    """How a query ended. Four different things, and no number stands for any of them."""
+    """The outcome of a query. No number stands for any of the four."""
 
     ANSWERED = 0
-    """Asked and answered; the answer may be empty."""
+    """Answered; the answer may be empty."""
     FAILED = 1
     TIMED_OUT = 2
     NOT_ASKED = 3
@@ -31,8 +31,8 @@ class Status(IntEnum):
 class Row(NamedTuple):
     """One query on its way into or out of a run.
 
-    ``served_by`` is the fingerprint of who answered; ``duplicates`` counts repeated documents
-    that were taken out of ``hits`` already.
+    ``served_by`` is the fingerprint of the engine that answered; ``duplicates`` counts repeated
+    documents that were taken out of ``hits`` already.
     """
 
     query_id: str
@@ -44,7 +44,7 @@ class Row(NamedTuple):
 
 
 class Conditions(NamedTuple):
-    """Under which every query of a run was asked."""
+    """Conditions of every query of a run."""
 
     k: int
     """Hits requested."""
@@ -74,13 +74,13 @@ class Run:
     status: NDArray[np.uint8]
     """Shape (queries,): a ``Status`` each."""
     served_by: tuple[str, ...]
-    """Who answered each query: a manifest's fingerprint, empty where nobody did."""
+    """Fingerprint of the engine that answered each query; empty without an answer."""
     errors: tuple[str, ...]
-    """What each query raised, empty where nothing."""
+    """Exception of each query, empty without one."""
     duplicates: NDArray[np.int32]
     """Shape (queries,): how many hits repeated a document; they were taken out."""
     conditions: Conditions | None = None
-    """None where they are not known: an imported run does not name them."""
+    """None if unknown, as in an imported run."""
     retries: int = 0
     """Attempts that failed before the answers, as their engine counts them."""
 
@@ -189,5 +189,5 @@ class Run:
             yield Row(query_id, status, hits, self.served_by[at], self.errors[at], found)
 
     def count(self, status: Status) -> int:
-        """How many queries ended so."""
+        """Count the queries with this status."""
         return int((self.status == status).sum())

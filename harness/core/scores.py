@@ -1,4 +1,4 @@
-"""Per-query values of one measure, and how sure we are of a number."""
+"""Per-query values of one measure, and numbers with intervals."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Scores:
 
     @property
     def mean(self) -> float | None:
-        """Arithmetic mean over the queries, None where there are none."""
+        """Arithmetic mean over the queries; None without queries."""
         return float(self.values.mean()) if len(self.values) else None
 
     @property
@@ -77,7 +77,7 @@ class Paired:
         """Pair two sets of scores by query id, never by position.
 
         Raises:
-            MismatchedQueries: the arms were asked different queries.
+            MismatchedQueries: the arms have different queries.
             EvidenceError: the measures differ.
         """
         known = [
@@ -104,7 +104,7 @@ class Paired:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A number with its two-sided interval, and how many queries it rests on."""
+    """A number with its two-sided interval, and the number of queries behind it."""
 
     value: float
     low: float

@@ -1,4 +1,4 @@
-"""Two folders change places in one step, where the system can."""
+"""Exchange two folders in one step, if the system can."""
 
 from __future__ import annotations
 

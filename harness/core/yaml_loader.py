@@ -1,4 +1,4 @@
-"""YAML of plain values: no key twice, no value that stands for many, no number without an end."""
+"""YAML of plain values: no repeated keys, no aliases, no endless numbers."""
 
 from __future__ import annotations
 

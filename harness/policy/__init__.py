@@ -1,1 +1,1 @@
-"""What a migration is held to: TOML in, decisions out."""
+"""Policies of migrations: TOML in, decisions out."""

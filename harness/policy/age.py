@@ -1,4 +1,4 @@
-"""Evidence expires: engines, machines and query sets move on. None is of a time still to come."""
+"""The age of evidence: it expires, and is never from the future."""
 
 from __future__ import annotations
 
@@ -7,16 +7,16 @@ from datetime import UTC, datetime, timedelta
 from harness.core.errors import EvidenceError
 
 SLACK = timedelta(minutes=5)
-"""Clocks of machines that share evidence may be so far apart."""
+"""Allowed difference between the clocks of machines that share evidence."""
 
 
 def check_past(at: str | datetime, *, now: datetime | None = None) -> None:
-    """Refuse a stored time that is still to come; clocks may be ``SLACK`` apart.
+    """Refuse a stored time in the future; clocks may be ``SLACK`` apart.
 
     ``at`` is aware of its zone, or ISO 8601 of such a time; ``now`` is the clock's unless given.
 
     Raises:
-        EvidenceError: it is from the future, or is no such time.
+        EvidenceError: it is from the future, or not such a time.
     """
     made, today = _time(at) if isinstance(at, str) else at, now or datetime.now(UTC)
     if made > today + SLACK:

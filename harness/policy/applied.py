@@ -1,4 +1,4 @@
-"""Which steps of a policy file a decision judged: its first ones, or its one step per candidate."""
+"""The steps of a policy file that a decision judged: its first ones, or one for each candidate."""
 
 from __future__ import annotations
 

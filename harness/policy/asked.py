@@ -1,4 +1,4 @@
-"""Which means of differences a gate asks about, and on which side of what they must lie."""
+"""The mean differences that a gate judges, and the side of the bound on which they must lie."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ class AskedMean:
     settings: SampleSettings
     """With the measure and the slice."""
     limit: float
-    """Negative for a loss that is allowed."""
+    """The bound; negative for an allowed loss."""
     both_sides: bool = False
     """Whether it must lie within the limit on both sides of 0."""
     versus: str | None = None
-    """The arm in the place of the control."""
+    """The arm that takes the control's place."""
 
 
 def asked_means(settings: object, slices: Iterable[str]) -> Iterator[AskedMean]:
-    """Yield what a gate asks; nothing where its rule looks elsewhere.
+    """Yield the mean differences of a gate; none for other rules.
 
     ``slices`` are those of the query set, for a gate that looks at all of them.
     """

@@ -1,4 +1,4 @@
-"""One gate over everything that its evidence leaves open: one answer at all ends, or none."""
+"""One gate over all that its evidence leaves open: a verdict only if all ends agree."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ from harness.policy.model import Gate
 
 
 def judge_over(gate: Gate, evidence: Evidence, ends: Sequence[Evidence], rules: Rules) -> Finding:
-    """Judge ``evidence``, and give its verdict where each of ``ends`` gives it too.
+    """Judge ``evidence``, and give its verdict if each of ``ends`` gives it too.
 
     The ends are the same evidence with all that is open settled for the worst and for the best of
-    the candidate. The interval of the finding reaches over all of them. Losing too much at the
-    one end and gaining too much at the other is two answers, though both are FAIL.
+    the candidate. The interval of the finding covers all of them. A loss at one end and a gain at
+    the other count as different verdicts, even if both are FAIL.
     """
     found = gate.judge(evidence, rules)
     others = [gate.judge(end, rules) for end in ends]

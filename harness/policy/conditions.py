@@ -1,7 +1,7 @@
-"""Whether a gate may be judged on evidence that was measured under these conditions.
+"""Whether the conditions of the evidence allow a gate to be judged.
 
-Two arms that were asked for different numbers of hits, or under different time limits, were not
-measured alike: no verdict on their difference is one on the arms.
+Two arms with different numbers of requested hits, or different time limits, cannot be compared:
+their difference may come from the conditions.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ class Unmet(NamedTuple):
 
 
 def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet | None:
-    """Give the first condition that keeps a gate from being judged; None where all are met.
+    """Give the first condition that is not met; None if all are met.
 
-    Gates on times and on live traffic are measured otherwise and not looked at here.
+    Gates on times and on live traffic have other conditions and are not checked here.
     """
     if settings.timed:
         return None

@@ -33,21 +33,20 @@ def decide(
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
 
-    ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all
-    its gates. Where the policy is chained, a step waits for the first one before it that is
-    neither taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with
-    what is open settled otherwise: a gate answers only where it answers the same at all of them.
-    A gate whose evidence was measured under other conditions than the policy demands, or under
-    different ones for the two arms, is INCONCLUSIVE; a gate that ``selftest`` convicts does not
-    pass. ``reservations`` are findings of every step that no gate makes
-    (``harness.policy.reservations``).
+    ``evidence`` is by step name. A step without evidence is not refused but INCONCLUSIVE in all its
+    gates. Where the policy is chained, a step waits for the first one before it that is neither
+    taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with open values
+    settled otherwise: a gate needs the same verdict at all of them. A gate is INCONCLUSIVE if its
+    evidence does not meet the policy's conditions, or has different ones for the two arms. A gate
+    that ``selftest`` convicts does not pass. ``reservations`` are findings of every step in
+    addition to its gates (``harness.policy.reservations``).
 
     Raises:
-        UnknownName: there is evidence for a step that the policy does not have.
-        EvidenceError: the canary was answered wrongly; or evidence is stale, about other arms, or
-            contradicts itself; the control is not the baseline that the policy names, or not what
-            the step before it accepted.
-        MismatchedQueries: the arms of a step were asked different queries.
+        UnknownName: ``evidence`` has a step that the policy does not have.
+        EvidenceError: a canary result is wrong, or evidence is stale, of other arms or
+            contradictory. Or the control is not the policy's baseline, or not the one that the
+            previous step accepted.
+        MismatchedQueries: the arms of a step have different queries.
     """
     check_canary(policy)
     known = tuple(step.name for step in policy.steps)

@@ -14,7 +14,7 @@ class Demands(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     k: AtLeastOne | None = None
-    """Fewest hits that every arm was asked for."""
+    """Fewest hits requested from every arm."""
     time_limit_s: Annotated[float, Field(gt=0)] | None = None
     """Longest time limit of a query."""
     depth: AtLeastOne | None = None

@@ -1,4 +1,4 @@
-"""Where in a TOML file a key or table stands, so that an error can point at it."""
+"""Line numbers of the keys and tables of a TOML file, for error messages."""
 
 from __future__ import annotations
 

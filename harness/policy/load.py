@@ -1,4 +1,4 @@
-"""Read a policy file, and say exactly what is wrong with it."""
+"""Read a policy file, with exact messages for its faults."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ def load_policy(path: Path) -> Policy:
     """Read the policy in ``path``.
 
     Raises:
-        BadPolicy: the file is missing or no TOML, a key is unknown, missing or impossible, a rule
-            does not exist, or steps or gates contradict each other.
+        BadPolicy: the file is missing or not TOML, a key is unknown, missing or impossible, a rule
+            is unknown, or steps or gates contradict each other.
     """
     try:
         text = text_of(path, most=MAX_SETTINGS_BYTES)

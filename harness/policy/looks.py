@@ -1,7 +1,7 @@
-"""How often a step was looked at, counted from the experiments on its data set.
+"""The number of looks at a step, counted from the experiments on its data set.
 
-A step that is judged again on other evidence has another chance to pass wrongly. How often that
-was is counted here from what was done, not taken from what somebody says.
+Each look on other evidence may give a false PASS. The count comes from the experiment log, not from
+a declaration.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ NAMED = {"load": "load test", "race resumed": "race that was stopped and resumed
 
 @dataclass(frozen=True, slots=True)
 class Looks:
-    """How often one step was judged, this time included."""
+    """Number of looks at one step, this one included."""
 
     untimed: int
     """Distinct bodies of untimed evidence that its gates judged."""

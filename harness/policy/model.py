@@ -131,7 +131,7 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Policy:
-    """All that a decision is held to."""
+    """All bounds and rules of a decision."""
 
     name: str
     version: int
@@ -206,7 +206,7 @@ class Policy:
         """Leave out the steps after ``name``.
 
         Raises:
-            UnknownName: there is no such step.
+            UnknownName: the step is unknown.
         """
         known = [step.name for step in self.steps]
         if name not in known:

@@ -15,7 +15,7 @@ def for_candidates(template: Policy, control: str, candidates: Sequence[str]) ->
     The steps are named after the candidates and none waits for another.
 
     Raises:
-        EvidenceError: the template has more than one step, or there is no candidate.
+        EvidenceError: the template has more than one step, or the candidate is missing.
     """
     if len(template.steps) != 1:
         raise EvidenceError(

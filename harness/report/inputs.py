@@ -64,7 +64,7 @@ class PolicyName:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Provenance:
-    """Where the numbers come from, enough to make them again."""
+    """Provenance of the numbers, enough to reproduce them."""
 
     dataset: str
     licence: str
@@ -95,7 +95,7 @@ class Provenance:
     expires_at: str | None
     """UTC, ISO 8601: when the decision stops counting; None where no policy says so."""
     replayed_at: Mapping[str, str] = field(default_factory=dict)
-    """UTC, ISO 8601: when each arm's run was made, by arm; without those that nobody knows."""
+    """UTC, ISO 8601: when each arm's run was made, by arm; only the known ones."""
     settings: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     """By stage, as JSON: how arms were scored, compared and judged, to derive the numbers again."""
 
@@ -162,11 +162,11 @@ class ReportInput:
     measure: str
     """The measure that people look at first, e.g. ``nDCG@10``; by it queries are ranked."""
     trust: Trust | None = None
-    """What is known of the judge; None where there is no policy."""
+    """What is known of the judge; None without a policy."""
     custody: Custody | None = None
-    """How the evidence was kept; None where there is no policy."""
+    """How the evidence was kept; None without a policy."""
     place: str = ""
-    """Options that name these data on a command line; empty where nobody said."""
+    """Command-line options that name these data; empty if unknown."""
     apart: tuple[Apart, ...] = ()
     """Differences taken apart by stages (``harness decompose``), whether they still hold or not."""
     load: LoadReport | None = None

@@ -16,7 +16,7 @@ MOVED = "no one value: it moved"
 
 
 def number(value: float | None) -> str:
-    """Write ``value`` with the digits that its size deserves; words where there is no number."""
+    """Write ``value`` with digits by its size; words for a missing number."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
     size = abs(value)
@@ -84,7 +84,7 @@ def in_unit(value: float | None, unit: str) -> str:
 
 
 def share(part: int, whole: int) -> str:
-    """Write ``part`` of ``whole`` as a percentage; words where there is no whole."""
+    """Write ``part`` of ``whole`` as a percentage; words if the whole is 0."""
     return f"{100 * part / whole:.1f} %" if whole else UNDEFINED
 
 

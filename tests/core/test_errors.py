@@ -19,7 +19,7 @@ CLASSES = {
 
 
 def test_the_tree_in_the_docstring_is_the_tree() -> None:
-    drawn = re.findall(r"^( *)[*x] (\w+)", errors.__doc__ or "", re.MULTILINE)
+    drawn = re.findall(r"^( *)[*-] (\w+)", errors.__doc__ or "", re.MULTILINE)
     assert {name for _, name in drawn} == set(CLASSES)
     above: list[str] = ["Exception"]
     for indent, name in drawn:

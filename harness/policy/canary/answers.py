@@ -1,7 +1,7 @@
-"""Numbers that the canary must measure: formulas of quality and agreement, and how queries end.
+"""Known results of the canary: formulas of quality and agreement, and query outcomes.
 
-The right values are written out here from the definitions (method, sections 2 and 3) and share no
-code with the kernels.
+The right values follow the definitions (method, sections 2 and 3) and share no code with the
+kernels.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ whose weight is one less the persistence."""
 
 
 def wrong_answers() -> Iterator[str]:
-    """Say which value of a measure, of an agreement or of an ending is not the right one."""
+    """List the wrong values of measures, agreements and query outcomes."""
     yield from _quality()
     yield from _agreement()
     yield from _endings()

@@ -1,8 +1,7 @@
 """The canary: a pair with known answers, judged by the same code in every decision.
 
-A measure that is not what its formula gives, a bound that is not the one in the file, or a rule
-that answers wrongly where the truth is known voids the decision: nothing that this code says may
-be believed.
+The decision is void if a measure differs from its formula, a bound from the file, or a verdict from
+the known truth.
 """
 
 from __future__ import annotations
@@ -26,11 +25,11 @@ from harness.policy.model import FEWEST_RESAMPLES, Gate, Policy, Step
 
 SAME = 1e-12
 COMPARED = frozenset({"agreement_floor", "coverage"})
-"""Rules that look at the agreement of two runs."""
+"""Rules on the agreement of two runs."""
 DRAWS = 50
 """Of times, which hardly differ among each other."""
 EVERYTHING = "canary"
-"""A slice with every query, for rules that look at all slices."""
+"""A slice with every query, for rules that judge all slices."""
 
 
 class _Asked(NamedTuple):
@@ -45,11 +44,11 @@ class _Asked(NamedTuple):
 def check_canary(policy: Policy) -> None:
     """Judge the synthetic pair by every gate of ``policy``, with the fewest resamples.
 
-    Gates that differ in their name or their slice alone are one, and of the slices of a gate one of
-    each margin is looked at: every query is in every slice.
+    Gates that differ only in name or slice are judged once. Of a gate's slices, one of each margin
+    is judged, because every query is in every slice.
 
     Raises:
-        EvidenceError: an answer is wrong; the message names it.
+        EvidenceError: a verdict is wrong; the message names it.
     """
     wrong = next(chain(wrong_answers(), _wrong(policy)), "")
     if wrong:

@@ -1,7 +1,7 @@
-"""What each rule must answer to a pair whose difference is known: the bound of a policy, tried.
+"""The right verdict of each rule on a pair with a known difference, at the bound of a policy.
 
-``beyond`` is the fewest queries whose loss is surely more than the bound: the mean then lies on the
-wrong side of it, and no honest interval can lie wholly on the right one.
+``beyond`` is the fewest queries whose loss exceeds the bound. The mean is then on the wrong side of
+it, and a correct interval cannot lie wholly on the right one.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ GAIN = 0.3
 
 
 class Case(NamedTuple):
-    """One pair, and the answers to it that are right."""
+    """One pair, and the right verdicts on it."""
 
     what: str
     control: Spoilt
@@ -52,7 +52,7 @@ class Case(NamedTuple):
 
 
 def cases(rule: str, written: Written, queries: int, level: float) -> tuple[Case, ...]:
-    """Give what the gate ``written`` must answer, at the level of an end; none for other rules."""
+    """Give the right verdicts of the gate ``written``; none for other rules."""
     maker = MAKERS.get(rule)
     if maker is None or not worth(written.get("measure", "nDCG@10")):
         return ()
@@ -60,7 +60,7 @@ def cases(rule: str, written: Written, queries: int, level: float) -> tuple[Case
 
 
 def queries_for(rule: str, written: Written, level: float) -> int:
-    """Count the queries of the pair that a gate is asked about."""
+    """Count the queries of the pair that a gate judges."""
     sure = min(MOST, _sure(rule, written, _losses(level)))
     return max(LEAST, int(written.get("min_queries") or 0), sure)
 
@@ -84,7 +84,7 @@ def _sure(rule: str, written: Written, losses: float) -> int:
 
 
 def limit(rule: str, written: Written) -> float | None:
-    """Give the bound as it is written, on the scale of the rule's estimate; None where none is."""
+    """Give the bound in the file, on the scale of the rule's estimate; None without one."""
     key = next((key for key in BOUNDS if key in written), None)
     if key is None:
         return None
@@ -92,7 +92,7 @@ def limit(rule: str, written: Written) -> float | None:
 
 
 def worth(measure: str) -> float:
-    """Give what a query answered rightly has of a measure; 0 where that is not known here."""
+    """Give the value of a measure for a correct answer; 0 if unknown here."""
     name, _, depth = measure.replace("(rel=1)", "").partition("@")
     if name in {"Jaccard", "RBO", "tau"}:
         return 1.0

@@ -1,7 +1,7 @@
-"""Races, loads and live traffic whose truth is known, and what a gate on them must answer.
+"""Synthetic races, loads and live traffic with known truth, and the right verdicts on them.
 
-Nothing is timed. Times are written down so that the percentile, the ratio or the share is the bound
-times a factor, and the machine is as quiet, or as busy, as the case says.
+Nothing is timed. Times are constructed so that the percentile, ratio or share is the bound times a
+factor. The case says how busy the machine is.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ SECOND_NS = 1_000_000_000
 
 
 class Clocked(NamedTuple):
-    """What was measured, by field of the evidence, and the answers to it that are right."""
+    """Measurements by field of the evidence, and the right verdicts on them."""
 
     what: str
     measured: Mapping[str, Race | Load | Traffic | None]
@@ -48,7 +48,7 @@ class Clocked(NamedTuple):
 
 
 def clocked(rule: str, written: Written, arms: tuple[str, str], sure: float) -> Iterator[Clocked]:
-    """Give what the gate ``written`` must answer; nothing for a rule that no clock is behind.
+    """Give the right verdicts of the gate ``written``; none for a rule without times.
 
     ``arms`` are control and candidate, ``sure`` the confidence of the policy.
     """

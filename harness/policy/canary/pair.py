@@ -1,8 +1,7 @@
-"""A synthetic pair of engines of which everything is known, asked and measured by the real code.
+"""A synthetic pair of engines with known truth, run and measured by the real code.
 
-Every query has one relevant document, and the steady engine shows it first. An engine that is
-spoilt on some of its queries loses them entirely, so every difference is known without a doubt: a
-share of the queries, times one.
+Every query has one relevant document, and the intact engine shows it first. A spoilt engine loses
+some queries entirely, so every difference is known exactly: the share of those queries.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ from harness.policy.model import Step
 from harness.replay.ask import observe
 
 SHOWN = 4
-"""Hits of an answer: few, for a decision waits for them."""
+"""Hits of an answer: few, because every decision computes them."""
 PATIENT_NS = 10**12
 CORPUS = "canary"
 RBO_P = 0.9
@@ -35,7 +34,7 @@ UNJUDGED = tuple(Hit(f"unjudged {at}", 1 / at, 1 / at) for at in range(1, PAGE +
 
 
 class Spoil(StrEnum):
-    """What befalls the queries on which an engine is spoilt."""
+    """The fault on the queries for which an engine is spoilt."""
 
     LOST = "shows other documents, which nobody judged"
     FAILED = "raises"
@@ -55,12 +54,12 @@ class Spoilt:
     otherwise: Spoil | None = None
 
     def at(self, number: int) -> Spoil | None:
-        """Say what befalls one query; None where nothing does."""
+        """Give the fault of one query; None without one."""
         return self.how if number < self.count else self.otherwise
 
 
 class Synthetic:
-    """An open index without an index."""
+    """A searcher without an index."""
 
     def __init__(self, manifest: Manifest, how: Spoil | None) -> None:
         self.manifest = manifest
@@ -84,19 +83,19 @@ class Synthetic:
 
 @dataclass(frozen=True)
 class Pair:
-    """Queries, judgements, and what a control and a candidate make of them."""
+    """Queries, judgements, and the results of a control and a candidate."""
 
     queries: int
     measures: tuple[str, ...]
-    """Of quality; all are known where a query is answered rightly, and 0 where it is lost."""
+    """Measures of quality; each is known for a correct answer, and 0 for a lost one."""
     depths: tuple[int, ...]
     """Of Jaccard."""
     answerable: bool = True
     """Whether a document is relevant to each query; else none is to any."""
     k: int = SHOWN
-    """Hits that are asked for."""
+    """Hits requested."""
     rows: dict[tuple[str, int, Spoil | None, int], Row] = field(default_factory=dict)
-    """Answers by engine, query, spoil and k: each is asked for once, also by other pairs."""
+    """Cached answers by engine, query, spoil and k, shared with other pairs."""
     _asked: dict[tuple[str, Spoilt], Side] = field(default_factory=dict)
     _compared: dict[tuple[Spoilt, Spoilt], Agreement] = field(default_factory=dict)
 
@@ -124,7 +123,7 @@ class Pair:
         slices: Iterable[str],
         compared: bool,
     ) -> Evidence:
-        """Ask and score the two in the places of a step's arms, each spoilt in its way.
+        """Run and score the two as the arms of a step, each spoilt in its way.
 
         Each of ``slices`` holds every query. Their agreement is computed where the two are to be
         ``compared``, and is nothing else.

@@ -37,7 +37,7 @@ class Said(_Kept):
     compared: Count
     """Queries that both arms answered."""
     replayed_at: AwareDatetime | None
-    """When the arms were asked, the earlier of the two; None where nobody knows."""
+    """When the arms were replayed, the earlier of the two; None if unknown."""
 
 
 class Decided(_Kept):
@@ -75,7 +75,7 @@ class Day(_Kept):
     candidate: Name
     pairs: Annotated[int, Field(ge=1)]
     source: Literal["streams", "replay"]
-    """A shadow of live questions, or the replay behind a decision."""
+    """A live comparison, or the replay behind a decision."""
 
 
 class _Event(_Kept):
@@ -111,7 +111,7 @@ class Advanced(_Event):
     decision: Decided | None
     """What it rests on; None only where it was overridden."""
     overridden: tuple[str, ...] = ()
-    """What stood in the way, and was set aside by a person; empty in the regular course."""
+    """Blocking findings that a person overrode; usually empty."""
     reason: str = ""
     """Why it was set aside."""
 

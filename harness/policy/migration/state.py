@@ -71,7 +71,7 @@ class State:
 
     @property
     def before(self) -> str:
-        """Value of the switch one step back; the old engine's where there is no step."""
+        """Value of the switch one step back; the old engine's before the first step."""
         return self.taken[-2].switch if len(self.taken) > 1 else self.start
 
     def next_of(self, policy: Policy) -> Step | None:
@@ -103,8 +103,8 @@ class State:
     def shadow_days(self, step: Step) -> frozenset[date]:
         """Days on which the arms of ``step`` were compared, as far as they count for it.
 
-        They count from the day on which the step before it was taken, and start anew after a day
-        on which a gate of ``step`` failed, or on which it was taken back.
+        They count from the day on which the previous step was taken. They restart after a day on
+        which a gate of ``step`` failed or the step was taken back.
         """
         spoilt = [
             decision.decided_at
@@ -127,9 +127,8 @@ def state_of(events: Iterable[Event]) -> State:
     """Add up the events of a ledger, oldest first.
 
     Raises:
-        EvidenceError: they are not those of one migration: it does not begin, time runs
-            backwards, a decision is of later than its event, or what is taken back or drilled was
-            never taken.
+        EvidenceError: they are not of one migration. The beginning is missing, time runs backwards,
+            a decision is later than its event, or a step was taken back or drilled but never taken.
     """
     state: State | None = None
     last: datetime | None = None

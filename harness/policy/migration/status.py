@@ -1,4 +1,4 @@
-"""What a migration asks for today, and what stands in the way of its next step."""
+"""The current needs of a migration, and the blockers of its next step."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ class Standing:
     shadow_days: int
     """Days of shadow that count for the next step."""
     hindrances: tuple[str, ...]
-    """What stands in the way of the next step."""
+    """A blocker of the next step."""
     asks: tuple[Ask, ...]
     """Most urgent first; never empty."""
 
@@ -95,7 +95,7 @@ def standing(state: State, policy: Policy, evidence: Evidence, *, now: datetime)
 def hindrances_of(
     state: State, policy: Policy, evidence: Evidence, *, now: datetime
 ) -> Iterator[str]:
-    """Yield what stands in the way of the next step; nothing where it may be taken.
+    """Yield the blockers of the next step; none if it may be taken.
 
     Raises:
         EvidenceError: the policy is not the one that the migration follows.

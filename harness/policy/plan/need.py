@@ -15,7 +15,7 @@ class Assumed(NamedTuple):
     gain: float | None = None
     """Where a gate asks for a gain."""
     spread: float | None = None
-    """Standard deviation of a query's difference, where there is no pilot."""
+    """Standard deviation of a query's difference, without a pilot."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

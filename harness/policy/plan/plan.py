@@ -73,8 +73,8 @@ def plan(
 ) -> tuple[PlannedStep, ...]:
     """Plan every step; ``pilots`` is evidence by step, for those that have some.
 
-    Gates pass together with a power where none of m fails with more than its m-th part of what
-    the power leaves (Bonferroni): so that no correlation between them has to be known.
+    For m gates to pass together with a given power, each may fail with probability (1 - power) / m
+    (Bonferroni). So their correlations need not be known.
 
     Raises:
         EvidenceError: the spread that is assumed cannot be.

@@ -1,7 +1,7 @@
-"""What was planned before the results were seen: a file that is written once and cited later.
+"""A plan registered before the results were seen: a file that is written once and cited later.
 
-It keeps the gates with their bounds, the number of queries that each was planned with, the data
-as they were, and how often they had been looked at by then.
+It has the gates with their bounds, the planned number of queries of each, the data, and the number
+of looks until then.
 """
 
 from __future__ import annotations

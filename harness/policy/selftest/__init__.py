@@ -1,1 +1,1 @@
-"""How often gates are wrong where the truth is known."""
+"""Error rates of gates under known truth."""

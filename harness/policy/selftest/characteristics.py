@@ -1,7 +1,7 @@
-"""The operating characteristic of one gate: how often it is wrong, and the smallest loss it sees.
+"""The operating characteristic of one gate: its error rates, and the smallest loss it detects.
 
-A rate that is surely above the level is a suspicion. Many rates are looked at, so it is measured
-once more, with four times the trials and other draws, and that rate counts.
+A rate whose interval lies above the level is a suspicion. Because many rates are tested, it is
+measured again, with four times the trials and other draws, and that rate counts.
 """
 
 from __future__ import annotations

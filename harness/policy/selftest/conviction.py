@@ -1,4 +1,4 @@
-"""A PASS that the harness's own selftest speaks against is taken back (method, section 8)."""
+"""A PASS of a gate that the selftest convicts becomes INCONCLUSIVE (method, section 8)."""
 
 from __future__ import annotations
 

@@ -33,9 +33,9 @@ class Traced(NamedTuple):
 def trace(step: Step, evidence: Evidence, rules: Rules, *, trials: int) -> Traced | None:
     """Plant the same losses under all gates of a step at once; None where none is on means.
 
-    A query that loses everything loses it in every measure. The loss is such a share of the
-    queries that the first bound is just reached at 1; where the step asks for gains, such a share
-    is gained that the last bound of a gain is. Gates of other rules are taken to pass.
+    A query that loses everything loses it in every measure. At 1, the share of lost queries just
+    reaches the first bound. If the step requires gains, the share of gained queries reaches the
+    last bound of a gain. Gates of other rules are taken to pass.
     """
     named = [(gate.name, one) for gate in step.gates for one in requirements(gate, evidence)]
     usable = [(name, one) for name, one in named if one.enough and one.values.level]

@@ -1,4 +1,4 @@
-"""Engines that know nothing: a harness that lets one of them pass measures nothing."""
+"""Null models: engines that must not pass any gate on quality."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from harness.core.run import Row, Run
 
 
 def shuffled(run: Run, *, seed: int) -> Run:
-    """Show for each query what ``run`` showed for another one."""
+    """Give each query the hits of ``run`` for another one."""
     rows = list(run.rows())
     order = random.Random(seed).sample(range(len(rows)), len(rows))
     given = dict(zip(order, (*order[1:], *order[:1]), strict=True))
@@ -24,7 +24,7 @@ def shuffled(run: Run, *, seed: int) -> Run:
 
 
 def popular(run: Run) -> Run:
-    """Show for every query what ``run`` showed for the most queries; equal counts go by id."""
+    """Give every query the most frequent hits of ``run``; equal counts go by id."""
     shown = Counter(run.vocabulary[code] for code in run.docs)
     longest = int(run.lengths.max(initial=0))
     best = sorted(shown, key=lambda doc_id: (-shown[doc_id], doc_id))[:longest]

@@ -1,4 +1,4 @@
-"""What a selftest measured: how often gates are wrong where the truth is known."""
+"""Results of a selftest: error rates of gates under known truth."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Planted:
     promoted: Estimate
     """Share of the trials with PASS: the false-promotion rate."""
     assumed: bool = False
-    """Whether the pattern breaks what the gate says that it assumes; then it convicts nobody."""
+    """Whether the pattern violates a stated assumption of the gate; then it does not convict."""
 
 
 @dataclass(frozen=True, slots=True)

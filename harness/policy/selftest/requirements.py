@@ -1,11 +1,10 @@
 """What a gate on means requires of its differences, judged over many columns at once.
 
-Each verdict is the gate's own, column by column: ``test_requirements.py`` compares it
-with ``Gate.judge``. And all columns of a call share one draw. A shortcut saves most of the time: a
+Each verdict is the gate's own, column by column: ``test_requirements.py`` compares it with
+``Gate.judge``. And all columns of a call share one draw. A shortcut saves most of the time: a
 column passes only where the bound for bounded means clears the limit too, whose p-value costs a
-twentieth of an interval. The shortcut is not taken on trust, for it is the interval that is on
-trial: the columns that it leaves out by least are judged all the same, and where one of them
-passes, all are judged.
+twentieth of an interval. The shortcut is checked: the columns nearest to the level that it leaves
+out are judged in full, and if one of them passes, all are judged.
 """
 
 from __future__ import annotations
@@ -60,9 +59,9 @@ class Requirement:
     ) -> Bools:
         """Tell which columns pass, shape (columns,).
 
-        ``differences`` has shape (queries, columns) and is in the order of the paired queries;
-        those that only one arm has a value for count as the worst, as the gate counts them.
-        ``clusters``, shape (queries,), stand in the place of those of the comparison.
+        ``differences`` has shape (queries, columns), in the order of the paired queries. Queries
+        with a value in only one arm count as the worst, as in the gate. ``clusters``, shape
+        (queries,), stand in the place of those of the comparison.
         """
         found = np.full(differences.shape[1], self.enough)
         ends = (None, -1.0, 1.0) if self.both_sides else (None, -1.0)

@@ -20,7 +20,7 @@ FAR = "∅"
 
 @dataclass(frozen=True, slots=True)
 class Loss:
-    """One query that an arm answers worse than what it is held against."""
+    """One query that an arm answers worse than its reference."""
 
     query_id: str
     text: str
@@ -28,12 +28,12 @@ class Loss:
     now: float | None
     """None where the arm gave no answer that could be measured."""
     instead: str
-    """Why there is no value, as the scores name it; empty where there is one."""
+    """Reason for a missing value, as in the scores; empty with a value."""
 
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """An arm beside what it is held against, and the queries that lost.
+    """An arm and its reference, with the queries that lost.
 
     Those without an answer come first, then the largest loss.
     """
@@ -67,7 +67,7 @@ class Checked:
 def notes(checked: Checked, most: int) -> tuple[Annotation, ...]:
     """Give the ``most`` largest losses of every comparison as notes on their queries' lines.
 
-    A note is an error where a gate of its step fails, for then the loss stands in the way.
+    A note is an error if a gate of its step fails, because the loss then blocks the step.
     """
     found = []
     for held in checked.held:

@@ -1,4 +1,4 @@
-"""``decision.json`` read back, held against its schema and against its own findings."""
+"""``decision.json`` read back, checked against its schema and its own findings."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """``decision.json``: the decision for machines, versioned, checked against a schema, read back.
 
-What a clock or a machine had a part in is kept apart (findings with ``timed``, ``latency``, the
-``record`` of earlier experiments, and the ``MACHINE_FACTS`` of ``provenance``), so that
-``without_times`` leaves what must be equal in two runs of the same inputs.
+Values that depend on a clock or a machine are separate: findings with ``timed``, ``latency``, the
+``record`` of earlier experiments, and the ``MACHINE_FACTS`` of ``provenance``. ``without_times``
+leaves what must be equal in two runs of the same inputs.
 """
 
 from __future__ import annotations
@@ -207,8 +207,8 @@ def to_json(reports: Sequence[ReportInput]) -> Json:
     """Give everything that was decided, as values that JSON can hold.
 
     The summary's verdict is over the steps of all datasets, None where nothing was to decide.
-    Numbers keep ten significant digits; one that is not finite (an interval without an end) is
-    None. Text is made printable.
+    Numbers keep ten significant digits; a value that is not finite (an open end) becomes None. Text
+    is made printable.
     """
     decisions = [decision for report in reports for decision in report.decisions]
     outcomes = Counter(decision.outcome for decision in decisions)
@@ -235,8 +235,8 @@ def to_json(reports: Sequence[ReportInput]) -> Json:
 def without_times(value: Json) -> Json:
     """Copy a decision without anything that a clock or a machine had a part in.
 
-    A step keeps ``untimed_verdict``, of the findings that rest on no clock; its verdict, its
-    outcome and what it waits for may rest on one and are left out, as is the summary.
+    A step keeps ``untimed_verdict``, from findings without times. Its verdict, its outcome and what
+    it waits for may depend on times and are left out, as is the summary.
     """
     rest = copy.deepcopy(value)
     del rest["summary"]

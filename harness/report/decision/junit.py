@@ -1,7 +1,7 @@
-"""``junit.xml``: one suite a step, one case a gate, so that a CI page shows what stands in the way.
+"""``junit.xml``: a suite for each step and a case for each gate, so that CI shows what blocks.
 
-An inconclusive gate is an ``error`` of type ``inconclusive``: it is no failure of the candidate,
-and it must not look green. A step that only waits for another is a skipped case.
+An inconclusive gate is an ``error`` of type ``inconclusive``: it is not a failure of the candidate,
+but must not look green. A step that only waits for another is a skipped case.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class Shown:
     found: list[int]
     """Hits in the whole ranking."""
     instead: dict[int, str]
-    """Why there is no hit, in words, by query."""
+    """Reason for a missing list, in words, by query."""
     ranks: list[int]
     """Rank of each judgement of ``Hits.judged`` in the whole ranking; 0 where it is not there."""
     deeper: list[int]
@@ -81,7 +81,7 @@ class Hits:
 
 
 def hits(report: ReportInput) -> Hits:
-    """Put rankings, judgements and documents into columns; documents are asked for once."""
+    """Put rankings, judgements and documents into columns; each document is read once."""
     query_ids = tuple(report.queries)
     firsts = [_first(side.run, query_ids) for side in report.arms.values()]
     each = range(len(query_ids))

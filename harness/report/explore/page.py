@@ -1,9 +1,9 @@
 """``explore.html``: any two arms, query by query, in one file that loads nothing.
 
 The data of each set lie in the page twice packed (gzip, base64): a table that is unpacked at once,
-and the rankings, unpacked when the table stands. Queries and documents are hostile input: the
-script puts every text on the page as text, it is allowed by its digest alone, and the policy of the
-page (``default-src 'none'``) forbids every request.
+and the rankings, unpacked when the table stands. Queries and documents are untrusted input. The
+script shows every text as text and is allowed only by its digest. The content security policy
+(``default-src 'none'``) forbids every request.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def themes(style: str) -> str:
     """Give rules that hold a page to one of the two palettes of ``style``, for the screen.
 
     Raises:
-        HarnessError: there are no such palettes.
+        HarnessError: the palettes are unknown.
     """
     found = PALETTE.search(style)
     if found is None:

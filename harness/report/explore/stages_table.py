@@ -80,7 +80,7 @@ class Blame(NamedTuple):
 
 
 def means(found: Decomposed) -> tuple[Mean, ...]:
-    """Give each step, and last their sum; empty where there is no query."""
+    """Give each step, and last their sum; empty without queries."""
     if not found.queries:
         return ()
     steps = [

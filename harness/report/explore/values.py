@@ -1,8 +1,9 @@
 """The explorer's table: every query with every value of every arm, in columns of small integers.
 
-A number is stored once and named by its place, as is the reason why there is none: a measure has
-few values, and ten thousand queries of seven arms have half a million. Whatever a page shows of two
-arms is counted from these columns in the browser; intervals are never, they come from here.
+A number is stored once and referred to by its place, and so is the reason for a missing one. A
+measure has few values, and ten thousand queries of seven arms have half a million. Whatever a page
+shows of two arms is counted from these columns in the browser; intervals are never, they come from
+here.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ JACCARD = "Jaccard@"
 Column = list[int]
 """By query: a place in ``Values.numbers``, or -1 less a place in ``Values.reasons``."""
 Ends = tuple[float | None, float | None, float | None, int]
-"""A mean, both ends of its interval and how many queries it rests on; an open end is None."""
+"""A mean, both ends of its interval, and its number of queries; None for an open end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +46,7 @@ class Compared:
     classes: Column
     """By query, a place in ``Values.classes``; -1 where it was not classified."""
     noise: Column
-    """The same of the control asked twice."""
+    """The same for the A/A run of the control."""
     alike: Column
     shown: Column
     order: Column
@@ -62,7 +63,7 @@ class Values:
 
     dataset: str
     place: str
-    """Options that name the data on a command line; empty where nobody said."""
+    """Command-line options that name the data; empty if unknown."""
     measures: list[str]
     """The one that people look at first is first."""
     arms: list[str]

@@ -11,7 +11,7 @@ P99 = 99.0
 
 
 def headline(report: LoadReport) -> str:
-    """Say how many questions each arm bears, or how long its answers take at the highest rate."""
+    """Give the highest sustained rate of each arm, or its latency at the highest rate tried."""
     if report.highest and report.budget_ns:
         budget = milliseconds(report.budget_ns)
         return f"With 99 of 100 answers within {budget} ms, {_highest(report)}."

@@ -50,7 +50,7 @@ class LoadReport:
     busy: float
     """Mean share of the processors that others took just before the trials."""
     arms: tuple[str, ...]
-    """The first is the one that others are held against."""
+    """The first is the reference of the others."""
     workers: str
     about: Mapping[str, str]
     """Settings, in words."""

@@ -111,7 +111,7 @@ def _ratio(report: LoadReport, point: Point) -> Cell:
 
 
 def classes(report: LoadReport) -> Table:
-    """Show each query class by itself, and the first questions after opening."""
+    """Show each query class, and the first queries after opening."""
     names = tuple(dict.fromkeys(name for p in report.points for name in p.response))
     shown = names if len(names) > 1 else ()
     header = ("rate", "arm", *(f"{name}: p50, p99 ms" for name in shown), "cold: p50, p99 ms")

@@ -1,4 +1,4 @@
-"""The first answer: for each step, whether it may be taken and what stands in the way."""
+"""The first screen: for each step, whether it may be taken and what blocks it."""
 
 from __future__ import annotations
 
@@ -64,14 +64,14 @@ class Card:
     gates: tuple[GateRow, ...]
     """All of them, in the order of the policy."""
     because: tuple[GateRow, ...]
-    """The first gates that stand in the way, failures first; none where all pass."""
+    """The first blocking gates, failures first; empty if all pass."""
     more: tuple[GateRow, ...]
     """The rest of those that block the next step."""
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
     errs: str
-    """How often it may be promoted wrongly, and what accepted its control, where that is known."""
+    """Its false-promotion rate, and the decision that accepted its control, if known."""
 
 
 def tone(decision: StepDecision) -> Tone:

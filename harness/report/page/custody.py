@@ -27,7 +27,7 @@ class Coverage:
     unanswered: Mapping[str, int]
     """Queries without an answer, by arm; arms that answered all are left out."""
     left_out: int = 0
-    """Queries that were given with the data and not taken, as nobody judged them."""
+    """Queries that the import left out, because they have no judgement."""
 
     @property
     def unjudged(self) -> int:
@@ -81,7 +81,7 @@ class Custody:
 
     coverage: Coverage
     pinned: Pinned | None
-    """None where nobody pinned these data."""
+    """None without a pin of these data."""
     command: str
     """What to type to pin them."""
     number: int
@@ -99,7 +99,7 @@ class Custody:
     registered: Registered | None = None
     """None where the policy demands no registration and none is beside it."""
     pinned_names: tuple[str, ...] = ()
-    """Data sets that the policy has pins of, where these data are none of them."""
+    """Data sets with pins of the policy, if these data have none."""
 
     @property
     def attempts(self) -> dict[str, int]:

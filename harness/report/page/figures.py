@@ -1,6 +1,6 @@
 """The five figures of a report, each a function from values to an SVG element.
 
-A figure that has nothing to show is None, and the page says so in words.
+An empty figure becomes None, and the page says so in words.
 """
 
 from __future__ import annotations

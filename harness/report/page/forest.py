@@ -1,8 +1,8 @@
 """Forest plots: estimates with their intervals in rows, against the line of "no difference".
 
-Whether an interval lies on one side of the line is said by the mark as well as by its colour: full
-where it does, hollow where it reaches across (Lewis and Clarke, "Forest plots: trying to see the
-wood and the trees", BMJ 322, 2001).
+Mark and colour both show whether an interval lies on one side of the line: full if it does, hollow
+if it crosses. Forest plots: Lewis and Clarke, "Forest plots: trying to see the wood and the trees",
+BMJ 322, 2001.
 """
 
 from __future__ import annotations
@@ -46,11 +46,11 @@ class Group(NamedTuple):
     noise: bool = False
     """Whether control stands against control, so that nothing here is a difference."""
     bounds: Bounds = MappingProxyType({})
-    """What gates hold against a row; a short upright line each."""
+    """Bounds of gates for a row; each is a short upright line."""
 
 
 def differences(name: str, about: str, groups: Sequence[Group]) -> str | None:
-    """Draw candidate - control; more is better. None where there is no row."""
+    """Draw candidate - control; more is better. None without rows."""
     return _forest(name, about, groups, ratio=False)
 
 

@@ -18,7 +18,7 @@ BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
 def headline(cards: Sequence[Card]) -> str:
-    """Give the answer; empty where there is no step."""
+    """Give the answer; empty without steps."""
     words = list(dict.fromkeys(SAID.values()))
     parts = [
         f"{word} {_listed(names)}"

@@ -10,8 +10,8 @@ from harness.report.inputs import ReportInput
 def merged(report: ReportInput) -> ReportInput:
     """Join comparisons of one control with one candidate under both names.
 
-    What was measured of them is the same; only what is asked of them differs, and that stays in
-    the decisions, by step.
+    Their measurements are the same. Only their bounds differ, and those stay in the decisions, by
+    step.
     """
     names: dict[tuple[str, str], list[str]] = {}
     for name, evidence in report.evidence.items():

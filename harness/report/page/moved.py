@@ -35,7 +35,7 @@ class Shown:
     title: str
     snippet: str
     grade: int | None
-    """None where nobody judged it."""
+    """None if unjudged."""
     move: str
     """From control to candidate: ``up 3``, ``down 2``, ``same``, ``new``, ``gone``."""
 
@@ -48,7 +48,7 @@ class Ranking:
     value: str
     hits: tuple[Shown, ...]
     instead: str
-    """Why there are no hits, in words; empty where there are."""
+    """Reason for missing hits, in words; empty with hits."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ def best_first(means: Mapping[str, Mapping[str, Estimate]], measure: str) -> tup
 
 
 def usual_n(rows: Iterable[Mapping[str, Estimate]]) -> int | None:
-    """Find the number of queries that most means rest on; None where there is no mean."""
+    """Find the number of queries behind most means; None without means."""
     counts = Counter(found.n for row in rows for found in row.values())
     return counts.most_common(1)[0][0] if counts else None
 

@@ -26,7 +26,7 @@ class Trust:
     """What to type for a selftest."""
 
     def step(self, name: str) -> str:
-        """Say how often a step was promoted wrongly, as measured; empty where there is no step."""
+        """State the measured false-promotion rate of each step; empty without steps."""
         own = {step.name: step for step in self.policy.steps}
         if name not in own:
             return ""
@@ -60,7 +60,7 @@ class Trust:
 
     @property
     def alphas(self) -> dict[str, float]:
-        """Chance that each step is promoted wrongly, by its name."""
+        """False-promotion rate of each step, by its name."""
         names = (step.name for step in self.policy.steps)
         return dict(zip(names, self.policy.account.by_stage, strict=True))
 

@@ -24,7 +24,7 @@ UNKNOWN = Between()
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """A log as it stands, held against the register."""
+    """The state of a log, checked against the register."""
 
     summary: Summary
     judged: Judged
@@ -85,7 +85,7 @@ def span(summary: Summary) -> str:
 
 
 def tally(summary: Summary) -> Table:
-    """Show what became of every attempt."""
+    """Show the request accounting."""
     of = summary.tally
     parts = {
         "compared": of.compared,
@@ -167,7 +167,7 @@ def _measured(one: Alarm) -> Cell:
 
 
 def divergences(found: Shadowed, limit: int, *, text: int) -> Table:
-    """Show the worst queries, those that stand in the way first; ``text`` characters of each."""
+    """Show the worst queries, blocking ones first; ``text`` characters of each."""
     shown = found.judged.standing[:limit]
     rows = tuple(
         (

@@ -127,7 +127,7 @@ def read(path: Path) -> tuple[Entry, ...]:
     """Read a history, by time; one that is not there is empty.
 
     Raises:
-        BadFile: a line is no entry or of the future, or a decision is there twice.
+        BadFile: a line is not an entry or is from the future, or a decision is repeated.
     """
     if not path.exists():
         return ()

@@ -86,7 +86,7 @@ def view(name: str, entries: Sequence[Entry]) -> TrendView:
     """Put together what is shown; ``name`` is unique on the page.
 
     Raises:
-        EvidenceError: there is no entry.
+        EvidenceError: the history is empty.
     """
     if not entries:
         raise EvidenceError("the history is empty. Run: harness history add")
@@ -114,7 +114,7 @@ def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:
     """Give the page; the same bytes for the same histories.
 
     Raises:
-        EvidenceError: there is no history, or one is empty.
+        EvidenceError: a history is missing or empty.
     """
     if not histories:
         raise EvidenceError("the history is missing. Run: harness history add")

@@ -17,7 +17,7 @@ from harness.core.engine import Engine, Manifest
 from harness.core.errors import DatasetError
 from harness.core.records import Document
 from harness.corpus.prepared import Prepared
-from harness.stages.contract import answers, indexes, process, sameness
+from harness.stages.contract import answers, indexes, mapping, process, sameness
 from harness.stages.contract.check import Check, Finding, examine_all
 from harness.stages.contract.documents import COMMON, DOCUMENTS, OBVIOUS
 from harness.stages.contract.subject import Named, Subject, standing
@@ -98,11 +98,18 @@ def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
     """
     given = sample or Sample()
     arm = registry.load(name, cache)
+    engine: Engine = arm
+    named: Named | None = Named(name, cache)
+    checks, documents = CHECKS, given.documents
+    if isinstance(arm.engine, mapping.ServedElsewhere):
+        checks = mapping.CHECKS
+        if given.own:
+            engine, named, documents = arm.engine.of_any_documents(), None, ()
     with (
         TemporaryDirectory(prefix=PREFIX) as scratch,
-        standing(arm, Path(scratch), given.documents, given.texts, Named(name, cache)) as subject,
+        standing(engine, Path(scratch), documents, given.texts, named) as subject,
     ):
-        found = tuple(examine_all(CHECKS, subject, own_documents=given.own))
+        found = tuple(examine_all(checks, subject, own_documents=given.own))
         return Checked(arm.name, subject.built, found)
 
 

@@ -1,0 +1,150 @@
+"""Exchanges with search servers, written by hand from the vendors' documented answer formats.
+
+None was recorded from a live server.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+
+class Exchange(NamedTuple):
+    """What a server answers by path, and what is sent and read."""
+
+    search: str
+    """Path of the search."""
+    answers: dict[str, Any]
+    sent: dict[str, Any]
+    """Parts of the request, by member or parameter."""
+    identity: str
+    """How the identity that is read begins."""
+    partial: dict[str, Any]
+    """Members of an answer that is not whole; empty where the server marks none."""
+
+
+def _elastic(version: dict[str, Any]) -> dict[str, Any]:
+    copy = {"seq_no": {"max_seq_no": 41, "local_checkpoint": 41, "global_checkpoint": 41}}
+    return {
+        "/": {"name": "node-1", "cluster_name": "own", "version": version, "tagline": "t"},
+        "/articles/_count": {"count": 2, "_shards": {"total": 1, "successful": 1, "failed": 0}},
+        "/articles/_stats": {
+            "_all": {},
+            "indices": {"articles": {"uuid": "u", "shards": {"0": [copy]}}},
+        },
+        "/articles/_search": {
+            "took": 3,
+            "timed_out": False,
+            "_shards": {"total": 1, "successful": 1, "skipped": 0, "failed": 0},
+            "hits": {
+                "total": {"value": 2, "relation": "eq"},
+                "max_score": 1.5,
+                "hits": [
+                    {"_index": "articles", "_id": "a", "_score": 1.5},
+                    {"_index": "articles", "_id": "b", "_score": 0.5},
+                ],
+            },
+        },
+    }
+
+
+ELASTIC = _elastic({"number": "9.1.0", "lucene_version": "10.2.2"})
+OPEN = _elastic({"distribution": "opensearch", "number": "3.2.0"})
+NOT_WHOLE = {"timed_out": True}
+MATCH = {"query": {"match": {"text": 'red "cone"'}}, "size": 2}
+EXCHANGES = {
+    "elasticsearch": Exchange(
+        "/articles/_search", ELASTIC, MATCH, "version 9.1.0, 2 documents, generation ", NOT_WHOLE
+    ),
+    "elasticsearch-knn": Exchange(
+        "/articles/_search", ELASTIC, {"size": 2}, "version 9.1.0, 2 documents, ", NOT_WHOLE
+    ),
+    "opensearch": Exchange(
+        "/articles/_search", OPEN, MATCH, "version 3.2.0, 2 documents, generation ", NOT_WHOLE
+    ),
+    "opensearch-knn": Exchange(
+        "/articles/_search", OPEN, {"size": 2}, "version 3.2.0, 2 documents, ", NOT_WHOLE
+    ),
+    "typesense": Exchange(
+        "/collections/articles/documents/search",
+        {
+            "/debug": {"state": 1, "version": "29.0"},
+            "/collections/articles": {
+                "name": "articles", "num_documents": 2, "created_at": 1735689600, "fields": [],
+            },
+            "/collections/articles/documents/search": {
+                "facet_counts": [], "found": 2, "out_of": 2, "page": 1, "search_cutoff": False,
+                "search_time_ms": 1,
+                "hits": [
+                    {"document": {"id": "a"}, "highlights": [], "text_match": 578730123365711993},
+                    {"document": {"id": "b"}, "highlights": [], "text_match": 578730123365711977},
+                ],
+            },
+        },
+        {"q": 'red "cone"', "per_page": "2"},
+        "version 29.0, 2 documents, generation ",
+        {"search_cutoff": True},
+    ),
+    "meilisearch": Exchange(
+        "/indexes/articles/search",
+        {
+            "/version": {"commitSha": "c", "commitDate": "d", "pkgVersion": "1.16.0"},
+            "/indexes/articles/stats": {"numberOfDocuments": 2, "isIndexing": False},
+            "/indexes/articles": {
+                "uid": "articles", "updatedAt": "2025-01-01T00:00:00.5Z", "primaryKey": "id",
+            },
+            "/indexes/articles/search": {
+                "hits": [{"id": "a", "_rankingScore": 0.9}, {"id": "b", "_rankingScore": 0.4}],
+                "offset": 0, "limit": 2, "estimatedTotalHits": 2, "processingTimeMs": 1,
+                "query": "red",
+            },
+        },
+        {"q": 'red "cone"', "limit": 2},
+        "version 1.16.0, 2 documents, generation 2025-01-01T00:00:00.5Z",
+        {},
+    ),
+    "solr": Exchange(
+        "/solr/articles/select",
+        {
+            "/solr/admin/info/system": {"lucene": {"solr-spec-version": "9.9.0"}},
+            "/solr/articles/admin/luke": {
+                "index": {"numDocs": 2, "version": 17, "lastModified": "2025-01-01T00:00:00Z"},
+            },
+            "/solr/articles/select": {
+                "responseHeader": {"status": 0, "QTime": 1},
+                "response": {
+                    "numFound": 2, "start": 0, "maxScore": 1.5, "numFoundExact": True,
+                    "docs": [{"id": "a", "score": 1.5}, {"id": "b", "score": 0.5}],
+                },
+            },
+        },
+        {"q": 'red "cone"', "rows": "2", "defType": "edismax"},
+        "version 9.9.0, 2 documents, generation ",
+        {"responseHeader": {"status": 0, "partialResults": True}},
+    ),
+    "qdrant": Exchange(
+        "/collections/articles/points/query",
+        {
+            "/": {"title": "qdrant - vector search engine", "version": "1.15.0", "commit": "c"},
+            "/collections/articles": {
+                "result": {
+                    "status": "green", "points_count": 2, "indexed_vectors_count": 2,
+                    "segments_count": 1, "config": {"params": {"vectors": {"size": 384}}},
+                },
+                "status": "ok", "time": 0.001,
+            },
+            "/collections/articles/points/query": {
+                "result": {
+                    "points": [
+                        {"id": 1, "version": 0, "score": 0.9, "payload": {"doc_id": "a"}},
+                        {"id": 2, "version": 0, "score": 0.4, "payload": {"doc_id": "b"}},
+                    ]
+                },
+                "status": "ok", "time": 0.001,
+            },
+        },
+        {"limit": 2},
+        "version 1.15.0, 2 documents, generation ",
+        {"status": {"error": "timeout"}},
+    ),
+}  # fmt: skip
+"""By the name of the file in ``examples/http_engine/servers``."""
