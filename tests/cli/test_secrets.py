@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import HarnessError
 from harness.corpus.parquet import table_of
+from harness.shadow.proxy.http_proxy import checked
 from tests.cli.conftest import Harness
 from tests.source import ROOT
 from tests.toy import Toy
@@ -77,3 +79,12 @@ def test_a_secret_that_is_written_would_be_seen(planted: Toy, harness: Harness) 
     assert PLANTED in harness("index", "--dataset", "toy", "--arm", "leaks.toml").err
     (planted.root / "log.txt").write_text(PLANTED)
     assert holding(planted.root) == ["log.txt"]
+
+
+@pytest.mark.parametrize(
+    "address", [f"http://me:{PLANTED}@127.0.0.1:9", f"http://127.0.0.1:9/?key={PLANTED}"]
+)
+def test_a_secret_of_an_address_is_not_in_its_refusal(address: str) -> None:
+    with pytest.raises(HarnessError, match="is not an address of a server") as told:
+        checked(address)
+    assert PLANTED not in str(told.value)

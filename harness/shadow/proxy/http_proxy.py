@@ -9,6 +9,7 @@ longest makes room; where none is idle, new ones wait in the system's queue, in 
 from __future__ import annotations
 
 import asyncio
+import re
 import resource
 import signal
 import socket
@@ -192,7 +193,7 @@ def checked(server: str) -> SplitResult:
     """Take the address of a server.
 
     Raises:
-        HarnessError: it is none, or has a query or a user in it.
+        HarnessError: it is none, or has a query or a user in it, which the message leaves out.
     """
     try:
         url = urlsplit(server)
@@ -200,7 +201,8 @@ def checked(server: str) -> SplitResult:
     except ValueError:
         fits = False
     if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
-        raise HarnessError(f"{server} is not an address of a server, as http://127.0.0.1:9200")
+        shown = re.sub("//.*@|[?#].*", "…", server)
+        raise HarnessError(f"{shown} is not an address of a server, as http://127.0.0.1:9200")
     return url
 
 
