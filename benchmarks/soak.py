@@ -189,7 +189,7 @@ def soak(minutes: float, out: Path) -> dict[str, Watched]:
     """Run all of it for so long."""
     me = str(Path(__file__))
     mail = ["-m", "harness", "mail-server", "--dataset", "agent-mail", "--arm", ARMS[1]]
-    mail += ["--out", str(out), "--http", "0", "--search-engine", "shadow"]
+    mail += ["--out", str(out), "--http", "0", "--no-token", "--search-engine", "shadow"]
     mail += ["--shadow-log", str(out.parent / "mail-log")]
     stop = Event()
     with ExitStack() as stack:

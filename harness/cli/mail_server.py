@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -13,11 +15,15 @@ from harness.cli.base.project import Project
 from harness.cli.shadow.options import SettingsFile, own_log, settings_file
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
 
     from engines.registry import Arm
+    from engines.stacks.agent_mail.mcp_tools.callers import Listed
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
+    from engines.stacks.agent_mail.pipeline.scope import Scope
     from harness.stages.layout import Layout
+
+SHORTEST_TOKEN = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -62,18 +68,48 @@ def mail_server(
         ),
     ] = None,
     shadow_settings: SettingsFile = None,
+    budget_ms: Annotated[
+        float,
+        typer.Option(
+            min=0.0,
+            help="Milliseconds a query may take where the arm sets no budget; 0 sets no limit.",
+        ),
+    ] = 2_000.0,
+    viewers: Annotated[
+        Path | None,
+        typer.Option(
+            help="A TOML file of viewers: what each may see, and the SHA-256 of its token."
+            " [default: every caller is an operator, who sees all]"
+        ),
+    ] = None,
+    viewer: Annotated[
+        str, typer.Option(help="Over standard input and output, the viewer of --viewers.")
+    ] = "",
+    token: Annotated[
+        bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")
+    ] = True,
+    token_file: Annotated[
+        Path | None,
+        typer.Option(
+            help="The operator's token; written where the file is missing."
+            " [default: a new one, in the address that is printed]"
+        ),
+    ] = None,
 ) -> None:
     """Serve search_messages and search_messages_product to MCP clients of this machine.
 
-    Speaks over standard input and output, or over HTTP with --http; the address is then told on
-    the error stream. The index is the one that `harness index` built. Where it is missing, it is
-    built and the data prepared. Callers see every project: put nothing behind it that they may not.
+    Speaks over standard input and output, or over HTTP with --http. The address is then printed on
+    the error stream with a token, and a client needs both. The index is the one that
+    `harness index` built. Where it is missing, it is built and the data prepared. A caller sees
+    every message, unless --viewers says whose token it brings.
 
     Example: harness mail-server --dataset agent-mail --arm mail-tantivy --http 8765
     """
     from engines import registry as arms
+    from engines.stacks.agent_mail.mcp_tools.callers import digest, nobody, scope_of
     from engines.stacks.agent_mail.mcp_tools.server import application
     from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
+    from harness.core.errors import HarnessError
     from harness.core.owned import RUN, check_held
     from harness.shadow.live.settings import ShadowLog
     from harness.stages.mail.service import mail_service
@@ -81,6 +117,12 @@ def mail_server(
     from harness.stages.shadow.files import read_settings
 
     check_loopback(host)
+    if not isfinite(budget_ms):
+        raise HarnessError(
+            f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
+        )
+    listed = _viewers(viewers, viewer, http, token=token)
+    secret = _secret(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
     project = Project.here()
     if out is not None:
@@ -94,12 +136,78 @@ def mail_server(
         settings_of = settings_file(shadow_settings)
         own_log(shadow_log, layout.root, layout.cache, settings_of)
         shadow = ShadowLog(shadow_log, read_settings(settings_of))
-    with mail_service(layout, arm, project.cache, switch, shadow) as service:
-        app = application(service)
+    with mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms) as service:
+        names = service.base.directory
+        scopes = {name: scope_of(one, names) for name, one in listed.items()}
+        alone = scopes.get(viewer, nobody()) if listed else None
+        app = application(service.by_default(alone))
+        if not listed:
+            err.print("callers are operators: they see every message", markup=False)
         if http is None:
             serve_stdio(app)
-        else:
-            serve_http(app, host, http, lambda url: err.print(f"serving {url}", markup=False))
+            return
+        tokens: dict[str, Scope | None] = {
+            one.token_sha256: scopes[name] for name, one in listed.items()
+        }
+        if secret is not None:
+            tokens[digest(secret)] = None
+        shown = f"?token={secret}" if secret is not None and token_file is None else ""
+        serve_http(
+            app,
+            host,
+            http,
+            lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
+            tokens or None,
+        )
+
+
+def _viewers(
+    file: Path | None, name: str, http: int | None, *, token: bool
+) -> Mapping[str, Listed]:
+    """Read the viewers, none where no file is named."""
+    from engines.stacks.agent_mail.mcp_tools.callers import read
+    from harness.core.errors import HarnessError, UnknownName
+
+    if file is None:
+        if name:
+            raise HarnessError(f"--viewer {name} needs --viewers, the file that says what it sees")
+        return {}
+    listed = read(file)
+    if http is not None and not token:
+        raise HarnessError("--viewers needs tokens to tell viewers apart; leave --no-token out")
+    if http is None and name not in listed:
+        raise UnknownName("viewer", name, sorted(listed))
+    return listed
+
+
+def _secret(file: Path | None) -> str:
+    """Give the operator's token: a new one, or that of the file, which is made where it is not."""
+    from secrets import token_urlsafe
+
+    from harness.core.errors import BadFile
+    from harness.core.reading import Malformed, text_of
+
+    fresh = token_urlsafe(32)
+    if file is None:
+        return fresh
+    try:
+        with open(file, "x", encoding="utf-8", opener=_private) as made:
+            made.write(fresh + "\n")
+    except FileExistsError:
+        pass
+    except OSError as exc:
+        raise BadFile(file, f"cannot be written ({exc})", "Name another file") from exc
+    try:
+        said = text_of(file).strip()
+    except (OSError, Malformed) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
+    if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
+        raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
+    return said
+
+
+def _private(name: str, flags: int) -> int:
+    return os.open(name, flags, 0o600)
 
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:

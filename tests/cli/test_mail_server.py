@@ -9,9 +9,12 @@ from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
 
+import httpx
 import pytest
 
 from engines import registry as arms
+from engines.stacks.agent_mail.mcp_tools.callers import digest
+from engines.stacks.remote.client.connection import connected
 from harness.cli.base.project import Project
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
@@ -21,6 +24,7 @@ from harness.corpus.runs import read_run, write_run
 from harness.replay.ask import observe
 from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
+from harness.stages.mail.service import mail_service
 from harness.stages.params import ReplayParams
 from harness.stages.replay.stage import replay
 from tests.cli.conftest import Harness
@@ -117,6 +121,66 @@ def test_the_kill_switch_of_the_environment_outweighs_the_arm(
     assert set(run.served_by) == {read_manifest(letters.layout(NAME), "killed").fingerprint}
 
 
+def called(url: str, token: str) -> set[str]:
+    """Search for a word as whoever has the token; give the senders and the projects found."""
+    asked = {"project_key": "*", "query": "review plan", "limit": 100}
+    with connected([], f"{url.partition('?')[0]}?token={token}", BOUNDED_S) as to:
+        found = to.call("search_messages", asked)
+    return {f"{row['from']} {row['project_id']}" for row in found["result"]}
+
+
+def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -> None:
+    lines = (
+        f'[viewers.{agent}]\nagent = "{agent}"\nprojects = ["{slug}"]\n'
+        f'token_sha256 = "{digest(agent)}"\n'
+        for agent, slug in (("nobody-1", "project-1"), ("nobody-2", "project-2"))
+    )
+    viewers = tmp_path / "viewers.toml"
+    viewers.write_text("".join(lines), encoding="utf-8")
+    secret = tmp_path / "token"
+    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret))
+    with listening(command(*more), letters.root) as (url, _):
+        first, second = (called(url, name) for name in ("nobody-1", "nobody-2"))
+        assert {one[-1] for one in first} == {"1"}
+        assert {one[-1] for one in second} == {"2"}
+        everything = called(url, secret.read_text(encoding="utf-8").strip())
+        assert {one[-1] for one in everything} == {"1", "2", "3"}
+        with pytest.raises(IndexNotReady, match="no MCP server answers"):
+            called(url, "a guess")
+    assert secret.stat().st_mode & 0o077 == 0
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+def test_a_stranger_is_not_answered(letters: Project, host: str) -> None:
+    with listening(command("--http", "0", "--host", host), letters.root) as (url, _):
+        named = {"host": "evil.example"}
+        assert httpx.post(url, headers=named, json={}).status_code == 421
+        assert (
+            httpx.post(url, headers={"origin": "http://evil.example"}, json={}).status_code == 403
+        )
+        assert httpx.post(url.partition("?")[0], json={}).status_code == 401
+        assert httpx.post(url, content=b"x" * 300_000).status_code == 413
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        (("--viewer", "ann"), "--viewers"),
+        (("--viewers", "absent.toml"), "absent.toml"),
+        (("--viewers", "VIEWERS", "--http", "0", "--no-token"), "--no-token"),
+        (("--viewers", "VIEWERS"), "viewer"),
+        (("--http", "0", "--token-file", "VIEWERS"), "no token"),
+    ],
+)
+def test_what_would_let_anyone_in_is_refused(
+    harness: Harness, tmp_path: Path, more: tuple[str, ...], says: str
+) -> None:
+    viewers = tmp_path / "viewers.toml"
+    viewers.write_text(f'[viewers.ann]\nagent = "Ann"\ntoken_sha256 = "{digest("x")}"\n')
+    given = (str(viewers) if one == "VIEWERS" else one for one in more)
+    assert says in harness("mail-server", "--dataset", "toy", "--arm", ARM, *given).error
+
+
 def test_an_unknown_kill_switch_is_refused_at_the_start(letters: Project) -> None:
     done = subprocess.run(
         command("--search-engine", "lucene"),
@@ -192,3 +256,19 @@ def test_an_index_of_other_data_is_not_served(project: Toy, harness: Harness) ->
     about = json.loads(corpus.read_text())
     corpus.write_text(json.dumps({**about, "corpus_sha256": "0" * 64}))
     assert "other documents" in harness("mail-server", "--dataset", "toy", "--arm", ARM).error
+
+
+@pytest.mark.parametrize("budget", ["nan", "inf"])
+def test_a_budget_is_a_number(harness: Harness, budget: str) -> None:
+    given = ("--dataset", "toy", "--arm", ARM, "--budget-ms", budget)
+    said = harness("mail-server", *given)
+    assert said.code == 2
+    assert "--budget-ms" in said.err
+
+
+@pytest.mark.parametrize(("budget", "kept"), [(250.0, 250.0), (0.0, 0.0)])
+def test_a_served_query_has_a_deadline(letters: Project, budget: float, kept: float) -> None:
+    layout = letters.layout(NAME)
+    index(layout, ARM, letters.cache)
+    with mail_service(layout, ARM, letters.cache, lambda: None, budget_ms=budget) as service:
+        assert service.base.service.budget_ms == kept

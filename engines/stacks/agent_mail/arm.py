@@ -61,7 +61,7 @@ class Settings(StackSettings):
     embedder: str
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
-    budget_ms: float = Field(default=0.0, ge=0.0)
+    budget_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
     """What a question may take before the end of its chain answers; 0 is no budget."""
     reranker: str = ""
     """``late-interaction``, a folder with a cross-encoder, or empty for none."""

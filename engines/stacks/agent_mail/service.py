@@ -21,6 +21,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.explain import explained
 from engines.stacks.agent_mail.pipeline.filling import filled
@@ -92,10 +93,11 @@ class MailSearch:
             return self.within(self.view_of(scope)).search(query)
         start = perf_counter_ns()
         seen_as = self.view.scope if self.view else scope or unrestricted()
-        reasons = list(lacking(query, self.switch))
+        typed = bounded(normalise(query.text))
+        reasons = [*filter(None, [typed.note]), *lacking(query, self.switch)]
         planned = plan(query, lambda product: self._projects(product, reasons))
         asked = Asked(
-            normalise(query.text),
+            typed.text,
             planned.filters,
             query.ranking if query.doc_kind is DocKind.MESSAGE else RankingMode.RELEVANCE,
             query.effective_rrf_k,

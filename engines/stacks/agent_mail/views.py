@@ -62,7 +62,7 @@ class StoredViews:
     ) -> None:
         self._source, self._lexical, self._entities = source, lexical, entities
         self._lock = Lock()
-        self._made: dict[Scope, tuple[tuple[int, ...], View]] = {}
+        self._made: dict[Scope, tuple[tuple[int, int], View]] = {}
         self._making: dict[Scope, Lock] = {}
 
     def of(self, scope: Scope) -> View:
@@ -74,7 +74,8 @@ class StoredViews:
         with self._lock:
             own = self._making.setdefault(scope, Lock())
         with own:
-            generation = self._generation()
+            with faults.known():
+                generation = self._source.generation()
             with self._lock:
                 known = self._made.pop(scope, None)
                 if known is not None and known[0] == generation:
@@ -88,21 +89,15 @@ class StoredViews:
                     self._making.pop(old, None)
             return made
 
-    def _generation(self) -> tuple[int, ...]:
-        """Count the changes of this connection and of others."""
-        return tuple(
-            int(self._source.read(sql)[0][0])
-            for sql in ("SELECT total_changes()", "PRAGMA data_version")
-        )
-
     def _view(self, scope: Scope) -> View:
         shown, redacted = self._visible(scope)
         with ExitStack() as until_made:
             folder = Path(mkdtemp(prefix="mail-view-"))
             until_made.callback(shutil.rmtree, folder, ignore_errors=True)
-            filled = until_made.enter_context(stores.create(folder / "messages.db"))
-            copied(Directory(self._source), Directory(filled), shown, scope.knows)
-            filled.insert_all((message, {}) for message in shown)
+            with stores.create(folder / "messages.db") as empty:
+                copied(Directory(self._source), Directory(empty), shown, scope.knows)
+                empty.insert_all((message, {}) for message in shown)
+            filled = until_made.enter_context(stores.opened(folder / "messages.db"))
             made = View(
                 _settled(scope, redacted),
                 _narrowed(filled, self._lexical(filled, folder), redacted),

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import typer
 
-HELP = "Compare a candidate beside what serves; watch the log, ask again what diverged, report it."
+HELP = "Mirror queries to a candidate; watch the log, replay divergences, report and accept them."
 
 
 def register(app: typer.Typer) -> None:

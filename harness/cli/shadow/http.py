@@ -40,7 +40,7 @@ def http(
     ] = 20.0,
     shadow_settings: SettingsFile = None,
 ) -> None:
-    """Pass requests on to a server, its answers back, and compare them with another server's.
+    """Proxy a search server, mirror its requests to a candidate server, and compare the answers.
 
     Clients get the server's own bytes, over a connection of their own. When they have them, a
     request that the reading names is sent to the candidate too; its answer is shown to no one. The

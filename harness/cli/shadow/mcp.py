@@ -36,7 +36,7 @@ def mcp(
     ] = "127.0.0.1",
     shadow_settings: SettingsFile = None,
 ) -> None:
-    """Show the tools of an MCP server, pass calls on, and compare its answers with another's.
+    """Proxy an MCP server, mirror its calls to a candidate server, and compare the answers.
 
     Speaks over standard input and output, or over HTTP with --http. A call of a tool that the
     reading names is made of the candidate too, when the client is answered; its

@@ -27,9 +27,12 @@ def mail_service(
     cache: Path,
     switch: Callable[[], KillSwitch | None],
     shadow: ShadowLog | None = None,
+    *,
+    budget_ms: float = 0.0,
 ) -> Iterator[Switched]:
     """Open the arm's index; ``switch`` is asked at every question, None leaves the arm's own.
 
+    ``budget_ms`` is what a query may take where the arm sets no budget; 0 is none.
     With ``shadow``, what is served under the switch ``shadow`` is compared and written down.
 
     Raises:
@@ -45,6 +48,7 @@ def mail_service(
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
         directory = until_closed.enter_context(drivers.opened(index / STORE, searcher.driver))
         service = searcher.service
+        service = replace(service, budget_ms=service.budget_ms or budget_ms)
         if shadow is not None:
             beside = watched(searcher, served, index, cache, shadow)
             service = replace(service, beside=until_closed.enter_context(beside))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from pydantic import ValidationError
 
 from engines.stacks.agent_mail import arm as mail
 from engines.vector.embedder import Embedder
@@ -79,3 +80,9 @@ def test_a_model_is_loaded_when_an_index_is_opened_and_kept(
         for text in ("deployment", "lunch", "br-2tnl"):
             assert searcher.search(text, 5).hits
         assert len(loaded) == before > 0
+
+
+@pytest.mark.parametrize("budget_ms", [float("nan"), float("inf"), -1.0])
+def test_a_budget_that_is_no_time_is_refused(tmp_path: Path, budget_ms: float) -> None:
+    with pytest.raises(ValidationError, match="budget_ms"):
+        arm(tmp_path, budget_ms=budget_ms)

@@ -96,10 +96,11 @@ def test_a_token_says_score_id_and_engine(mail: Whole, engine: CursorEngine) -> 
     served, query = asked(mail, engine, limit=3)
     found = served.ask(query)
     assert found.next_cursor is not None
-    assert re.fullmatch(rf"s[0-9a-f]{{16}}:i-?\d+:e{engine}", found.next_cursor)
+    assert re.fullmatch(rf"s[0-9a-f]{{16}}:i-?\d+:e{engine}:b-?\d+,-?\d+", found.next_cursor)
     last = found.hits[-1]
+    before = tuple(hit.message_id for hit in reversed(found.hits[:-1]))
     assert SearchCursor.decode(found.next_cursor) == SearchCursor(
-        last.score, last.message_id, engine
+        last.score, last.message_id, engine, before
     )
 
 
@@ -110,7 +111,7 @@ def test_a_token_of_v2_goes_on_where_it_ended(mail: Whole, engine: CursorEngine)
     assert token is not None
     old = token.rpartition(":e")[0]
     assert SearchCursor.decode(old) == replace(
-        SearchCursor.decode(token) or SearchCursor(0, 0), engine=None
+        SearchCursor.decode(token) or SearchCursor(0, 0), engine=None, before=()
     )
     there = served.ask(replace(query, cursor=old))
     assert there.hits == served.ask(replace(query, cursor=token)).hits
@@ -160,6 +161,26 @@ def test_messages_that_are_deleted_between_pages_are_passed_over(
             mail.store.delete(gone)
         rest = walk(served, replace(query, cursor=first.next_cursor))
         assert [at for page in rest for at in page] == whole_list[5:] != []
+
+
+@EVERY
+@pytest.mark.parametrize(("at", "gone"), [(4, 1), (4, 3), (19, 1), (19, 3)])
+def test_no_survivor_is_lost_where_the_message_of_the_cursor_is_deleted(
+    engine: CursorEngine, at: int, gone: int, tmp_path: Path
+) -> None:
+    """An index of vectors still holds the message, and not where it stood."""
+    build(tmp_path, MAIL.messages)
+    with whole(tmp_path) as mail:
+        served, query = asked(mail, engine, limit=at + 1)
+        whole_list = served.ids(replace(query, limit=1_000))
+        first = served.ask(query)
+        shown = [hit.message_id for hit in first.hits]
+        mail.tantivy.update_incremental([mail.store.delete(one) for one in shown[-gone:]])
+        rest = walk(served, replace(query, cursor=first.next_cursor))
+        seen = [*shown, *(one for page in rest for one in page)]
+        assert set(seen) == set(whole_list)
+        if engine in {CursorEngine.LIKE, CursorEngine.SEMANTIC}:
+            assert len(seen) == len(whole_list)
 
 
 @EVERY

@@ -51,6 +51,10 @@ class Surface:
     """Asked for where a caller names none; another one is not the arm."""
     scope: Scope | None = None
 
+    def seen_by(self, scope: Scope | None) -> Surface:
+        """Give the surface as another caller sees it; None is an operator."""
+        return self if scope is self.scope else replace(self, scope=scope)
+
     def search(self, args: Arguments) -> SearchResult:
         """Answer a call. Whatever fails inside is a valid page that says so (section 9.2).
 

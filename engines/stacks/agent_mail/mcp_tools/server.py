@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from types import new_class
 from typing import Annotated, Any
 
@@ -18,6 +19,7 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     resolved,
     signature,
 )
+from engines.stacks.agent_mail.mcp_tools.callers import CALLER
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from engines.stacks.agent_mail.mcp_tools.results import SearchResult
 from engines.stacks.agent_mail.mcp_tools.search import Surface
@@ -33,11 +35,17 @@ TOOLS: dict[str, tuple[type[Arguments], str]] = {
 
 
 def application(surface: Surface | Switched) -> MCPServer[Any]:
-    """Make a server of both tools; its version is the fingerprint of who answers at the start."""
+    """Make a server of both tools; its version is the fingerprint of who answers at the start.
+
+    A server that has viewers names no corpus in it, for all of them read it.
+    """
+    made = surface.identity.manifest
+    if surface.scope is not None:
+        made = replace(made, documents=0, corpus_sha256="")
     return MCPServer(
         NAME,
         title=surface.identity.arm,
-        version=surface.identity.manifest.fingerprint,
+        version=made.fingerprint,
         tools=[_tool(surface, name, kind, about) for name, (kind, about) in TOOLS.items()],
         log_level="WARNING",
     )
@@ -48,7 +56,8 @@ def _tool(surface: Surface | Switched, name: str, kind: type[Arguments], about: 
 
     def call(**given: Any) -> CallToolResult:  # noqa: ANN401  checked against the signature
         try:
-            found = surface.search(resolved(kind, given))
+            caller = CALLER.get(surface.scope)
+            found = surface.seen_by(caller).search(resolved(kind, given))
         except Refused as exc:
             raise ToolError(str(exc)) from exc
         answer = found.written()

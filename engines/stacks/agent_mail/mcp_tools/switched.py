@@ -62,7 +62,16 @@ class Switched:
 
     def seen_by(self, scope: Scope | None) -> Surface:
         """Give the surface as one caller sees it now; None is the operator, who sees all."""
-        return replace(self.now, scope=scope)
+        return self.now.seen_by(scope)
+
+    def by_default(self, scope: Scope | None) -> Switched:
+        """Answer whoever names no one as ``scope`` says; None as an operator."""
+        return Switched(self.base.seen_by(scope), self.settings, self.read)
+
+    @property
+    def scope(self) -> Scope | None:
+        """Whom it answers for where a call names no one."""
+        return self.base.scope
 
     def search(self, args: Arguments) -> SearchResult:
         """Answer a call, all of it under one value of the switch."""

@@ -8,8 +8,13 @@ import struct
 from dataclasses import dataclass
 from enum import StrEnum
 
-_TOKEN = re.compile(r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+))?", re.ASCII)
+_TOKEN = re.compile(
+    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+))?(?::b(-?[0-9]{1,19}(?:,-?[0-9]{1,19}){0,3}))?",
+    re.ASCII,
+)
 LARGEST_ID = 2**63 - 1
+ANCHORS = 4
+"""Hits before the last that a token names; a page begins after the nearest that is still there."""
 
 
 class CursorEngine(StrEnum):
@@ -34,12 +39,15 @@ class SearchCursor:
     score: float
     message_id: int
     engine: CursorEngine | None = None
+    before: tuple[int, ...] = ()
+    """Ids of the hits shown before it, the nearest first, ``ANCHORS`` at most."""
 
     def encode(self) -> str:
-        """Write ``s<16 hexadecimal digits of the float's bits>:i<id>[:e<engine>]``."""
+        """Write ``s<16 hexadecimal digits of the float's bits>:i<id>[:e<engine>][:b<ids>]``."""
         bits = struct.pack(">d", self.score).hex()
         tail = f":e{self.engine}" if self.engine else ""
-        return f"s{bits}:i{self.message_id}{tail}"
+        anchors = f":b{','.join(map(str, self.before[:ANCHORS]))}" if self.before else ""
+        return f"s{bits}:i{self.message_id}{tail}{anchors}"
 
     @classmethod
     def decode(cls, token: str) -> SearchCursor | None:
@@ -49,9 +57,12 @@ class SearchCursor:
             return None
         (score,) = struct.unpack(">d", bytes.fromhex(found[1]))
         message_id = int(found[2])
-        if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
+        before = tuple(map(int, found[4].split(","))) if found[4] else ()
+        if not math.isfinite(score) or any(abs(at) > LARGEST_ID for at in (message_id, *before)):
             return None
         if found[3] is None:
-            return cls(score, message_id)
+            return cls(score, message_id, None, before)
         known = {engine.value for engine in CursorEngine}
-        return cls(score, message_id, CursorEngine(found[3])) if found[3] in known else None
+        if found[3] not in known:
+            return None
+        return cls(score, message_id, CursorEngine(found[3]), before)

@@ -16,17 +16,17 @@ STEPS = 4_096
 
 @dataclass(frozen=True, slots=True)
 class HurriedStore(MessageStore):
-    """The same connection and lock as the store it is made of, for the engines that search.
+    """The same connections as the store it is made of, for the engines that search.
 
-    SQLite runs one statement at a time on a connection. One that nobody waits for is interrupted at
-    its deadline, and one that has not begun by then never does, so the engine at the end of the
-    chain waits for neither.
+    SQLite runs one statement at a time on a connection. A statement that no one waits for is
+    interrupted at its deadline, and one that has not begun by then never does. So the engine at
+    the end of the chain waits for neither.
     """
 
     @classmethod
     def of(cls, store: MessageStore) -> HurriedStore:
         """Share the connection of ``store``."""
-        return cls(store.db, store._lock)  # noqa: SLF001  both are the store
+        return cls(store.db, store._lock, store.readers)  # noqa: SLF001  both are the store
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
         """Read rows, until the deadline of the work that asks.
@@ -38,15 +38,15 @@ class HurriedStore(MessageStore):
         until = CURRENT.get()
         if until is None:
             return MessageStore.ask(self, sql, params)
-        if not self._lock.acquire(timeout=max(0.0, until.left_s)):
-            raise until.passed
-        try:
-            self.db.set_progress_handler(until.is_past, STEPS)
-            return self.db.execute(sql, params).fetchall()
-        except sqlite3.OperationalError as exc:
-            if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
-                raise until.passed from exc
-            raise
-        finally:
-            self.db.set_progress_handler(None, 0)
-            self._lock.release()
+        with self.borrowed(max(0.0, until.left_s)) as db:
+            if db is None:
+                raise until.passed
+            try:
+                db.set_progress_handler(until.is_past, STEPS)
+                return db.execute(sql, params).fetchall()
+            except sqlite3.OperationalError as exc:
+                if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
+                    raise until.passed from exc
+                raise
+            finally:
+                db.set_progress_handler(None, 0)

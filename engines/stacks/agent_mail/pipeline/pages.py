@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import NamedTuple, Self
 
+from engines.contract.errors import SearchError
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
-from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.cursor import ANCHORS, CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import AnyHit, Doc
 from engines.stacks.agent_mail.pipeline.ranked import Clock, Ranked, Scored
 
@@ -80,7 +81,8 @@ def fill(
     Scope is applied to what was retrieved, so denied messages never shorten a page that has more
     to show. The next cursor names the last candidate that was *examined*, shown or not. A page
     begins after the document that its cursor names, wherever that stands now, for what was written
-    or deleted since may have changed all scores; where it is gone, after its score.
+    or deleted since may have changed all scores. Where that is gone, it begins after the nearest
+    shown before it that is still there; where all those are gone, after its score.
     """
     depth = FIRST_DEPTH * limit
     while True:
@@ -95,9 +97,7 @@ def fill(
     full = len(seen.shown) == limit and seen.last is not None
     return Page(
         hits=seen.shown,
-        next_cursor=SearchCursor(float(seen.last.key), seen.last.message_id, engine).encode()
-        if full and seen.last
-        else None,
+        next_cursor=_next(seen.last, seen.shown, cursor, engine) if full and seen.last else None,
         denied=seen.denied,
         redacted=seen.redacted,
         invalidated=invalidated,
@@ -119,13 +119,39 @@ def _after(
     """Give the candidates behind a cursor; None where more must be read to know which these are."""
     if cursor is None:
         return ranked.hits
-    for at, hit in enumerate(ranked.hits):
-        if hit.message_id == cursor.message_id:
-            return ranked.hits[at + 1 :]
-    if not ranked.exhausted and hydrate([cursor.message_id]):
-        return None
+    anchors = (cursor.message_id, *cursor.before)
+    there = _alive(anchors, hydrate)
+    stands = {hit.message_id: at for at, hit in enumerate(ranked.hits)}
+    for anchor in anchors:
+        if anchor in there and anchor in stands:
+            return ranked.hits[stands[anchor] + 1 :]
+        if anchor in there and not ranked.exhausted:
+            return None
     last = (-cursor.score, cursor.message_id)
     return [hit for hit in ranked.hits if (-hit.key, hit.message_id) > last]
+
+
+def _alive(
+    anchors: Sequence[int], hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]
+) -> Collection[int]:
+    """Say which documents are still there; one that cannot be read is.
+
+    An index may hold a deleted document, and then not where it stood.
+    """
+    try:
+        return hydrate(anchors).keys()
+    except SearchError:
+        return anchors
+
+
+def _next(
+    last: Scored, shown: Sequence[AnyHit], cursor: SearchCursor | None, engine: CursorEngine
+) -> str:
+    """Write the token of the page after ``last``; it names the hits before that as well."""
+    ids = [hit.message_id if isinstance(hit, SearchHit) else hit.doc_id for hit in reversed(shown)]
+    earlier = (cursor.message_id, *cursor.before) if cursor else ()
+    before = [at for at in (*ids, *earlier) if at != last.message_id][:ANCHORS]
+    return SearchCursor(float(last.key), last.message_id, engine, tuple(before)).encode()
 
 
 class _Seen(NamedTuple):

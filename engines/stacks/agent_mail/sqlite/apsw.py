@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from engines.contract.errors import FeatureUnavailable
+from engines.stacks.agent_mail.sqlite.readers import Readers
 from engines.stacks.agent_mail.sqlite.store import MessageStore, Param, checked, search_error
 from harness.core.extras import install
 
@@ -67,13 +68,18 @@ def opened(path: Path) -> Iterator[MessageStore]:
     """
     apsw = _installed()
     flags = apsw.SQLITE_OPEN_READONLY | apsw.SQLITE_OPEN_NOMUTEX
-    try:
+
+    def connect() -> sqlite3.Connection:
         with _as_python_says():
-            db = ReadConnection(apsw.Connection(str(path), flags=flags))
+            made = ReadConnection(apsw.Connection(str(path), flags=flags))
+        return cast("sqlite3.Connection", made)
+
+    try:
+        db = connect()
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc
-    with closing(db):
-        yield checked(MessageStore(cast("sqlite3.Connection", db)), path)
+    with closing(db), closing(Readers(connect)) as readers:
+        yield checked(MessageStore(db, readers=readers), path)
 
 
 def sqlite_version() -> str:

@@ -6,15 +6,15 @@ import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from threading import Lock
 from typing import Any
 
 from engines.contract.errors import EngineError, IndexUnavailable, SearchError
 from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
 from engines.stacks.agent_mail.sqlite import letters, schema
 from engines.stacks.agent_mail.sqlite.letters import Kind
+from engines.stacks.agent_mail.sqlite.readers import Connections, Readers
 
 Param = str | int | float | bytes | None
 _BROKEN = {
@@ -26,14 +26,11 @@ _BROKEN = {
 
 
 @dataclass(frozen=True, slots=True)
-class MessageStore:
+class MessageStore(Connections):
     """An open store; threads may share it. It is a ``DocumentSource``.
 
     Reading raises ``EngineError`` or ``IndexUnavailable``, writing ``sqlite3.Error``.
     """
-
-    db: sqlite3.Connection
-    _lock: Lock = field(default_factory=Lock)
 
     def ask(self, sql: str, params: Sequence[Param] = ()) -> list[tuple[Any, ...]]:
         """Read rows.
@@ -41,8 +38,8 @@ class MessageStore:
         Raises:
             sqlite3.Error: SQLite refuses; ``search_error`` says what that means.
         """
-        with self._lock:
-            return self.db.execute(sql, params).fetchall()
+        with self.borrowed() as db:
+            return [] if db is None else db.execute(sql, params).fetchall()
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -209,8 +206,8 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
         db = _connect(path, "rw" if write else "ro")
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc
-    with closing(db):
-        yield checked(MessageStore(db), path)
+    with closing(db), closing(Readers(lambda: _connect(path, "ro"))) as readers:
+        yield checked(MessageStore(db, readers=None if write else readers), path)
 
 
 def checked(opens: MessageStore, path: Path) -> MessageStore:

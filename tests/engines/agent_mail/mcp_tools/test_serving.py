@@ -27,7 +27,7 @@ def test_no_other_address_is(tools: Tools, host: str) -> None:
     with pytest.raises(HarnessError, match="loopback"):
         check_loopback(host)
     with pytest.raises(HarnessError, match="loopback"):
-        serve_http(tools.app, host, 0, lambda _: pytest.fail("served"))
+        serve_http(tools.app, host, 0, lambda _: pytest.fail("served"), None)
 
 
 def test_a_port_that_is_taken_is_named(tools: Tools) -> None:
@@ -36,4 +36,4 @@ def test_a_port_that_is_taken_is_named(tools: Tools) -> None:
         other.listen()
         port = other.getsockname()[1]
         with pytest.raises(HarnessError, match=str(port)):
-            serve_http(tools.app, "127.0.0.1", port, lambda _: pytest.fail("served"))
+            serve_http(tools.app, "127.0.0.1", port, lambda _: pytest.fail("served"), None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from itertools import product
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -63,8 +64,8 @@ def test_any_bytes_for_a_cursor_start_at_page_one(token: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**62), 2**62))
 def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
-    for engine in (None, *CursorEngine):
-        cursor = SearchCursor(score, message_id, engine)
+    for engine, before in product((None, *CursorEngine), ((), (3,), (-1, 2**62, 0, 7))):
+        cursor = SearchCursor(score, message_id, engine, before)
         assert SearchCursor.decode(cursor.encode()) == cursor
 
 
@@ -77,6 +78,9 @@ def test_the_wire_format_is_the_specifications() -> None:
         "s3fe:i1",
         "",
         "s3fe0000000000000:i1:elucene",
+        "s3fe0000000000000:i1:elike:b",
+        "s3fe0000000000000:i1:elike:b1,2,3,4,5",
+        "s3fe0000000000000:i1:elike:b9999999999999999999",
     ):
         assert SearchCursor.decode(bad) is None
 
