@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -44,29 +45,30 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     """
     from harness.core.owned import HISTORY, check_free, set_mark
     from harness.stages.custody.verify import verify, verify_exports, verify_sources
-    from harness.stages.experiments.log import keep
+    from harness.stages.experiments.log import keep, read
     from harness.stages.report import history
 
     one_of(dataset, left)
     project = Project.own()
+    folder = at or project.root / FOLDER
     names = [dataset] if dataset else project.params.datasets
     places = [left_by_run(left)] if left else [project.layout(name) for name in names]
 
     def held(layout: Layout) -> None:
+        read(replace(layout, kept_log=_kept(folder, layout)))
         verify(layout)
         if left:
             verify_exports(left, layout)
         else:
             verify_sources(project.root, layout)
 
-    folder = at or project.root / FOLDER
     reads = (*(layout.root for layout in places), *project.sources)
     check_free(folder, HISTORY, reads=reads, known=history.is_history)
     commit = history.commit_of(project.root)
     for layout in places:
         new = history.add(layout, folder, commit=commit, held=partial(held, layout))
         set_mark(folder, HISTORY, project.root.name)
-        lines = keep(layout, folder / "experiments" / f"{layout.root.name}.jsonl")
+        lines = keep(layout, _kept(folder, layout))
         word = "added" if new else "known already"
         out.print(f"{layout.root.name}: {word}, {lines} experiments", markup=False)
 
@@ -96,3 +98,8 @@ def page(
     check_new(file, reads=(folder, *project.sources), ours=is_page)
     count = history.page(folder, file)
     out.print(f"{count} decisions: {file}", markup=False)
+
+
+def _kept(folder: Path, layout: Layout) -> Path:
+    """Name the copy of a data set's experiment log that a history keeps."""
+    return folder / "experiments" / f"{layout.root.name}.jsonl"

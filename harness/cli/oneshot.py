@@ -94,7 +94,7 @@ def run(
     from harness.cli.base.verdicts import leaderboard, show
     from harness.core.locks import held
     from harness.core.names import checked
-    from harness.core.owned import EXPERIMENT_LOG, RUN
+    from harness.core.owned import EXPERIMENT_LOG, RUN, check_free
     from harness.policy.decide import exit_code as code_of
     from harness.stages.experiments.log import is_shared, share
     from harness.stages.layout import Layout
@@ -106,6 +106,10 @@ def run(
     runs = _named(trec_run or [])
     files = (Path(name) for name in named if name.endswith(".toml"))
     reads = (*filter(Path.is_dir, [Path(dataset)]), policy, *files, *runs.values())
+    if log:
+        check_free(
+            log, EXPERIMENT_LOG, reads=(*filter(None, reads), *project.sources), known=is_shared
+        )
     own(to, RUN, *reads)
     work = to / "work"
     name = name_of(dataset)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.errors import BadFile
-from harness.core.reading import Malformed, opened
+from harness.core.reading import Malformed, naming, opened
 from harness.core.records import Document, Query
 
 CHUNK_BYTES = 1 << 20
@@ -28,7 +28,7 @@ def of_file(path: Path, algorithm: str = "sha256") -> str:
     """
     found = hashlib.new(algorithm, usedforsecurity=False)
     try:
-        with opened(path) as file:
+        with naming(path), opened(path) as file:
             while chunk := file.read(CHUNK_BYTES):
                 found.update(chunk)
     except Malformed as exc:

@@ -31,7 +31,11 @@ from harness.core.swap import swapped
 
 @contextmanager
 def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
-    """Give a path to write to; it becomes ``path`` if the block ends well, else it is removed."""
+    """Give a path to write to; it becomes ``path`` if the block ends well, else it is removed.
+
+    What is given is whole: of a path that begins with ``~`` pyarrow makes one in the home folder.
+    """
+    path = path.absolute()
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:
         beside = place / path.name
@@ -51,6 +55,7 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     them. A file system without that operation needs two steps, and the next writer undoes half a
     step.
     """
+    path = path.absolute()
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:
         beside = place / path.name

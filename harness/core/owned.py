@@ -127,12 +127,14 @@ def check_new(
 def check_apart(to: Path, reads: Iterable[Path]) -> None:
     """Let a place pass that is not, is not in and is not around anything that is read.
 
-    Links are followed, and a folder that is mounted twice is one.
+    Links are followed, and a folder that is mounted twice is one. Up from a folder that is not
+    there leads nowhere: once it is made, the same path is another place.
 
     Raises:
-        NotOurs: it is, or a chain of links has no end.
+        NotOurs: it is, or leads nowhere.
     """
     try:
+        _check_steps(to)
         place = to.resolve()
         for path in reads:
             source = path.resolve()
@@ -141,6 +143,13 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
                 raise NotOurs(f"{to}: would change {path}, which is read. {REMEDY}")
     except (OSError, RuntimeError) as exc:
         raise NotOurs(f"{to}: leads nowhere ({exc}). {REMEDY}") from exc
+
+
+def _check_steps(to: Path) -> None:
+    for number, step in enumerate(to.parts):
+        below = Path(*to.parts[:number])
+        if step == ".." and not below.is_dir():
+            raise NotOurs(f"{to}: {below} is not a folder, so '..' leads nowhere. {REMEDY}")
 
 
 def _inside(inner: Path, outer: Path) -> bool:

@@ -30,6 +30,8 @@ MAX_UNPACKED = 200
 """Times its own size that a packed file may have; text has five to twenty."""
 UNPACKED_ANYWAY = 64 << 20
 """Bytes that any packed file may have."""
+BLOCK = 512
+"""Bytes of a block, as a file system counts them."""
 BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
          codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
@@ -54,11 +56,14 @@ class Malformed(ValueError):
 
 @contextmanager
 def naming(path: Path) -> Iterator[None]:
-    """Let what is malformed say that it is this file."""
+    """Let what is malformed, or cannot be read, say that it is this file."""
     try:
         yield
     except Malformed as exc:
         exc.path = path
+        raise
+    except OSError as exc:
+        exc.filename = exc.filename or str(path)
         raise
 
 
@@ -67,13 +72,13 @@ def opened(path: Path) -> IO[bytes]:
 
     Raises:
         OSError: the file is missing, or may not be read.
-        Malformed: it is a folder, a pipe or a device.
+        Malformed: it is a folder, a pipe or a device, or all but a small part of it is a hole.
     """
     number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    mode = os.fstat(number).st_mode
-    if not stat.S_ISREG(mode):
+    if problem := _problem(os.fstat(number)):
         os.close(number)
-        raise Malformed(f"it is {_kind(mode)}, and no regular file")
+        with naming(path):
+            raise Malformed(problem)
     return os.fdopen(number, "rb")
 
 
@@ -83,7 +88,7 @@ def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
     Raises:
         OSError, Malformed: as ``opened``, or it is longer.
     """
-    with opened(path) as file:
+    with naming(path), opened(path) as file:
         found = file.read(most + 1)
     if len(found) > most:
         raise Malformed(f"it has more than {most} bytes")
@@ -129,6 +134,19 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
     except Malformed as exc:
         at = max(number, exc.line or 0) or None
         raise BadFile(path, str(exc), "Give another file.", at) from exc
+
+
+def _problem(about: os.stat_result) -> str:
+    """Say why an open file is not read; empty where nothing is wrong.
+
+    A file system that does not count blocks says 0 of every file.
+    """
+    if not stat.S_ISREG(about.st_mode):
+        return f"it is {_kind(about.st_mode)}, and no regular file"
+    held = about.st_blocks * BLOCK
+    if held and about.st_size > max(UNPACKED_ANYWAY, MAX_UNPACKED * held):
+        return f"it has {about.st_size} bytes, of which the disk holds {held}"
+    return ""
 
 
 def _kind(mode: int) -> str:

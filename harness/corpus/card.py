@@ -209,7 +209,7 @@ def _cure(kind: str, key: str) -> str:
         case "extra_forbidden":
             return f"Take {key!r} out, or correct its name."
         case _:
-            return f"Mend {key!r}."
+            return f"Correct {key!r}."
 
 
 def _lines(table: Mapping[str, object], path: tuple[str, ...]) -> list[str]:

@@ -16,6 +16,8 @@ from harness.corpus.mail_parts import addresses, clean, header, moment, texts
 
 MAX_MAIL_BYTES = 64 << 20
 """Of one mail; what is longer is cut, and told."""
+ENDLESS_BYTES = 1 << 30
+"""Of one mail; what is longer is no mail, but a file that may have no end."""
 
 
 class Note(NamedTuple):
@@ -137,6 +139,8 @@ def _mails(file: IO[bytes]) -> Iterator[tuple[bytes, bool]]:
             lines, size = [], 0
         elif lines is not None:
             size += len(line)
+            if size > ENDLESS_BYTES:
+                raise Malformed(f"a mail of it has more than {ENDLESS_BYTES} bytes")
             if size <= MAX_MAIL_BYTES:
                 lines.append(line)
     if lines is not None:

@@ -294,6 +294,40 @@ def test_a_move_of_a_migration_writes_nowhere_else(
     assert ready
 
 
+@pytest.mark.parametrize("words", [("begin", "--serving", "fts5"), ("advance",), ("observe",),
+                                   ("mend",), ("rollback",),
+                                   ("rollback", "--without-ledger", "fts5")])  # fmt: skip
+def test_a_ledger_and_a_switch_of_somebody_elses_stay(
+    ready: Toy, harness: Harness, foreign: Path, words: tuple[str, ...]
+) -> None:
+    """A file named switch.env was replaced, and a folder with a ledger.json was marked as ours."""
+    (foreign / "ledger.json").write_text("my own")
+    before = seen(foreign)
+    more = ("--policy", "mail.toml") if words[0] in {"begin", "advance", "observe"} else ()
+    assert harness("migrate", *words, *more, "--at", "site").error
+    now = {name: text for name, text in seen(foreign).items() if not name.endswith(".lock")}
+    assert now == before
+    if words[0] != "begin":
+        assert harness("migrate", *words, *more, "--at", "nowhere").error
+        assert not (ready.root / "nowhere").exists()
+
+
+def test_what_is_no_file_is_no_page_of_ours(ready: Toy, harness: Harness) -> None:
+    harness("history", "add", "--dataset", "toy")
+    (ready.root / "gone").symlink_to("nowhere")
+    for place in ("/dev/null", "gone"):
+        assert "is there already" in harness("history", "page", "--to", place).error
+
+
+def test_a_run_whose_log_is_refused_makes_no_folder(
+    ready: Toy, harness: Harness, foreign: Path
+) -> None:
+    words = ("run", "--dataset", "toy", "--arms", "fts5", "--out", "new", "--log", "site")
+    assert f"holds what {EXPERIMENT_LOG} did not write" in harness(*words).error
+    assert not (ready.root / "new").exists()
+    assert (foreign / "index.html").read_text() == "my own"
+
+
 def test_a_data_set_is_never_the_place_of_its_own_run(ready: Toy, harness: Harness) -> None:
     """Sixty queries of a user's became forty where ``--out`` was the data set."""
     folder = ready.root / "beir"

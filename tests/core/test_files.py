@@ -8,6 +8,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import NamedTuple
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.core import files, swap
@@ -30,6 +32,20 @@ def names(folder: Path) -> set[str]:
 def killed(path: Path) -> None:
     path.write_text("half")
     raise KeyboardInterrupt
+
+
+def test_a_path_that_begins_with_a_tilde_is_no_path_of_the_home_folder(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    (tmp_path / "home").mkdir()
+    with replacing(Path("~/table.parquet")) as beside:
+        pq.write_table(pa.table({"a": [1]}), beside)
+    with replacing_folder(Path("~/tables")) as folder:
+        pq.write_table(pa.table({"a": [1]}), folder / "table.parquet")
+    assert names(tmp_path / "~") == {"table.parquet", "tables"}
+    assert names(tmp_path / "home") == set()
 
 
 def test_a_file_appears_when_it_is_done(tmp_path: Path) -> None:

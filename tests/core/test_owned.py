@@ -78,6 +78,19 @@ def test_a_place_that_is_or_touches_what_is_read_is_refused(tmp_path: Path, to: 
     assert not list(tmp_path.rglob("*.txt"))
 
 
+@pytest.mark.parametrize("to", ["new/../mine", "mine/new/../..", "file/../mine"])
+def test_up_from_a_folder_that_is_not_there_leads_nowhere(tmp_path: Path, to: str) -> None:
+    """``new/../mine`` is not there until ``new`` is made; then it is a folder of somebody's own."""
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "queries.jsonl").write_text("mine")
+    (tmp_path / "file").write_text("mine")
+    with pytest.raises(NotOurs, match=r"'\.\.' leads nowhere"):
+        claim(tmp_path / to, RUN)
+    with pytest.raises(NotOurs, match=r"'\.\.' leads nowhere"):
+        check_new(tmp_path / to / "page.html")
+    assert sorted(path.name for path in tmp_path.rglob("*")) == ["file", "mine", "queries.jsonl"]
+
+
 def test_a_link_to_what_is_read_is_refused_also_in_a_marked_folder(tmp_path: Path) -> None:
     (tmp_path / "data").mkdir()
     claim(tmp_path / "out", RUN)

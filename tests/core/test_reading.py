@@ -144,3 +144,35 @@ def test_a_reader_that_says_no_more_of_a_file_names_it_all_the_same(tmp_path: Pa
     with pytest.raises(Malformed) as of_table:
         table_of(path)
     assert of_table.value.path == path
+
+
+@pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
+def test_a_file_that_is_all_hole_but_its_beginning_is_refused(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    """A terabyte that takes no room on the disk; to digest it took a quarter of an hour."""
+    path = tmp_path / "file"
+    with path.open("wb") as file:
+        file.write(b"x" * 10_000)
+        file.flush()
+        os.fsync(file.fileno())
+        file.truncate(1 << 40)
+    with pytest.raises((Malformed, BadFile), match="it has 1099511627776 bytes, of which the disk"):
+        read(path)
+
+
+@pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
+def test_a_file_that_breaks_while_it_is_read_is_named(
+    tmp_path: Path, read: Callable[[Path], object]
+) -> None:
+    path = tmp_path / "file"
+    path.symlink_to("/proc/self/mem")
+    with pytest.raises(OSError, match="Input/output error") as told:
+        read(path)
+    assert told.value.filename == str(path)
+
+
+def test_what_is_no_regular_file_is_named_where_nobody_says_more(tmp_path: Path) -> None:
+    with pytest.raises(Malformed) as told:
+        opened(tmp_path)
+    assert str(told.value.told()).startswith(f"{tmp_path}: it is a folder")

@@ -40,6 +40,14 @@ def test_a_first_line_that_is_not_ascii(tmp_path: Path) -> None:
     assert found.documents[1].text == "words"
 
 
+def test_a_mail_that_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mbox, "ENDLESS_BYTES", 1 << 20)
+    path = tmp_path / "box"
+    path.write_bytes(FIRST + GOOD % 1 + b"words\n" * 200_000)
+    with pytest.raises(BadFile, match="a mail of it has more than 1048576 bytes"):
+        mbox.read(path)
+
+
 @pytest.mark.parametrize(
     "page",
     [

@@ -19,11 +19,14 @@ from types import FrameType
 from typing import TextIO
 
 from harness.cli.base.called import as_called
-from harness.core.errors import HarnessError
+from harness.core.errors import BadFile, HarnessError
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 DEBUG = "--debug"
 AGAIN = "interrupted; run the same command again to go on"
+REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
+LOOP = "Symlink loop from "
+"""How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
@@ -103,10 +106,14 @@ def _said(exc: BaseException) -> str:
         return AGAIN
     if _broken_pipe(exc):
         return "error: the reader of the output is gone"
+    if isinstance(exc, Malformed) and exc.path:
+        exc = exc.told()
+    if isinstance(exc, OSError) and exc.filename is not None:
+        exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", REFUSED)
+    if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
+        exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
     if isinstance(exc, HarnessError):
         return f"error: {_both_ends(one_line(str(exc)))}"
-    if isinstance(exc, Malformed) and exc.path:
-        return f"error: {_both_ends(one_line(str(exc.told())))}"
     if isinstance(exc, ModuleNotFoundError) and (missing := hint(exc)):
         return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)

@@ -57,6 +57,7 @@ def begin(
     from harness.stages.migrate.switch import FILE
 
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
+    moves.check_switches(judged_by)
     own(folder, MIGRATION, file, known=ledger.is_ledger)
     told = partial(migrate_shown.begun, folder / FILE)
     moves.begin(folder, judged_by, serving, now=now(), by=by(), told=told)

@@ -136,7 +136,7 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
             raise BadFile(path, f"no arrival ({exc})", cure, number) from exc
         if not math.isfinite(at_s) or (starts and at_s < starts[-1]):
             raise BadFile(path, f"{at_s:g} s comes before the line above", cure, number)
-        if query_id not in rows:
+        if not isinstance(query_id, str) or query_id not in rows:
             raise BadFile(path, f"{query_id!r} is not a query of the data set", cure, number)
         starts.append(at_s)
         picks.append(rows[query_id])

@@ -36,9 +36,12 @@ def _read_estimate(value: Json | None) -> Estimate | None:
     return Estimate(value["value"], low, high, value["n"])
 
 
-def _read_finding(value: Json) -> Finding:
+def _read_finding(value: Json, path: Path) -> Finding:
     kept = {**value, "verdict": Verdict(value["verdict"]), "cause": Cause(value["cause"])}
-    return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
+    try:
+        return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
+    except ValueError as exc:
+        raise BadFile(path, str(exc), CURE) from exc
 
 
 def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
@@ -61,7 +64,7 @@ def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
                 control=step["control"],
                 candidate=step["candidate"],
                 taken=step["taken"],
-                findings=tuple(_read_finding(each) for each in step["findings"]),
+                findings=tuple(_read_finding(each, path) for each in step["findings"]),
                 waits_for=step["waits_for"],
                 accepted_by=step["accepted_by"],
             )

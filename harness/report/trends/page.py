@@ -11,7 +11,7 @@ from markupsafe import Markup
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
-from harness.core.reading import opened
+from harness.core.reading import Malformed, opened
 from harness.core.scores import Estimate
 from harness.report.html import TEMPLATES, environment
 from harness.report.rounding import interval, number
@@ -75,8 +75,11 @@ class TrendView:
 
 def is_page(file: Path) -> bool:
     """Tell whether a file is such a page, so that a new one may take its place."""
-    with opened(file) as found:
-        return GENERATOR.encode() in found.read(HEAD)
+    try:
+        with opened(file) as found:
+            return GENERATOR.encode() in found.read(HEAD)
+    except (OSError, Malformed):
+        return False
 
 
 def view(name: str, entries: Sequence[Entry]) -> TrendView:

@@ -139,12 +139,12 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     """Read what ``compare`` wrote.
 
     Raises:
-        BadFile: it did not run, or a file is no table.
+        BadFile: it did not run, a file is no table, or the two are not of the same pairs.
     """
+    cure = f"Run: harness compare --dataset {layout.root.name}"
     try:
         table = table_of(layout.classes)
     except (OSError, ValueError) as exc:
-        cure = f"Run: harness compare --dataset {layout.root.name}"
         raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
     classes: dict[Pair, list[tuple[str, str]]] = {}
     for control, candidate, query_id, name in zip(
@@ -152,6 +152,9 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     ):
         classes.setdefault((control, candidate), []).append((query_id, name))
     scores = read_scores(layout.agreement, KEYS)
+    if classes.keys() != scores.keys():
+        problem = f"its pairs of engines are not those of {layout.classes}"
+        raise BadFile(layout.agreement, problem, cure)
     noted = (table.schema.metadata or {}).get(DEPTH.encode())
     depth = int(noted) if noted else None
     return {

@@ -102,10 +102,11 @@ def keep(layout: Layout, to: Path) -> int:
         BadFile: the log, or what was kept before, is broken; or the one does not begin with the
             other.
     """
-    log = read(replace(layout, kept_log=to))
-    if log.lines:
-        write_text(to, log.text, durable=True)
-    return len(log.lines)
+    with held(to):
+        log = read(replace(layout, kept_log=to))
+        if log.lines:
+            write_text(to, log.text, durable=True)
+        return len(log.lines)
 
 
 def read(layout: Layout) -> Log:

@@ -7,12 +7,15 @@ from dataclasses import dataclass, field
 
 from harness.core.digest import DocumentsDigest
 from harness.core.errors import DatasetError
+from harness.core.printable import between
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 
 NOT_STATED = "not stated"
 SHOWN = 5
 """Ids that a message lists; the report has all."""
+LONGEST = 100
+"""Characters of an id in a message."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,5 +122,6 @@ def refuse_dangling(found: ImportReport) -> None:
 
 
 def few(ids: tuple[str, ...]) -> str:
-    """List some ids."""
-    return ", ".join(ids[:SHOWN]) + (", ..." if len(ids) > SHOWN else "")
+    """List some ids, fit to print."""
+    shown = ", ".join(between(one, LONGEST) for one in ids[:SHOWN])
+    return shown + (", ..." if len(ids) > SHOWN else "")

@@ -21,6 +21,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import json_text
 from harness.core.formats import json_file
 from harness.core.journal import changing
+from harness.core.reading import Malformed, opened
 from harness.policy.age import check_past
 from harness.policy.migration.events import Event
 from harness.policy.migration.state import State, state_of
@@ -33,6 +34,8 @@ CURE = (
     "Bring the file back as it was (git, a copy); never edit it by hand. To go back to the"
     " old engine without it: harness migrate rollback --without-ledger VALUE"
 )
+HEAD = 1024
+"""Bytes of the file that are looked at, to tell whether it is a ledger."""
 KEYS = {"number", "previous", "event", "sha256"}
 _EVENT: TypeAdapter[Event] = TypeAdapter(Event)
 
@@ -91,8 +94,12 @@ def read(folder: Path) -> Ledger:
 
 
 def is_ledger(folder: Path) -> bool:
-    """Tell whether a migration began in a folder."""
-    return (folder / FILE).is_file()
+    """Tell whether a migration began in a folder; its ledger may be torn."""
+    try:
+        with opened(folder / FILE) as file:
+            return b'"entries"' in file.read(HEAD)
+    except (OSError, Malformed):
+        return False
 
 
 def _checked(path: Path, number: int, entry: Any, previous: str) -> Event:  # noqa: ANN401  of JSON

@@ -17,6 +17,7 @@ from pathlib import Path
 
 from harness.core.errors import EvidenceError
 from harness.core.journal import Change, changing, cut_off
+from harness.core.owned import MIGRATION, mark
 from harness.policy.migration.events import Advanced, Begun, Day, Observed, RolledBack
 from harness.policy.migration.state import START, State
 from harness.policy.migration.status import Action, Ask, Evidence, Standing, standing
@@ -33,6 +34,8 @@ def _nobody(resumed: str, state: State) -> None:
 
 
 def _move(folder: Path, what: str) -> AbstractContextManager[Change]:
+    if what != BEGIN and not folder.is_dir():
+        _ = ledger.read(folder).state
     return changing(folder / ledger.FILE, within=[folder], what=what)
 
 
@@ -44,11 +47,7 @@ def begin(
     Raises:
         EvidenceError: one began there already, or the policy has a step that no switch takes.
     """
-    if without := [step.name for step in policy.steps if step.switch is None]:
-        raise EvidenceError(
-            f"the policy {policy.name!r} names no switch for {', '.join(without)}, so they could"
-            " never be taken; write switch = ... in each [[step]]"
-        )
+    check_switches(policy)
     with _move(folder, BEGIN) as change:
         made = ledger.read(folder)
         if change.resumed != BEGIN:
@@ -58,6 +57,19 @@ def begin(
             change.write(folder / switch.FILE, text)
             change.commit()
         told(change.resumed, made.state)
+
+
+def check_switches(policy: Policy) -> None:
+    """Let a policy pass whose steps can all be taken.
+
+    Raises:
+        EvidenceError: no switch takes one of them.
+    """
+    if without := [step.name for step in policy.steps if step.switch is None]:
+        raise EvidenceError(
+            f"the policy {policy.name!r} names no switch for {', '.join(without)}, so they could"
+            " never be taken; write switch = ... in each [[step]]"
+        )
 
 
 def look(folder: Path, policy: Policy, evidence: Evidence, *, now: datetime) -> Standing:
@@ -200,8 +212,9 @@ def rollback_without_ledger(folder: Path, value: str) -> None:
     Raises:
         EvidenceError: the folder is none of a migration.
     """
-    if not (switch.is_switch(folder) or ledger.is_ledger(folder)):
-        problem = "holds neither a switch nor a ledger"
+    ours = mark(folder, MIGRATION).is_file()
+    if not (ours or switch.is_switch(folder) or ledger.is_ledger(folder)):
+        problem = f"holds neither a switch nor a ledger, nor the mark of {MIGRATION}"
         raise EvidenceError(f"{folder}: {problem}. Name the folder of the migration with --at")
     switch.write(folder, value, why="rolled back without the ledger, which must be fixed")
 

@@ -22,8 +22,12 @@ def text_of(value: str, *, why: str) -> str:
 
 
 def is_switch(folder: Path) -> bool:
-    """Tell whether a switch lies in a folder."""
-    return (folder / FILE).is_file()
+    """Tell whether a switch lies in a folder, and no file of somebody's own with its name."""
+    try:
+        value_in(folder / FILE)
+    except BadFile:
+        return False
+    return True
 
 
 def drift(folder: Path, wanted: str) -> str:

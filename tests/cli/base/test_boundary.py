@@ -6,6 +6,7 @@ import io
 import json
 import os
 import signal
+import stat
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
@@ -135,6 +136,23 @@ def test_whatever_is_raised_is_one_line_and_no_verdict(
     assert line.startswith("interrupted; " if interrupt else "error: ")
     assert len(line) < 500
     assert "\x1b" not in line
+
+
+def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
+    project: Toy, harness: Harness
+) -> None:
+    card = project.root / "datasets" / "toy" / "card.toml"
+    card.unlink()
+    os.mknod(card, stat.S_IFSOCK | 0o600)
+    for words in (("prepare", "--dataset", "toy"), ("prepare", "--dataset", "toy", "--update")):
+        said = harness(*words).error
+        assert f"{card}: it cannot be used (No such device or address). Check that" in said
+
+
+def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
+    (project.root / "migration").mkdir()
+    (project.root / "migration" / "ledger.json").symlink_to("ledger.json")
+    assert "ledger.json: it is a link to itself. Check" in harness("migrate", "rollback").error
 
 
 def test_an_interrupt_says_how_to_go_on(harness: Harness, monkeypatch: pytest.MonkeyPatch) -> None:

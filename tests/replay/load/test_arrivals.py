@@ -105,6 +105,7 @@ def test_recorded_arrivals_begin_at_0(tmp_path: Path) -> None:
         ('{"at_s": 2, "query_id": "q001"}\n{"at_s": 1, "query_id": "q001"}\n', ":2: 1 s comes"),
         ('{"at_s": NaN, "query_id": "q001"}\n', "NaN is not JSON"),
         ('{"at_s": 1, "query_id": "q999"}\n', "'q999' is not a query"),
+        ('{"at_s": 1, "query_id": ["q001"]}\n', r"\['q001'\] is not a query"),
         ('{"at_s": 1, "query_id": "q001"}\n', "have no rate"),
         ("", "have no rate"),
     ],

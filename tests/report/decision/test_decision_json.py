@@ -60,6 +60,15 @@ def test_decisions_are_read_back(both: list[ReportInput]) -> None:
     assert [each.decision for each in found] == list(both[0].decisions)
 
 
+def test_a_finding_whose_cause_belongs_to_another_verdict_is_refused() -> None:
+    value = written([builder.report()])
+    finding = value["datasets"][0]["steps"][0]["findings"][0]
+    assert (finding["verdict"], finding["cause"]) == ("pass", "kept")
+    finding["cause"] = "broken"
+    with pytest.raises(BadFile, match=r"pass has the cause broken\. Write it again"):
+        from_json(value, PATH)
+
+
 def test_a_verdict_that_its_findings_do_not_give_is_refused() -> None:
     value = written([builder.report()])
     value["datasets"][0]["steps"][2]["verdict"] = "pass"

@@ -6,9 +6,12 @@ import json
 from dataclasses import replace
 
 import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
+from harness.corpus.parquet import table_of
 from harness.corpus.runs import read_run, write_run
 from harness.corpus.score_table import read_scores
 from harness.stages.compare.stage import check_compared, compare, read_agreement
@@ -26,6 +29,15 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
     assert len(classes) == 41
     assert classes[NOTHING] == "both_empty"
     assert set(found[CONTROL, CONTROL].classes) == {"exact", "both_empty"}
+
+
+def test_tables_of_other_pairs_are_refused(project: Toy) -> None:
+    table = table_of(project.layout.classes)
+    at = table.column_names.index("candidate")
+    others = pa.array(["other"] * table.num_rows)
+    pq.write_table(table.set_column(at, "candidate", others), project.layout.classes)
+    with pytest.raises(BadFile, match="its pairs of engines are not those of"):
+        read_agreement(project.layout)
 
 
 def test_an_unsteady_control_shows_in_the_noise_alone(project: Toy) -> None:

@@ -76,7 +76,7 @@ def test_a_verdict_alone_is_named(held: Toy) -> None:
         promoted({"steps": [{**about["steps"][0], "findings": []}]})
         about["steps"][0].update(verdict="pass", untimed_verdict="pass", outcome="promote")
         about["steps"][0]["blocking"] = []
-        finding(about, "Overlap").update(verdict="pass")
+        finding(about, "Overlap").update(verdict="pass", cause="kept")
 
     forge(held.layout, edit)
     with pytest.raises(

@@ -36,6 +36,13 @@ def judge(folder: Path, line: str) -> None:
         out.write(line + "\n")
 
 
+def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_path: Path) -> None:
+    judge(folder, "a\t1\u2028\t1")
+    to = tmp_path / "datasets", tmp_path / "qrels"
+    done = import_beir(folder, "toy", *to, split="test", allow_dangling=True)
+    assert "1 judged documents are not in the corpus: 1⟨U+2028⟩." in done.warnings
+
+
 def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
     import_beir(folder, "toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")

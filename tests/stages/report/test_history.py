@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 from pathlib import Path
 
 import pytest
 
 from harness.core.errors import EvidenceError
+from harness.core.owned import HISTORY, set_mark
 from harness.report.trends import history as kept
 from harness.stages.custody.verify import verify
 from harness.stages.report import history
@@ -43,6 +45,20 @@ def test_what_does_not_verify_is_not_kept(project: Toy, harness: Harness) -> Non
     assert "scores.json: was changed since" in harness("history", "add").error
     assert not (project.root / "history").exists()
     assert "holds no history" in harness("history", "page").error
+
+
+def test_a_decision_whose_log_is_another_is_not_added(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    other = project.copied(tmp_path / "other")
+    other.decide(later_s=2)
+    project.decide()
+    folder = project.root / "shared"
+    set_mark(folder, HISTORY)
+    (folder / "experiments").mkdir()
+    shutil.copy(other.layout.experiments / "log.jsonl", folder / "experiments" / "toy.jsonl")
+    assert "kept 3, of which it has the first 2" in harness("history", "add", "--at", folder).error
+    assert not (folder / "toy.jsonl").exists()
 
 
 def test_what_a_run_left_has_a_history_too(project: Toy, tmp_path: Path) -> None:
