@@ -101,15 +101,15 @@ AGAIN = {"history page", "sbom"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
-    ("shadow accept", "--register"),
+    ("mail-server", "--token-file"), ("shadow accept", "--register"),
     *((f"migrate {move}", "--at") for move in ("advance", "drill", "mend", "observe", "rollback")),
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--shadow", "--shadow-settings",
-    "--signed-by", "--switch-file", "corpus", "folders", "logs", "path", "qrels", "queries",
-    "topics",
+    "--signed-by", "--switch-file", "--viewers", "corpus", "folders", "logs", "path", "qrels",
+    "queries", "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {

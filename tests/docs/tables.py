@@ -91,6 +91,9 @@ SUITE = Elsewhere("it is this suite, or a part of it", "tests")
 BESIDE = Elsewhere(
     "a server and who asks it", "tests/docs/test_guides.py::test_a_run_judges_a_server"
 )
+BY_FILE = Elsewhere(
+    "a server and who asks it", "tests/docs/test_guides.py::test_a_server_is_judged_by_its_file"
+)
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
@@ -137,6 +140,8 @@ ELSEWHERE = {
         "tests/cli/shadow/test_mcp.py::test_over_http_a_client_sees_the_control_and_the_log_sees_both",
     ),
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
+    "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": BY_FILE,
+    "harness arm check examples/http_engine/http.toml": BY_FILE,
     "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(
         "the small project has one collection under many names",
         "tests/cli/test_variance.py::test_two_corpora_are_taken_apart",

@@ -190,6 +190,21 @@ def test_a_run_judges_a_server(tmp_path: Path, collection: Path) -> None:
     assert (step["candidate"], verdicts["identity"]) == ("over_http", "pass")
 
 
+def test_a_server_is_judged_by_its_file(tmp_path: Path, collection: Path) -> None:
+    pytest.importorskip("jmespath", reason='needs the extra "http"')
+    for listening in served(collection / "corpus.jsonl"):
+        text = (EXAMPLE / "http.toml").read_text("utf-8")
+        path = tmp_path / "http.toml"
+        path.write_text(re.sub(r":\d+/", f":{listening.server_address[1]}/", text), "utf-8")
+        words = ["arm", "check", str(path), "--dataset", str(collection)]
+        said = CliRunner().invoke(application(), words)
+        assert said.exit_code == 0, said.output
+        words = ["run", "--dataset", str(collection), "--arms", f"fts5,{path}"]
+        words += ["--control", "fts5", "--out", str(tmp_path / "out")]
+        said = CliRunner().invoke(application(), words)
+        assert said.exit_code == 0, said.output
+
+
 def test_messages_that_a_guide_explains_are_messages_of_the_code() -> None:
     """Words in backticks of the first column; numbers and dots stand for anything."""
     sources = [path for name in ("harness", "engines") for path in (ROOT / name).rglob("*.py")]
