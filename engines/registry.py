@@ -18,7 +18,7 @@ from engines.contract import brought
 from engines.contract.replaced import opened_whole
 from engines.stacks import remote, text
 from harness.core.engine import Engine, Manifest, Searcher
-from harness.core.errors import BadPolicy, UnknownName
+from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import checked
 from harness.core.reading import Malformed, text_of
@@ -80,8 +80,12 @@ def path_of(name: str) -> Path:
         BadName: no arm can be called so, or as the file is.
         UnknownName: neither exists.
     """
+    if name.endswith((".py", "/")) or ("/" in name and not name.endswith(".toml")):
+        raise InvalidArm(f"{name}: an arm is a .toml file that names its code. Give that file")
     path = Path(name) if name.endswith(".toml") else FOLDER / f"{checked('an arm', name)}.toml"
     checked("an arm", path.stem)
+    if not path.is_file() and name.endswith(".toml"):
+        raise InvalidArm(f"{name}: no such file. Correct the path of the arm")
     if not path.is_file():
         raise UnknownName("arm", name, (*names(), "or a path to a .toml file"))
     return path

@@ -142,6 +142,11 @@ def compare_engines(
         UnknownName: a measure is unknown.
         BadFile, DatasetError: as ``load_qrels``.
     """
+    if not isinstance(queries, Mapping):
+        raise EvidenceError(
+            f"queries is a {type(queries).__name__}; give a mapping of query id to text"
+        )
+    measures = [measures] if isinstance(measures, str) else measures
     if not queries or not measures:
         raise EvidenceError("nothing to compare: give a query in `queries` and one in `measures`")
     if names[0] == names[1]:

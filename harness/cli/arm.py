@@ -113,7 +113,7 @@ def _headline(found: Checked) -> str:
     left = outcomes.count(Outcome.NOT_CHECKED)
     return (
         f"{found.arm}: {verdict}. {outcomes.count(Outcome.HOLDS)} of {len(outcomes)} promises hold,"
-        f" {outcomes.count(Outcome.BROKEN)} are broken{f', {left} are not checked' if left else ''}"
+        f" {outcomes.count(Outcome.BROKEN)} broken{f', {left} are not checked' if left else ''}"
         f" (documents: {found.manifest.documents:,})"
     )
 

@@ -71,14 +71,14 @@ def replay(dataset: Dataset, arm: Arm) -> None:
     """
     from harness.core.run import Status
     from harness.stages.replay.stage import replay as stage
-    from harness.stages.replay.tally import retried
+    from harness.stages.replay.tally import remarks
 
     project = Project.own()
     run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
-    if run.retries:
-        out.print(retried(run))
+    for said in remarks(run):
+        out.print(said, markup=False)
 
 
 def score(dataset: Dataset, threads: Threads = 1) -> None:

@@ -172,7 +172,7 @@ class _Reader:
         try:
             rule = registry.load(head.rule)
         except UnknownName as error:
-            self._wrong((*at, "rule"), str(error), "Name one of these rules")
+            self._wrong((*at, "rule"), str(error).removesuffix("?"), "Write one of these rules")
         settings = {key: value for key, value in raw.items() if key not in GateHead.model_fields}
         said = f"gate {head.name!r} (rule {rule.name})"
         return Gate(head.name, rule, self._table(rule.settings, settings, at, said), settings)
@@ -204,9 +204,11 @@ class _Reader:
                 f"{owner} has an unknown key {key}",
                 f"Its keys are {known}" if len(error["loc"]) == 1 else "Remove it or correct it",
             )
+        said = error["msg"].removeprefix("Value error, ")
+        said = said[:1].lower() + said[1:] if said.startswith("Input ") else said
         self._wrong(
             path,
-            f"{owner}: {key} is {between(repr(error['input']), SHOWN)}, but {error['msg'].lower()}",
+            f"{owner}: {key} is {between(repr(error['input']), SHOWN)}, but {said}",
             f"Correct {key}",
         )
 

@@ -38,7 +38,9 @@ def check_settings(layout: Layout, arm: Arm) -> None:
     Raises:
         IndexNotReady: there is no index, or the arm was changed since.
     """
-    cure = f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"
+    of_run = layout.root.parent.parent.name == "work"
+    index_again = f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"
+    cure = "Repeat the harness run that wrote this folder" if of_run else index_again
     noted = layout.index(arm.name) / MADE_WITH
     if not noted.is_file():
         raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {cure}")

@@ -32,7 +32,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import Params
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
-from harness.stages.replay.tally import retried
+from harness.stages.replay.tally import remarks
 from harness.stages.report.assemble import Subject, assemble, evidence_of
 from harness.stages.report.linked import linked
 from harness.stages.score.measuring import measuring
@@ -195,8 +195,8 @@ def _replayed(
     layout: Layout, arm: str, cache: Path, params: Params, tell: Callable[[str], object]
 ) -> None:
     run = replay(layout, arm, cache, params.replay, keep_parts=True)
-    if run.retries:
-        tell(retried(run))
+    for said in remarks(run):
+        tell(said)
 
 
 def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:

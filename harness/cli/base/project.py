@@ -96,9 +96,16 @@ class Project:
             BadName: no data set can be called so.
         UnknownName: there is no such data set.
         """
+        from harness.core.errors import SHOWN, DatasetError
         from harness.core.names import checked
+        from harness.core.printable import one_line
         from harness.stages.layout import Layout
 
+        if "/" in dataset:
+            raise DatasetError(
+                f"{one_line(dataset, SHOWN)}: no such folder. Correct the path, or name a data set"
+                " of the project"
+            )
         checked("a data set", dataset)
         known = sorted(path.parent.name for path in (self.root / "datasets").glob("*/card.toml"))
         if dataset not in known:

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from harness.cli.base.app import out
 from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.core.scores import Estimate
 from harness.stages.score.means import Means
 
 COLOURS = {Outcome.PROMOTE: "green", Outcome.HOLD: "yellow", Outcome.ROLLBACK: "red"}
@@ -34,14 +35,24 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:
-    """Print the mean of each measure for each arm, best first by the first measure."""
+    """Print the mean of each measure for each arm, best first by the first measure.
+
+    The number of queries stands beside a mean that is of fewer than another's.
+    """
     table = Table("arm", *measures, box=None, padding=(0, 1, 0, 0))
     first = measures[0]
     ordered = sorted(
         means.items(),
         key=lambda row: (-row[1][first].value if first in row[1] else math.inf, row[0]),
     )
+    most = {m: max((row[m].n for row in means.values() if m in row), default=0) for m in measures}
     for arm, by_measure in ordered:
-        shown = [f"{by_measure[m].value:.4f}" if m in by_measure else "-" for m in measures]
+        shown = [_mean(by_measure.get(m), most.get(m, 0)) for m in measures]
         table.add_row(escape(arm), *shown)
     out.print(table)
+
+
+def _mean(found: Estimate | None, most: int) -> str:
+    if found is None:
+        return "-"
+    return f"{found.value:.4f}" + (f" (n {found.n:,} of {most:,})" if found.n < most else "")

@@ -8,11 +8,12 @@ import numpy as np
 from pydantic import field_validator
 
 from harness.core.clusters import independent
-from harness.core.errors import EvidenceError
+from harness.core.errors import EvidenceError, UnknownName
 from harness.core.evidence import Evidence, Side
 from harness.core.gate import Cause, Finding
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings, MinQueries, some
+from harness.measures.name import parse
 from harness.measures.spans import span_of
 from harness.stats.bootstrap import FEWEST
 
@@ -31,6 +32,7 @@ class SampleSettings(GateSettings):
     @classmethod
     def _has_a_span(cls, measure: str) -> str:
         if span_of(measure) is None:
+            _known(measure)
             raise ValueError(
                 f"{measure} has no known least and greatest value, which every interval needs;"
                 " judge by a measure such as nDCG@10, R@50, Jaccard@50 or tau"
@@ -53,6 +55,14 @@ class SampleSettings(GateSettings):
     def where(self) -> str:
         """The measure and its slice, in words."""
         return self.measure if self.slice is None else f"{self.measure} on slice {self.slice}"
+
+
+def _known(measure: str) -> None:
+    """Refuse a name that no measure has, with the one that may be meant."""
+    try:
+        parse(measure)
+    except UnknownName as exc:
+        raise ValueError(str(exc).removesuffix("?")) from exc
 
 
 def other(evidence: Evidence, arm: str) -> Side:

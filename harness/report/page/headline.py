@@ -36,7 +36,8 @@ def _why(card: Card) -> str:
     if not gate.interval:
         return f" ({card.step}: {gate.gate}: {gate.reason})"
     measured = f"{gate.value} {gate.interval}".replace(" ratio ", " times ")
-    return f" ({card.step}: measured {measured}; required: {gate.bound})"
+    bound = gate.bound.replace("the control's", f"{card.control}'s")
+    return f" ({card.step}: measured {measured}; required: {bound})"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -6,7 +6,9 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
 from harness.core.engine import IMPORTED
+from harness.core.errors import SHOWN
 from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.printable import one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
 from harness.measures.ties.sensitivity import count_ties
@@ -72,6 +74,8 @@ def answered(side: Side | None) -> str:
         Status.NOT_ASKED: "not asked",
     }
     parts = [f"{count:,} {word}" for s, word in words.items() if (count := side.run.count(s))]
+    if error := next(filter(None, side.run.errors), ""):
+        parts.append(f"the first with {one_line(error, SHOWN)}")
     repeated = int(side.run.duplicates.sum())
     if repeated:
         parts.append(f"{repeated:,} hits shown twice")

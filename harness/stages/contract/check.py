@@ -87,10 +87,18 @@ def examine(check: Check, subject: Subject) -> Finding:
 def examine_all(
     checks: Sequence[Check], subject: Subject, *, own_documents: bool
 ) -> Iterator[Finding]:
-    """Run checks one by one; ``own_documents`` says whether ``subject`` indexed the sample."""
-    for check in checks:
-        if check.own_documents and not own_documents:
+    """Run checks one by one; ``own_documents`` says whether ``subject`` indexed the sample.
+
+    Where the first finds that no query is answered, there is nothing to learn from the others.
+    """
+    silent = False
+    for number, check in enumerate(checks):
+        if silent:
+            yield Finding(check, Outcome.NOT_CHECKED, reason="no query was answered")
+        elif check.own_documents and not own_documents:
             reason = "needs the sample documents: leave out --dataset"
             yield Finding(check, Outcome.NOT_CHECKED, reason=reason)
         else:
-            yield examine(check, subject)
+            found = examine(check, subject)
+            silent = number == 0 and found.broken and not any(one.answer for one in subject.asked)
+            yield found

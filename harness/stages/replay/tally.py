@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
-from harness.core.run import Run
+from harness.core.run import Run, Status
 
 
 class Tally:
@@ -37,12 +37,18 @@ class Tally:
         self.depths.add(k)
 
 
-def retried(run: Run) -> str:
-    """Say how many attempts of a run failed and were repeated."""
-    return (
-        f"{run.arm}: {run.retries} attempts failed and were repeated; their time is in the"
-        " latencies"
-    )
+def remarks(run: Run) -> Iterator[str]:
+    """Say what a reader of the means has to know: repeated attempts, and queries without answer."""
+    if run.retries:
+        yield (
+            f"{run.arm}: {run.retries} attempts failed and were repeated; their time is in the"
+            " latencies"
+        )
+    failed = [at for at, status in enumerate(run.status) if status != Status.ANSWERED]
+    if failed:
+        at = next((at for at in failed if run.errors[at]), failed[0])
+        why = f"{run.query_ids[at]}: {run.errors[at] or 'no error was noted'}"
+        yield f"{run.arm}: {len(failed)} of {len(run)} queries have no answer; the first, {why}"
 
 
 def check_depth(run: Run, tally: Tally, k: int) -> None:
