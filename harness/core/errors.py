@@ -93,10 +93,10 @@ class UnknownName(HarnessError):
         self.known = tuple(known)
         folded = {one.casefold(): one for one in reversed(self.known)}
         near = get_close_matches(name.casefold(), folded, n=1)
-        meant = meant or (folded[near[0]] if near else "")
-        meant = f". Did you mean {meant}?" if meant else ""
+        self.meant = meant or (folded[near[0]] if near else "")
+        ask = f". Did you mean {self.meant}?" if self.meant else ""
         super().__init__(
-            f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}{meant}"
+            f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}{ask}"
         )
 
 

@@ -127,3 +127,10 @@ def test_names_and_queries_are_needed(sure: Sure) -> None:
     for queries, measures in (({}, MEASURES), (QUERIES, [])):
         with pytest.raises(EvidenceError, match="nothing to compare"):
             compare_engines(late, late, queries, QRELS, measures, sure=sure)
+
+
+def test_one_measure_may_be_a_word_and_queries_have_ids(sure: Sure) -> None:
+    found = compare_engines(late, early, QUERIES, QRELS, "RR", sure=sure)
+    assert list(found.differences) == ["RR"]
+    with pytest.raises(EvidenceError, match="queries is a list; give a mapping of query id"):
+        compare_engines(late, early, ["birds"], QRELS, ["RR"], sure=sure)  # type: ignore[arg-type]

@@ -78,7 +78,8 @@ def test_a_data_set_in_place_of_the_sample(own: Path, harness: Harness, dataset:
 def test_what_is_wrong_with_the_file_is_an_error(own: Path, harness: Harness) -> None:
     own.write_text(own.read_text("utf-8") + "k9 = 1\n", "utf-8")
     assert "settings.k9" in harness("arm", "check", own).error
-    assert "no arm named" in harness("arm", "check", "absent.toml").error
+    assert "absent.toml: no such file" in harness("arm", "check", "absent.toml").error
+    assert "own.py: an arm is a .toml file" in harness("arm", "check", "own.py").error
     assert "no dataset named" in harness("arm", "check", "fts5", "--dataset", "absent").error
 
 

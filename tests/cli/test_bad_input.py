@@ -92,6 +92,7 @@ def test_judgements_of_what_does_not_exist(project: Toy, harness: Harness, line:
         (("gate", "--step", "hybird"), "no step named 'hybird'; there is tantivy"),
         (("run", "--dataset", "nope", "--arms", "fts5", "--out", "o"), "no dataset named 'nope'"),
         (("run", "--dataset", "toy", "--arms", "x", "--out", "o"), "no arm named 'x'"),
+        (("run", "--dataset", "a/nope", "--arms", "fts5", "--out", "o"), "a/nope: no such folder"),
         (
             ("run", "--dataset", "toy", "--arms", "fts5", "--control", "x", "--out", "o"),
             "no arm to be the control named 'x'; there is fts5",

@@ -334,7 +334,7 @@ def test_12_a_decision_written_by_hand(planted: Toy) -> None:
     step = written["datasets"][0]["steps"][0]
     step.update(verdict="pass", untimed_verdict="pass", outcome="promote", blocking=[])
     for finding in step["findings"]:
-        finding.update(verdict="pass", settle="")
+        finding.update(verdict="pass", cause="kept", settle="")
     planted.layout.decision.write_text(json.dumps(written))
     with pytest.raises(EvidenceError, match=r"decision\.json: was changed since"):
         pages(planted)

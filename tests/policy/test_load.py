@@ -64,6 +64,15 @@ def written(folder: Path, text: str) -> Path:
     return path
 
 
+def test_a_misspelt_measure_is_answered_with_the_one_that_is_meant(tmp_path: Path) -> None:
+    for wrong, meant in (("nDGC@10", "nDCG@10"), ("ndcg@10", "nDCG@10")):
+        with pytest.raises(BadPolicy) as said:
+            load_policy(written(tmp_path, GOOD.replace('"nDCG@10"', f'"{wrong}"')))
+        assert f"{wrong!r}, but no measure is named so; did you mean {meant}" in str(said.value)
+        assert "Value error" not in str(said.value)
+        assert said.value.line == GOOD[: GOOD.index("nDCG@10")].count("\n") + 1
+
+
 def test_a_good_policy(tmp_path: Path) -> None:
     policy = load_policy(written(tmp_path, GOOD))
     assert (policy.name, policy.version, policy.evidence_days) == ("toy", 1, 7)

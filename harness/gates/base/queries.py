@@ -62,7 +62,8 @@ def _known(measure: str) -> None:
     try:
         parse(measure)
     except UnknownName as exc:
-        raise ValueError(str(exc).removesuffix("?")) from exc
+        if exc.meant:
+            raise ValueError(f"no measure is named so; did you mean {exc.meant}") from exc
 
 
 def other(evidence: Evidence, arm: str) -> Side:

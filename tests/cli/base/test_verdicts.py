@@ -69,6 +69,7 @@ def test_the_best_arm_comes_first_and_no_value_is_a_dash(
 
     means = {
         "worse": {"RR@10": mean(0.25)},
+        "fewer": {"RR@10": Estimate(0.3, 0.3, 0.3, 2)},
         "none": {},
         "best": {"RR@10": mean(0.5), "P@10": mean(0.125)},
     }
@@ -77,6 +78,7 @@ def test_the_best_arm_comes_first_and_no_value_is_a_dash(
     assert rows == [
         ["arm", "RR@10", "P@10"],
         ["best", "0.5000", "0.1250"],
+        ["fewer", "0.3000", "(n", "2", "of", "3)", "-"],
         ["worse", "0.2500", "-"],
         ["none", "-", "-"],
     ]

@@ -168,20 +168,22 @@ def test_a_control_that_was_restarted_is_connected_to_again(
     letters: Project, tmp_path: Path
 ) -> None:
     """The call in between fails and is written down; the one after it is answered."""
-    asked = ASKED[0]
+    asked, token, log = ASKED[0], tmp_path / "token", tmp_path / "log"
+    kept = "--token-file", str(token)
     with ExitStack() as open_, ExitStack() as first:
-        url, _ = first.enter_context(listening(command("--http", "0"), letters.root))
+        url, _ = first.enter_context(listening(command("--http", "0", *kept), letters.root))
         port = url.rpartition(":")[2].partition("/")[0]
-        start = proxy(url, url, tmp_path, "--http", "0")
+        url = f"{url}?token={token.read_text('utf-8').strip()}"
+        start = proxy(url, url, log, "--http", "0")
         own, _ = open_.enter_context(listening(start, letters.root))
         through = open_.enter_context(connected([], own, BOUNDED_S))
         answer = through.call("search_messages", asked)
         first.close()
         with pytest.raises(MCPError):
             through.call("search_messages", asked)
-        open_.enter_context(listening(command("--http", port), letters.root))
+        open_.enter_context(listening(command("--http", port, *kept), letters.root))
         again = through.call("search_messages", asked)
-        found = written(tmp_path, 3)
+        found = written(log, 3)
     assert without_times(again) == without_times(answer)
     statuses = [one.control and one.control.status for one in found.observations]
     assert statuses == [Status.ANSWERED, Status.FAILED, Status.ANSWERED]

@@ -45,6 +45,13 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
             "No to a (a: measured 16.679 times [-0.0700, -0.0300]; required: below 10 times).",
         ),
         (
+            (step("a", Tone.HOLD, replace(GATE, bound="less than 3 times the control's p95")),),
+            (
+                "No to a (a: measured -0.0500 [-0.0700, -0.0300];"
+                " required: less than 3 times old's p95)."
+            ),
+        ),
+        (
             (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
             "Take back a; not yet to b (a: Names are found: it lost).",
         ),

@@ -213,3 +213,13 @@ def test_the_page_lists_every_check_with_its_promise() -> None:
     for check in CHECKS:
         assert f"| `{check.name}` | {check.promise} | {check.hint} |" in text
     assert text.count("\n| `") == len(CHECKS)
+
+
+def test_an_engine_that_answers_nothing_is_told_so_once(tmp_path: Path) -> None:
+    with standing(Toy(raises(lambda _: True)), tmp_path) as subject:
+        first, *rest = examine_all(CHECKS, subject, own_documents=True)
+    assert first.broken
+    assert "raised ValueError: fts5: syntax error" in str(first)
+    assert {(one.outcome, one.reason) for one in rest} == {
+        (Outcome.NOT_CHECKED, "no query was answered")
+    }

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import pytest
 
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import EvidenceError
 from harness.core.records import Scalar
-from harness.stages.replay.tally import Tally, check_turns
+from harness.core.run import Row, Run, Status
+from harness.stages.replay.tally import Tally, check_turns, remarks
 
 MANIFEST = Manifest("toy", "1", 1, "c", "s")
 
@@ -60,3 +62,13 @@ def test_an_arm_that_is_asked_for_fewer_hits_in_a_race_is_named() -> None:
     unfair.search("x", 3)
     with pytest.raises(EvidenceError, match="b received requests for 3 hits in a race over 7"):
         check_turns({"a": fair, "b": unfair}, 1, 7)
+
+
+def test_queries_without_an_answer_are_told_with_the_first_error() -> None:
+    fine = Row("q1", Status.ANSWERED, [Hit("d1", 1.0, 1.0)])
+    assert list(remarks(Run.of("half", [fine]))) == []
+    broken = Row("q2", Status.FAILED, error="ValueError: no kitchen")
+    (said,) = remarks(Run.of("half", [fine, broken, Row("q3", Status.TIMED_OUT)]))
+    assert said == ("half: 2 of 3 queries have no answer; the first, q2: ValueError: no kitchen")
+    (said,) = remarks(replace(Run.of("half", [fine]), retries=3))
+    assert said.startswith("half: 3 attempts failed and were repeated")
