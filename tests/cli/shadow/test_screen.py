@@ -24,7 +24,7 @@ def printed(shown: Shadowed, width: int, *, top: int = 10) -> str:
 def test_it_fits_and_the_worst_comes_first(width: int) -> None:
     lines = printed(found(), width).splitlines()
     assert max(map(len, lines)) <= width
-    assert lines[0].startswith("1 alarm raised (duplicates); 1 attempt of 1 query")
+    assert lines[0].startswith("1 alarm raised (duplicates); mean Jaccard of the first hits")
     alarms = next(n for n, line in enumerate(lines) if line.startswith("Alarms"))
     assert "RAISED" in lines[alarms + 2]
 
