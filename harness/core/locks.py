@@ -8,7 +8,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import monotonic, sleep
 
-from harness.core.errors import Locked
+from harness.core.errors import BadFile, Locked
 from harness.core.flocks import claimed, let_go
 from harness.core.leftovers import sweep
 
@@ -29,9 +29,12 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
 
     Raises:
         Locked: another writer held it for longer than ``patience_s``.
+        BadFile: it is the root of the file system, beside which there is nothing.
         OSError: no lock file can be made there.
     """
     whole = thing.resolve()
+    if not whole.name:
+        raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
     whole.parent.mkdir(parents=True, exist_ok=True)
     path = whole.with_name(f".{whole.name}.lock")
     until, pause = monotonic() + patience_s, PAUSE_S[0]

@@ -91,7 +91,13 @@ class Pool:
 
 
 def beside(path: Path) -> Path:
-    """Where the queries and documents of a pool lie."""
+    """Where the queries and documents of a pool lie.
+
+    Raises:
+        BadFile: the path has no name of its own, as ``.`` and ``/`` have none.
+    """
+    if not path.name:
+        raise BadFile(path, "is a folder", "Name the pool: the file that harness pool wrote")
     return path.with_name(f"{path.name}.jsonl")
 
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import Locked
+from harness.core.errors import BadFile, Locked
 from harness.core.locks import held
 from tests.core.killed import killed, started
 
@@ -121,3 +121,8 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     with pytest.raises(OSError, match="symbolic links"), held(tmp_path / "file"):
         pass
     assert not os.path.lexists(tmp_path / "elsewhere")
+
+
+def test_beside_the_root_there_is_nothing() -> None:
+    with pytest.raises(BadFile, match="root of the file system"), held(Path("/")):
+        pass

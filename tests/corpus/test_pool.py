@@ -130,3 +130,9 @@ def test_no_grade_is_lost_where_many_judge_at_once(tmp_path: Path) -> None:
     with ThreadPoolExecutor(8) as judges:
         list(judges.map(lambda one: pool.regrade(path, one, None, 1), made.pairs))
     assert pool.read(path).grades == (1,) * 40
+
+
+@pytest.mark.parametrize("path", [".", "/"])
+def test_a_folder_is_no_pool(path: str) -> None:
+    with pytest.raises(BadFile, match="is a folder"):
+        pool.read(Path(path))
