@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base import registry
 from harness.gates.base.rules import GateSettings
@@ -124,7 +124,7 @@ def test_an_end_that_lies_on_the_bound_but_for_the_last_digit_is_not_refused(
 
 
 def test_what_did_not_pass_may_lie_anywhere(policy: Policy) -> None:
-    fields: dict[str, Any] = {"estimate": between(-0.3, -0.2), "verdict": Verdict.FAIL}
+    fields: dict[str, Any] = {"estimate": between(-0.3, -0.2), "verdict": Verdict.FAIL, "cause": Cause.BROKEN}
     held_to(policy, [changed(decided(policy), "Quality", **fields)])
 
 
