@@ -7,7 +7,7 @@ import re
 import shlex
 import sys
 from functools import cache
-from itertools import dropwhile
+from itertools import dropwhile, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -63,8 +63,9 @@ def check(line: str) -> None:
         parse(rest)
         return
     assert (Path(sys.executable).parent / first).exists(), f"{first} is not in the environment"
-    for word in rest:
-        if word.endswith(".py") or (first == "pytest" and not word.startswith("-")):
+    for before, word in pairwise([first, *rest]):
+        a_path = first == "pytest" and before not in {"-m", "-k"} and not word.startswith("-")
+        if word.endswith(".py") or a_path:
             assert (ROOT / word).exists(), f"there is no {word}"
 
 

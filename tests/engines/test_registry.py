@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from engines import registry as arms
-from harness.core.errors import BadPolicy, IndexNotReady, UnknownName
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, UnknownName
 from harness.core.records import Document
 
 FTS5 = """\
@@ -50,9 +50,11 @@ def test_an_unknown_arm_is_told_what_there_is(tmp_path: Path) -> None:
     assert all(name in str(told.value) for name in arms.names())
 
 
-def test_a_path_to_no_file_is_an_unknown_arm(tmp_path: Path) -> None:
-    with pytest.raises(UnknownName, match=r"nowhere\.toml"):
+def test_a_path_to_no_file_or_to_code_is_named(tmp_path: Path) -> None:
+    with pytest.raises(InvalidArm, match=r"nowhere\.toml: no such file"):
         arms.load(str(tmp_path / "nowhere.toml"), tmp_path)
+    with pytest.raises(InvalidArm, match=r"own\.py: an arm is a \.toml file"):
+        arms.load(str(tmp_path / "own.py"), tmp_path)
 
 
 def test_an_arm_may_lie_anywhere(tmp_path: Path) -> None:
