@@ -38,7 +38,7 @@ def said_of_parted(count: int) -> str:
     """Say how many near duplicates have different intents, to follow a count; empty for none."""
     if not count:
         return ""
-    return f"; intents part {count:,} queries that are near duplicates by their words"
+    return f"; {count:,} with nearly the words of another have an intent of their own"
 
 
 @dataclass(frozen=True, slots=True)

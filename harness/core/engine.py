@@ -57,6 +57,8 @@ class Answer:
     """How the query was interpreted or degraded, for people; may be empty."""
     retries: int = 0
     """Attempts that failed before this answer; their time is part of its latency."""
+    rate_limited: int = 0
+    """Of these, attempts that the server refused to limit the rate."""
 
 
 class Searcher(Protocol):

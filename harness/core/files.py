@@ -26,6 +26,7 @@ from typing import Any
 
 from harness.core.leftovers import OLD, written_in
 from harness.core.locks import held
+from harness.core.paths import check_leads
 from harness.core.swap import swapped
 
 
@@ -35,6 +36,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
 
     What is given is whole: of a path that begins with ``~`` pyarrow makes one in the home folder.
     """
+    check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:
@@ -55,6 +57,7 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     them. A file system without that operation needs two steps, and the next writer undoes half a
     step.
     """
+    check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:

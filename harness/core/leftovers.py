@@ -19,9 +19,12 @@ LEFT_OVER = ".partial"
 """How the name of what is being written ends."""
 OLD = ".old"
 """In the folder: what is being replaced, where that takes two steps."""
-_TEMPORARY = re.compile(rf"\.(.+\.)?[0-9a-f]+{re.escape(LEFT_OVER)}")
-"""Ours; the group is of an earlier release, which had the number of a process and no lock."""
+_TOKEN_BYTES = 8
+_TEMPORARY = re.compile(rf"\.[0-9a-f]{{{2 * _TOKEN_BYTES}}}{re.escape(LEFT_OVER)}")
+"""How a folder of ours is named; it has a lock in it, or is empty still."""
 _LOCK = ".lock"
+_TRIES = 3
+"""How often a removal that a signal broke off is begun."""
 
 
 @contextmanager
@@ -30,15 +33,14 @@ def written_in(folder: Path) -> Iterator[Path]:
     sweep(folder)
     lock = None
     while lock is None:
-        place = folder / f".{token_hex(8)}{LEFT_OVER}"
+        place = folder / f".{token_hex(_TOKEN_BYTES)}{LEFT_OVER}"
         place.mkdir()
         with suppress(FileNotFoundError):
             lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
     try:
         yield place
     finally:
-        with suppress(OSError):
-            _removed(place)
+        _surely_removed(place)
         let_go(lock)
 
 
@@ -48,24 +50,35 @@ def sweep(folder: Path) -> None:
     An old folder that half a replacement moved away is put back first.
     """
     with os.scandir(folder) as entries:
-        left = {Path(e.path): found for e in entries if (found := _TEMPORARY.fullmatch(e.name))}
-    for path, named in left.items():
+        left = [Path(e.path) for e in entries if _TEMPORARY.fullmatch(e.name)]
+    for path in left:
         with suppress(OSError):
-            _swept(path, earlier=bool(named[1]))
+            _swept(path)
 
 
-def _swept(left: Path, *, earlier: bool) -> None:
+def _swept(left: Path) -> None:
+    """Remove what is ours beyond doubt; a link or a file of such a name is somebody else's."""
     if left.is_symlink() or not left.is_dir():
-        left.unlink()
-    elif earlier:
-        shutil.rmtree(left)
-    elif not (left / _LOCK).exists():
+        return
+    if not (left / _LOCK).exists():
         left.rmdir()
     elif (lock := claimed(left / _LOCK, os.O_RDWR)) is not None:
         try:
             _removed(left)
         finally:
             let_go(lock)
+
+
+def _surely_removed(place: Path) -> None:
+    """Remove a temporary folder if it can be; over a network a signal may break that off."""
+    for _ in range(_TRIES):
+        try:
+            return _removed(place)
+        except InterruptedError:
+            continue
+        except OSError:
+            return None
+    return None
 
 
 def _removed(place: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -11,6 +12,7 @@ from time import monotonic, sleep
 from harness.core.errors import BadFile, Locked
 from harness.core.flocks import claimed, let_go
 from harness.core.leftovers import sweep
+from harness.core.paths import check_leads
 
 PATIENCE_S = 600.0
 """How long a writer waits for another one."""
@@ -29,9 +31,10 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
 
     Raises:
         Locked: another writer held it for longer than ``patience_s``.
-        BadFile: it is the root of the file system, beside which there is nothing.
+        BadFile: it is the root of the file system, beside which there is nothing, or leads nowhere.
         OSError: no lock file can be made there.
     """
+    check_leads(thing)
     whole = thing.resolve()
     if not whole.name:
         raise BadFile(thing, "is the root of the file system", "Name a file or a folder in it")
@@ -47,10 +50,17 @@ def held(thing: Path, *, patience_s: float = PATIENCE_S) -> Iterator[None]:
         sweep(path.parent)
         yield
     finally:
-        with suppress(OSError):
-            path.unlink()
+        if _empty(lock):
+            with suppress(OSError):
+                path.unlink()
         let_go(lock)
 
 
 def _tried(path: Path) -> int | None:
     return claimed(path, os.O_RDWR | os.O_CREAT)
+
+
+def _empty(lock: int) -> bool:
+    """Tell whether it is a file without content, as ours are; another one is somebody else's."""
+    found = os.fstat(lock)
+    return stat.S_ISREG(found.st_mode) and not found.st_size

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
+from harness.core.paths import check_leads
 
 RUN = "harness run"
 EXPORT = "harness export"
@@ -131,10 +132,11 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
     there leads nowhere: once it is made, the same path is another place.
 
     Raises:
-        NotOurs: it is, or leads nowhere.
+        NotOurs: it is, or its links lead in a circle.
+        BadFile: it leads nowhere, as ``check_leads`` says.
     """
     try:
-        _check_steps(to)
+        check_leads(to)
         place = to.resolve()
         for path in reads:
             source = path.resolve()
@@ -143,13 +145,6 @@ def check_apart(to: Path, reads: Iterable[Path]) -> None:
                 raise NotOurs(f"{to}: would change {path}, which is read. {REMEDY}")
     except (OSError, RuntimeError) as exc:
         raise NotOurs(f"{to}: leads nowhere ({exc}). {REMEDY}") from exc
-
-
-def _check_steps(to: Path) -> None:
-    for number, step in enumerate(to.parts):
-        below = Path(*to.parts[:number])
-        if step == ".." and not below.is_dir():
-            raise NotOurs(f"{to}: {below} is not a folder, so '..' leads nowhere. {REMEDY}")
 
 
 def _inside(inner: Path, outer: Path) -> bool:

@@ -35,6 +35,7 @@ BLOCK = 512
 BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
          codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
+_MARKS = tuple(_WIDE)
 
 
 class Malformed(ValueError):
@@ -180,9 +181,9 @@ def _text(raw: bytes) -> str:
 
 
 def _decoded(raw: bytes) -> str:
-    for mark, name in _WIDE.items():
-        if raw.startswith(mark):
-            raise Malformed(f"it is {name}, and not UTF-8", 1)
+    if raw.startswith(_MARKS):
+        name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
+        raise Malformed(f"it is {name}, and not UTF-8", 1)
     if b"\0" in raw:
         line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
         raise Malformed("it holds a NUL byte, so it is UTF-16 or no text", line)

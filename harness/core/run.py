@@ -83,6 +83,8 @@ class Run:
     """None if unknown, as in an imported run."""
     retries: int = 0
     """Attempts that failed before the answers, as their engine counts them."""
+    rate_limited: int = 0
+    """Of these, attempts that a server refused to limit the rate."""
 
     @classmethod
     def of(cls, arm: str, rows: Iterable[Row]) -> Run:
@@ -129,6 +131,14 @@ class Run:
     def __len__(self) -> int:
         """Count the queries."""
         return len(self.query_ids)
+
+    @property
+    def repeated(self) -> str:
+        """Say how many attempts were repeated; empty where none was."""
+        if not self.retries:
+            return ""
+        limited = f", {self.rate_limited:,} of them rate-limited" if self.rate_limited else ""
+        return f"{self.retries:,} attempts repeated{limited}"
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -41,6 +41,7 @@ def test_the_modules_are_those_of_the_package() -> None:
     assert OPTIONAL["all"] == [f"{extras.DISTRIBUTION}[{','.join(extras.EXTRAS)}]"]
 
 
+@pytest.mark.slow
 def test_whatever_is_imported_comes_with_the_core_or_with_an_extra() -> None:
     core = modules(PROJECT["dependencies"]) | BROUGHT
     optional = {name for names in extras.EXTRAS.values() for name in names}

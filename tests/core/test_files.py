@@ -67,6 +67,25 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
     assert names(tmp_path) == {"file"}
 
 
+@pytest.mark.parametrize("call", ["unlink", "rmdir"])
+def test_a_removal_that_a_signal_breaks_off_is_begun_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: str
+) -> None:
+    honest = getattr(os, call)
+    broken_off: list[Path] = []
+
+    def once(path: Path) -> None:
+        if not broken_off:
+            broken_off.append(path)
+            raise InterruptedError
+        honest(path)
+
+    monkeypatch.setattr(os, call, once)
+    write_text(tmp_path / "file", "whole")
+    assert broken_off
+    assert names(tmp_path) == {"file"}
+
+
 def test_a_block_that_writes_nothing_is_an_error_and_keeps_the_old(tmp_path: Path) -> None:
     path = tmp_path / "file"
     path.write_text("old")
@@ -137,11 +156,22 @@ def test_what_a_killed_process_left_is_swept_by_the_next(tmp_path: Path) -> None
                 (beside / "half").write_text("half")
                 os.kill(os.getpid(), signal.SIGKILL)
     """)
-    (tmp_path / ".vectors.npz.4711.partial").write_text("of an earlier release")
-    (tmp_path / ".mine.partial").write_text("of somebody else")
-    assert len(names(tmp_path)) == 4
+    assert len(names(tmp_path)) == 2
     write_text(tmp_path / "other", "whole")
-    assert names(tmp_path) == {"other", ".mine.partial"}
+    assert names(tmp_path) == {"other"}
+
+
+@pytest.mark.parametrize(
+    "name", [".mine.partial", ".cafe.partial", ".proj.1.partial", f".{'a' * 16}.partial"]
+)
+def test_what_somebody_else_named_alike_stays(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).write_text("of somebody else")
+    (tmp_path / "folder" / name).mkdir(parents=True)
+    (tmp_path / "folder" / name / "thesis.tex").write_text("of somebody else")
+    for folder in (tmp_path, tmp_path / "folder"):
+        write_text(folder / "other", "whole")
+        assert names(folder) >= {name, "other"}
+    assert names(tmp_path / "folder" / name) == {"thesis.tex"}
 
 
 def test_what_a_living_process_writes_is_not_swept(tmp_path: Path) -> None:

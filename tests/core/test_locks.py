@@ -123,6 +123,18 @@ def test_a_link_in_place_of_the_lock_is_not_followed(tmp_path: Path) -> None:
     assert not os.path.lexists(tmp_path / "elsewhere")
 
 
+@pytest.mark.parametrize("kind", ["file", "pipe"])
+def test_what_somebody_else_named_alike_is_not_removed(tmp_path: Path, kind: str) -> None:
+    alike = tmp_path / ".file.lock"
+    if kind == "pipe":
+        os.mkfifo(alike)
+    else:
+        alike.write_text("of somebody else")
+    with held(tmp_path / "file"):
+        pass
+    assert alike.exists()
+
+
 def test_beside_the_root_there_is_nothing() -> None:
     with pytest.raises(BadFile, match="root of the file system"), held(Path("/")):
         pass

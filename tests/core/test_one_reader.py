@@ -32,6 +32,7 @@ OURS = {
     "harness/replay/machine.py": "files of the kernel",
     "harness/replay/memory.py": "files of the kernel",
     "harness/replay/surroundings.py": "files of the kernel",
+    "engines/stacks/postgres/keeper.py": "files of the server that it started",
     "engines/stacks/code/reading/structured.py": "text of a document, indexed whatever it is",
     "harness/shadow/live/candidate.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",

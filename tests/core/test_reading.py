@@ -10,6 +10,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -142,7 +143,7 @@ def test_a_reader_that_says_no_more_of_a_file_names_it_all_the_same(tmp_path: Pa
             read(path)
         assert str(told.value.told()).startswith(f"{path}:2: ")
     with pytest.raises(Malformed) as of_table:
-        table_of(path)
+        table_of(path, pa.schema([]))
     assert of_table.value.path == path
 
 
