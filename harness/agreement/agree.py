@@ -40,13 +40,13 @@ def agree(
     Scores are ``Jaccard@k``, ``serving_only@k`` and ``shadow_only@k`` for each k of ``depths``,
     and ``RBO`` (of persistence ``p``), ``tau``, ``tauAP``, ``nDCG@10-of-serving`` and
     ``length_difference``. RBO, both taus and the classes look at the deepest of ``depths``. A query
-    without a value stands in ``Scores.undefined``: under its class where it was not compared or
-    both lists are empty, under ``below_two_shared`` for the taus, and under ``serving_empty`` for
-    the nDCG. ``shed`` and ``stale`` name the queries that a live comparison could not use.
+    without a value stands in ``Scores.undefined`` with its reason. The reason is its class if it
+    was not compared or both lists are empty. For the taus it is ``below_two_shared``, for the nDCG
+    ``serving_empty``. ``shed`` and ``stale`` name the queries that a live comparison could not use.
 
     Raises:
         MismatchedQueries: the runs are about different queries.
-        EvidenceError: there is no query, or ``shed`` or ``stale`` names an unknown one.
+        EvidenceError: the query set is empty, or ``shed`` or ``stale`` names an unknown one.
         HarnessError: no depth, a depth below 1, or ``p`` not between 0 and 1.
     """
     if not depths:

@@ -132,7 +132,7 @@ def _ties(run: Run, row: int, length: int) -> NDArray[np.int64]:
 
 @dataclass(frozen=True, slots=True)
 class Tally:
-    """What became of every comparison that was tried; a skipped one is not an equal one."""
+    """Outcomes of all attempted comparisons; a skipped comparison does not count as equal."""
 
     attempted: int
     compared: int

@@ -1,7 +1,7 @@
 """How much of one run could be a copy of the other: equal scores, and lists that hardly differ.
 
-Two engines that both rank by BM25 show much the same documents; that their floating-point scores
-are equal to the last bit, or their long lists the same but for neighbours, is no coincidence.
+Two engines that both rank by BM25 show much the same documents. Scores that are equal to the last
+bit, or long lists that differ only in neighbours, are not a coincidence.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ LONG = 20
 NEAR = 0.9
 """Share of a list's hits that stand where the other shows them, or one place off."""
 FIRST, FEWEST_FIRST = 10, 5
-"""Hits at the head of a list that are held against each other, and how few say nothing."""
+"""Hits at the head of a list that are compared, and how few say nothing."""
 FEWEST_HITS, FEWEST_LISTS = 100, 20
 """Below these, nothing is said."""
 TOO_ALIKE = 0.5
-"""Share above which two runs are more alike than two builds are: where the embedded data were
-measured, different engines have at most 0, 4 and 10 in a hundred of scores, long lists and heads,
-other settings of one engine 16, 5 and 9."""
+"""Share above which two runs are more alike than two builds are. On the embedded data, different
+engines share at most 0 % of scores, 4 % of long lists and 10 % of heads. Other settings of one
+engine share 16 %, 5 % and 9 %."""
 
 
 @dataclass(frozen=True, slots=True)

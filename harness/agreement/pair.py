@@ -12,6 +12,8 @@ from harness.core.run import Run
 
 ABSENT = np.iinfo(np.int32).max
 """Stands where a rank would, after every rank: the document is not in that list."""
+DEEPEST = ABSENT - 1
+"""Lists may be cut at no greater depth; none is that long."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -29,9 +31,8 @@ class Pair:
     candidate_length: NDArray[np.int64]
     """Shape (queries,)."""
     rank: NDArray[np.int64]
-    """Shape (queries, longest list of the control): the rank that the candidate gives to the
-    control's document of each rank; ``ABSENT`` where it shows no such document or the control's
-    list is over."""
+    """Shape (queries, longest list of the control): the candidate's rank of the control's document
+    at each rank. ``ABSENT`` where the candidate does not show it or the control's list is over."""
 
     def lengths(self, depth: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Hits of control and candidate within ``depth``, each of shape (queries,)."""
@@ -92,13 +93,13 @@ class Pair:
 
 
 def check_depth(depth: int) -> None:
-    """Refuse a depth that holds no rank.
+    """Refuse a depth that holds no rank, or that no rank could stand at.
 
     Raises:
-        HarnessError: ``depth`` is below 1.
+        HarnessError: ``depth`` is below 1 or above ``DEEPEST``.
     """
-    if depth < 1:
-        raise HarnessError(f"depth {depth} holds no rank; give an integer from 1")
+    if not 1 <= depth <= DEEPEST:
+        raise HarnessError(f"depth {depth} holds no rank; give an integer from 1 to {DEEPEST}")
 
 
 def _rows_and_ranks(run: Run) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -16,9 +16,9 @@ def rbo(pair: Pair, depth: int, p: float) -> Partial:
     Webber, Moffat and Zobel, "A similarity measure for indefinite rankings", TOIS 28 (2010),
     equation 32, which handles lists of different lengths. Ties in scores are not looked at: the
     rank is the truth. ``p`` is the chance that a reader goes on to the next rank. The value is 1
-    exactly where one list starts with the other: what a shorter list lacks is taken to agree,
-    so a truncation is seen by Jaccard and by the class of the query, not here. One empty list
-    gives 0; two are undefined.
+    exactly where one list starts with the other, since what a shorter list lacks is taken to agree.
+    A truncation is therefore seen by Jaccard and by the class of the query, not here. One empty
+    list gives 0; two are undefined.
 
     Raises:
         HarnessError: ``p`` is not between 0 and 1.

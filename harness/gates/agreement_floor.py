@@ -59,10 +59,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     estimate = interval(
         scores.values,
         span=span,
-        confidence=rules.confidence,
-        resamples=rules.resamples,
-        seed=rules.seed,
-        threads=rules.threads,
+        inference=rules,
         clusters=groups,
     )
     verdict = above(estimate, settings.floor)

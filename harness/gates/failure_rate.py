@@ -53,4 +53,5 @@ def _unanswered(side: Side) -> tuple[int, str]:
         )
     ]
     said = ", ".join(f"{count} {word}" for count, word in ways if count)
-    return int((~answered).sum()), f"went unanswered ({said})" if said else "went unanswered"
+    unanswered = f"went unanswered ({said})" if said else "went unanswered"
+    return int((~answered).sum()), ", ".join(filter(None, (unanswered, run.repeated)))

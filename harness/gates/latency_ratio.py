@@ -20,7 +20,7 @@ class Settings(TimedSettings):
 
     @property
     def bound(self) -> str:
-        return f"takes less than {self.max_ratio:g} times the control's {self.percent} time"
+        return f"below {self.max_ratio:g} times the control's {self.percent} latency"
 
     @property
     def passes(self) -> Where:
@@ -54,7 +54,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return settings.finding(
         name,
         verdict,
-        f"{settings.percent} time of {candidate} over {control} {plain(found)},"
+        f"{settings.percent} latency of {candidate} over {control} {plain(found)},"
         f" {len(race.query_ids)} queries in {len(race.elapsed_ns[candidate])} processes on"
         f" {race.machine}{repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,

@@ -58,11 +58,11 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
     hits[in_run] = run.lengths[rows[in_run]] > 0
     answered = status == Status.ANSWERED
     ended = {
-        "answered": _chosen(asked, answered & hits),
-        "empty": _chosen(asked, answered & ~hits),
-        "failed": _chosen(asked, status == Status.FAILED),
-        "timed_out": _chosen(asked, status == Status.TIMED_OUT),
-        "missing": _chosen(asked, status == Status.NOT_ASKED),
+        "answered": kept(asked, answered & hits),
+        "empty": kept(asked, answered & ~hits),
+        "failed": kept(asked, status == Status.FAILED),
+        "timed_out": kept(asked, status == Status.TIMED_OUT),
+        "missing": kept(asked, status == Status.NOT_ASKED),
     }
     if not ended["answered"] and not ended["empty"]:
         why = next((error for error in run.errors if error), "the run holds none of them")
@@ -74,13 +74,14 @@ def coverage(run: Run, qrels: Qrels, asked: Sequence[str]) -> Coverage:
     grades = np.fromiter(map(best.get, asked, repeat(UNJUDGED)), np.float64, len(asked))
     return Coverage(
         **ended,
-        answerable=_chosen(asked, grades > 0),
-        negative=_chosen(asked, grades <= 0),
-        unjudged=_chosen(asked, np.isnan(grades)),
+        answerable=kept(asked, grades > 0),
+        negative=kept(asked, grades <= 0),
+        unjudged=kept(asked, np.isnan(grades)),
     )
 
 
-def _chosen(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
+def kept(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
+    """Give the ids of ``asked`` where ``keep``, shape (asked,), is true."""
     return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from itertools import compress, repeat
+from itertools import repeat
 
 import numpy as np
 from ir_measures import Measure
@@ -17,7 +17,7 @@ from harness.measures.columnar import kernels
 from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
-from harness.measures.coverage import Coverage, coverage
+from harness.measures.coverage import Coverage, coverage, kept
 from harness.measures.gain import as_gains
 from harness.measures.name import parse
 
@@ -71,7 +71,7 @@ def score_by(
     rows = np.fromiter(map(coded.position.get, asked, repeat(-1)), np.int64, len(asked))
     answered = _among(asked, found.answered)
     shown = answered & (rows >= 0)
-    values = compute(run, qrels, coded, _kept(asked, shown), tuple(exact.values()))
+    values = compute(run, qrels, coded, kept(asked, shown), tuple(exact.values()))
     why = _unfinished(asked, found)
     return {
         name: _scores(
@@ -124,10 +124,6 @@ def _among(asked: Sequence[str], some: Sequence[str]) -> NDArray[np.bool_]:
     return np.fromiter(map(known.__contains__, asked), bool, len(asked))
 
 
-def _kept(asked: Sequence[str], keep: NDArray[np.bool_]) -> tuple[str, ...]:
-    return tuple(asked) if keep.all() else tuple(compress(asked, keep.tolist()))
-
-
 def _unfinished(asked: Sequence[str], found: Coverage) -> NDArray[np.int8]:
     """Code of the reason that lies in the run, shape (asked,); -1 where the query was answered."""
     why = np.full(len(asked), -1, dtype=np.int8)
@@ -161,7 +157,7 @@ def _scores(
         undefined.setdefault(REASONS[reasons[place]], []).append(asked[place])
     return Scores(
         name,
-        _kept(asked, valued),
+        kept(asked, valued),
         values[valued],
         {why: tuple(ids) for why, ids in undefined.items()},
     )

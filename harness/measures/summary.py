@@ -10,6 +10,7 @@ import numpy as np
 from harness.core.clusters import codes
 from harness.core.scores import Estimate, Scores
 from harness.stats.bounded import Span
+from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 
 
@@ -17,11 +18,8 @@ def summarise(
     scores: Scores,
     *,
     span: Span | None,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
     clusters: Mapping[str, str],
-    threads: int = 1,
 ) -> Estimate:
     """Mean over the queries that have a value, with its interval (method, section 4).
 
@@ -35,11 +33,8 @@ def summarise(
     """
     (found,) = summarise_each(
         [(scores, span)],
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
+        inference=inference,
         clusters=clusters,
-        threads=threads,
     )
     return found
 
@@ -47,11 +42,8 @@ def summarise(
 def summarise_each(
     spanned: Sequence[tuple[Scores, Span | None]],
     *,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
     clusters: Mapping[str, str],
-    threads: int = 1,
 ) -> tuple[Estimate, ...]:
     """Do as ``summarise`` for each, in order; those of the same queries and span share one draw.
 
@@ -66,11 +58,8 @@ def summarise_each(
         estimates = interval_each(
             np.column_stack([spanned[at][0].values for at in places]),
             span=span,
-            confidence=confidence,
-            resamples=resamples,
-            seed=seed,
+            inference=inference,
             clusters=codes(query_ids, clusters),
-            threads=threads,
         )
         found.update(zip(places, estimates, strict=True))
     return tuple(found[at] for at in range(len(spanned)))

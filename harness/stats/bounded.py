@@ -86,13 +86,21 @@ def bounded_each(
     Raises:
         EvidenceError: no value, or one is not within ``span``.
     """
-    lows, highs = [], []
-    for block in _blocks(values):
-        up = _sample(block, span, level, clusters, times)
-        down = _sample(-block, Span(-span.most, -span.least), level, clusters, times)
-        lows.append(_low_end(up, level))
-        highs.append(-_low_end(down, level))
-    return Ends(np.concatenate(lows), np.concatenate(highs))
+    low = low_ends(values, span=span, level=level, clusters=clusters, times=times)
+    down = Span(-span.most, -span.least)
+    return Ends(low, -low_ends(-values, span=down, level=level, clusters=clusters, times=times))
+
+
+def low_ends(
+    values: Floats, *, span: Span, level: float, clusters: Codes | None, times: float = 1.0
+) -> Floats:
+    """Give the low ends of ``bounded_each``; for the high ones, negate values, span and ends.
+
+    Raises:
+        EvidenceError: no value, or one is not within ``span``.
+    """
+    samples = (_sample(block, span, level, clusters, times) for block in _blocks(values))
+    return np.concatenate([_low_end(sample, level) for sample in samples])
 
 
 def chance_above(

@@ -5,27 +5,22 @@ from __future__ import annotations
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import Codes, Floats, bca_each
 from harness.stats.bounded import Span, bounded_each
+from harness.stats.inference import Inference
 
 
 def interval(
     values: Floats,
     *,
     span: Span | None,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> Estimate:
     """Mean of ``values``, shape (queries,), with its two-sided interval; see ``interval_each``."""
     (found,) = interval_each(
         values.reshape(-1, 1),
         span=span,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
+        inference=inference,
         clusters=clusters,
-        threads=threads,
     )
     return found
 
@@ -34,11 +29,8 @@ def interval_each(
     values: Floats,
     *,
     span: Span | None,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
     clusters: Codes | None,
-    threads: int = 1,
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 
@@ -51,15 +43,15 @@ def interval_each(
     """
     drawn = bca_each(
         values,
-        confidence=confidence,
-        resamples=resamples,
-        seed=seed,
+        confidence=inference.confidence,
+        resamples=inference.resamples,
+        seed=inference.seed,
         clusters=clusters,
-        threads=threads,
+        threads=inference.threads,
     )
     if span is None:
         return drawn
-    ends = bounded_each(values, span=span, level=(1 - confidence) / 2, clusters=clusters)
+    ends = bounded_each(values, span=span, level=inference.level / 2, clusters=clusters)
     return tuple(
         _outer(one, float(low), float(high)) for one, low, high in zip(drawn, *ends, strict=True)
     )

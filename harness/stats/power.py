@@ -19,7 +19,7 @@ from scipy.special import stdtr, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.stats.bootstrap import FEWEST, by_cluster
-from harness.stats.bounded import Span, bounded_each
+from harness.stats.bounded import Span, low_ends
 
 MAX_QUERIES = 10**9
 ROUNDS = 6
@@ -83,14 +83,14 @@ class Pilot(NamedTuple):
 
     def bounded(self, queries: float, level: float, *, upwards: bool) -> float:
         """Give how far the bound for bounded means reaches below the mean, or ``upwards``."""
-        ends = bounded_each(
-            self.values.reshape(-1, 1),
-            span=self.span,
+        low = low_ends(
+            (-self.values if upwards else self.values).reshape(-1, 1),
+            span=Span(-self.span.most, -self.span.least) if upwards else self.span,
             level=level,
             clusters=self.clusters,
             times=queries / len(self.values),
         )
-        return float(ends.high[0] - self.mean if upwards else self.mean - ends.low[0])
+        return float(-low[0] - self.mean if upwards else self.mean - low[0])
 
 
 def queries_needed(

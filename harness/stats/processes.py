@@ -21,6 +21,7 @@ from scipy.special import bdtr, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
+from harness.stats.inference import Inference
 from harness.stats.quantiles import Nanoseconds, checked
 from harness.stats.streams import Purpose, picks
 
@@ -60,9 +61,7 @@ def ratio(
     control_ns: Nanoseconds,
     percent: float | None,
     *,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
 ) -> Estimate:
     """Candidate's percentile over control's; the ratio of means for ``percent=None``.
 
@@ -73,7 +72,12 @@ def ratio(
         EvidenceError: the shapes differ, times are missing, or one is not above 0.
     """
     return _ratio(
-        candidate_ns, control_ns, percent, confidence=confidence, resamples=resamples, seed=seed
+        candidate_ns,
+        control_ns,
+        percent,
+        confidence=inference.confidence,
+        resamples=inference.resamples,
+        seed=inference.seed,
     )
 
 
@@ -81,9 +85,7 @@ def aa_ratio(
     elapsed_ns: Nanoseconds,
     percent: float | None,
     *,
-    confidence: float,
-    resamples: int,
-    seed: int,
+    inference: Inference,
 ) -> Estimate:
     """Divide an arm's percentile in every other process by that in the rest: 1 if all is steady.
 
@@ -96,9 +98,9 @@ def aa_ratio(
     if len(elapsed_ns) <= 1:
         raise EvidenceError("one process has no other to be compared with; race in two or more")
     odd, even = checked(elapsed_ns[1::2]), checked(elapsed_ns[::2])
-    drawn = [resampled(half, percent, resamples, seed) for half in (odd, even)]
+    drawn = [resampled(half, percent, inference.resamples, inference.seed) for half in (odd, even)]
     value = float(np.log(_of(odd, percent)) - np.log(_of(even, percent)))
-    ends = _ends(np.log(drawn[0]) - np.log(drawn[1]), confidence)
+    ends = _ends(np.log(drawn[0]) - np.log(drawn[1]), inference.confidence)
     return Estimate(math.exp(value), math.exp(ends[0]), math.exp(ends[1]), elapsed_ns.shape[1])
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import strategies as st
 
 from harness.agreement.pair import Pair
-from tests.measures.make import run_of
+from tests.make.runs import run_of
 
 DOCUMENTS = [f"d{at}" for at in range(12)]
 

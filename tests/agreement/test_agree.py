@@ -15,7 +15,7 @@ from harness.core.errors import EvidenceError, HarnessError, MismatchedQueries
 from harness.core.run import Run, Status
 from tests.agreement import reference
 from tests.agreement.strategies import rankings
-from tests.measures.make import random_case, run_of
+from tests.make.runs import random_case, run_of
 
 NAMES = {
     "Jaccard@5",

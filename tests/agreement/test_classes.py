@@ -11,7 +11,7 @@ from harness.agreement.pair import Pair
 from harness.core.errors import EvidenceError
 from harness.core.run import Run, Status
 from tests.agreement.strategies import rankings
-from tests.measures.make import run_of
+from tests.make.runs import run_of
 
 
 def classes(control: Run, candidate: Run, depth: int = 10) -> tuple[Class, ...]:

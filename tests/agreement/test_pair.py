@@ -7,7 +7,7 @@ import pytest
 
 from harness.agreement.pair import ABSENT, Pair
 from harness.core.errors import HarnessError, MismatchedQueries
-from tests.measures.make import run_of
+from tests.make.runs import run_of
 
 CONTROL = run_of({"p": ["a", "b", "c"], "q": [], "r": ["z"]}, "control")
 CANDIDATE = run_of({"r": ["m", "z"], "q": ["a"], "p": ["c", "x", "a"]}, "candidate")

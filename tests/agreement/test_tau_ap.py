@@ -54,7 +54,7 @@ def test_counts_are_of_shared_documents_alone() -> None:
 def test_many_queries_are_what_each_is_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     from harness.agreement import discordance
     from harness.agreement.pair import Pair
-    from tests.measures.make import random_case
+    from tests.make.runs import random_case
 
     control, candidate = random_case(1)[0], random_case(2)[0]
     whole = tau_ap(Pair.of(control, candidate), 20).values.tolist()

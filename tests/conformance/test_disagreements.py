@@ -22,7 +22,7 @@ from harness.measures.coverage import coverage, missing
 from harness.measures.means import mean_all, mean_answerable
 from harness.measures.quality import score
 from harness.measures.unjudged.condensed import condense
-from tests.measures.make import qrels_of, run_of
+from tests.make.runs import qrels_of, run_of
 
 RANKED = ("nDCG@10", "RR@10", "RR", "P@1", "P@10", "AP@100", "R@50")
 LOG3 = 1 / math.log2(3)

@@ -12,7 +12,7 @@ import pytrec_eval
 from harness.core.qrels import Qrels
 from harness.corpus.trec import Missing, read_run
 from harness.measures.quality import score
-from tests.measures.make import qrels_of
+from tests.make.runs import qrels_of
 
 pytestmark = pytest.mark.slow
 RUNS, PARTS = 500, 20

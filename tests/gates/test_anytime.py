@@ -242,6 +242,7 @@ def test_two_blocks_are_the_fewest(rule: str) -> None:
     assert found.settle == "10 more pairs"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("rule", RULES)
 def test_what_passed_once_passes_at_every_later_look(rule: str) -> None:
     """So one look after the last pair tells whether any of the looks passed."""
@@ -262,6 +263,7 @@ def test_peeking_after_each_of_a_thousand_pairs_passes_falsely_as_rarely_as_it_s
     assert live(rule, independent, bound(rule) / 4, 20, 1_000).passing > 0.9
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("name", ["bursts of 5", "Markov, 5 on average", "AR(1), 0.9"])
 def test_failures_in_bursts_pass_and_fail_in_blocks_as_rarely_as_it_says(name: str) -> None:
     stream, rule = STREAMS[name], "anytime_failures"

@@ -15,6 +15,8 @@ from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
 
+pytestmark = pytest.mark.slow
+
 FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
 
 

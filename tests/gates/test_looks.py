@@ -23,6 +23,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", SETTINGS)
 @pytest.mark.parametrize(("by", "verdict"), [(0.05, Verdict.PASS), (-0.08, Verdict.FAIL)])
 def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict: Verdict) -> None:
@@ -83,6 +84,7 @@ def test_queries_of_one_cluster_count_once() -> None:
     assert together.low < alone.low
 
 
+@pytest.mark.slow
 def test_queries_added_until_it_passes_promote_falsely_as_rarely_as_it_says() -> None:
     """Nine looks at a mean on the margin; a single look errs in 2.5 % of the cases."""
     once = growing("once", -0.02, 300)

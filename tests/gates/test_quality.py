@@ -13,6 +13,8 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Verdict
 from tests.gates import build
 
+pytestmark = pytest.mark.slow
+
 NON_INFERIOR = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 20}
 SUPERIOR = {"measure": "nDCG@10", "margin": 0.03, "min_queries": 20}
 EQUIVALENT = {"measure": "nDCG@10", "margin": 0.05, "min_queries": 20}
@@ -369,6 +371,6 @@ def test_near_duplicates_that_intents_part_are_said_and_decide_nothing() -> None
     plain = build.scored(control, control + 0.1)
     parted = replace(plain, parted=frozenset([*build.ids(200)[:190], "of no query here"]))
     before, found = (build.judge("non_inferior", one, **NON_INFERIOR) for one in (plain, parted))
-    assert "; intents part 190 queries that are near duplicates by their words" in found.reason
+    assert "; 190 with nearly the words of another have an intent of their own" in found.reason
     assert (found.verdict, found.estimate) == (before.verdict, before.estimate)
     assert "intents" not in before.reason

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.run import Status
 from harness.measures.coverage import coverage, missing
-from tests.measures.make import qrels_of, run_of
+from tests.make.runs import qrels_of, run_of
 
 RUN = run_of(
     {"hit": ["a"], "none": [], "broke": [], "slow": [], "never": [], "other": ["b"]},

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.qrels import Qrels
 from harness.measures.decompose import decompose, decompose_way, reordered
 from harness.measures.quality import score
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 MEASURES = ("nDCG@10", "RR@10", "P@5", "AP@10", "R@20", "nDCG", "nDCG(dcg='exp-log2')@10")
 RANKING = st.lists(st.sampled_from("abcdefghij"), max_size=8, unique=True)
@@ -30,6 +30,7 @@ def test_the_parts_sum_to_the_difference(measure: str) -> None:
     np.testing.assert_allclose(parts.total, difference, rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     old=RANKING, new=RANKING, good=st.dictionaries(st.sampled_from("abcdefghij"), st.integers(0, 3))
@@ -83,6 +84,7 @@ def one_at_a_time(old: list[str], new: list[str], qrels: Qrels) -> tuple[float, 
     return shown, (first_order + value(new) - value(in_order_of(new, old))) / 2
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(
     rankings=st.lists(RANKING, min_size=2, max_size=5),

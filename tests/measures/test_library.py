@@ -7,7 +7,7 @@ import pytest
 from harness.measures import library
 from harness.measures.name import parse
 from harness.measures.quality import oracle, score
-from tests.measures.make import random_case, run_of
+from tests.make.runs import random_case, run_of
 
 
 def test_values_are_those_of_ir_measures() -> None:

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.core.scores import Scores
 from harness.measures.means import mean_all, mean_answerable
 from harness.measures.spans import SHARE
 from harness.measures.summary import summarise, summarise_each
+from harness.stats.inference import Inference
 from harness.stats.interval import interval
+from tests.make.runs import scores_of
 
-SURE: dict[str, Any] = {"span": SHARE, "confidence": 0.95, "resamples": 400, "seed": 7}
-
-
-def scores_of(values: dict[str, float], **undefined: tuple[str, ...]) -> Scores:
-    return Scores("nDCG@10", tuple(values), np.array(list(values.values())), undefined)
+SURE: dict[str, Any] = {
+    "span": SHARE,
+    "inference": Inference(confidence=0.95, resamples=400, seed=7),
+}
 
 
 def test_negative_queries_count_as_zero_in_one_mean_only() -> None:

@@ -18,7 +18,7 @@ from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.measures.name import COMMON
 from harness.measures.quality import score
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 TREC = {
     "nDCG@10": "ndcg_cut_10",

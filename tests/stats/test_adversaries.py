@@ -55,7 +55,7 @@ def test_the_simulated_gate_is_the_gate() -> None:
     rng = np.random.default_rng(5)
     asked = Asked("non_inferior", -0.1, "above", 0.0)
     settings = non_inferior.Settings(measure="nDCG@10", margin=0.1)
-    rules = Rules(0.95, 1_000, 20_261_122, power=0.8)
+    rules = Rules(confidence=0.95, resamples=1_000, seed=20_261_122, power=0.8)
     said = set()
     for mean in (0.0, -0.1, -0.3):
         values = rare(rng, (60, 12), mean, lost=max(0.02, -mean))

@@ -16,6 +16,8 @@ from harness.core.errors import EvidenceError, HarnessError
 from harness.stats import bootstrap, resampling
 from harness.stats.bootstrap import bca, bca_each
 
+pytestmark = pytest.mark.slow
+
 
 def as_theirs(units: int) -> float:
     """Give the confidence at which our reach for few queries is scipy's at 95 %."""

@@ -43,6 +43,7 @@ def test_no_difference_leaves_room_for_what_was_not_seen(queries: int) -> None:
     assert high == -low
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("units", [31, 40])
 def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
     """What the saddlepoint approximates, by draws: uniform Dirichlet weights, one value unseen."""
@@ -86,6 +87,7 @@ def test_a_column_is_the_same_beside_any_others() -> None:
     assert beside.low[8] == -1.0
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None)
 @given(
     st.lists(st.sampled_from([-1.0, -0.999, -0.3, 0.0, 1e-9, 0.2, 1.0]), min_size=1, max_size=60),

@@ -11,10 +11,12 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
 from harness.stats.bounded import Span, bounded_each
+from harness.stats.inference import Inference
 from harness.stats.interval import interval, interval_each
 
 DIFFERENCES = Span(-1.0, 1.0)
-SURE: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7, "clusters": None}
+DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
+SURE: dict[str, Any] = {"inference": Inference(**DRAWN), "clusters": None}
 
 
 def test_it_reaches_as_far_as_both() -> None:
@@ -28,7 +30,7 @@ def test_it_reaches_as_far_as_both() -> None:
     found = interval_each(columns, span=DIFFERENCES, **SURE)
     ends = bounded_each(columns, span=DIFFERENCES, level=(1 - 0.95) / 2, clusters=None)
     for at, one in enumerate(found):
-        drawn = bca(columns[:, at], **SURE)
+        drawn = bca(columns[:, at], **DRAWN, clusters=None)
         assert one.value == drawn.value
         assert one.low == min(drawn.low, ends.low[at])
         assert one.high == max(drawn.high, ends.high[at])
@@ -38,7 +40,7 @@ def test_it_reaches_as_far_as_both() -> None:
 
 def test_without_a_span_it_is_the_bootstrap() -> None:
     values = np.array([3.0, 8.0, 12.0, 100.0])
-    assert interval(values, span=None, **SURE) == bca(values, **SURE)
+    assert interval(values, span=None, **SURE) == bca(values, **DRAWN, clusters=None)
 
 
 def test_clusters_count_once() -> None:

@@ -45,6 +45,7 @@ def test_a_small_pilot_asks_for_more_than_a_large_one() -> None:
     assert needed(spread(0.0, 0.1, 30), -0.02) > 1.3 * needed(spread(0.0, 0.1, 3_000), -0.02)
 
 
+@pytest.mark.slow
 def test_the_promised_number_has_the_promised_power() -> None:
     """On average over pilots that settled nothing; from mean and spread alone it was two thirds."""
     found = delivered(losing(0.02), pilot=30, bound=-0.12, trials=90)

@@ -12,10 +12,12 @@ from benchmarks.simulated_races import covered
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats import processes
+from harness.stats.inference import Inference
 from harness.stats.processes import aa_ratio, fewest_for, percentile
 from harness.stats.streams import Purpose, picks
 
 Times = NDArray[np.int64]
+INFERENCE = Inference(confidence=0.95, resamples=500, seed=1)
 
 
 def times(
@@ -30,7 +32,7 @@ def times(
 
 
 def ratio(candidate: Times, control: Times, percent: float | None = 50.0) -> Estimate:
-    return processes.ratio(candidate, control, percent, confidence=0.95, resamples=500, seed=1)
+    return processes.ratio(candidate, control, percent, inference=INFERENCE)
 
 
 def width(found: Estimate) -> float:
@@ -112,7 +114,7 @@ def test_one_process_knows_nothing_of_others() -> None:
     alone = percentile(times(1)[:1], 50, confidence=0.95)
     assert (alone.low, alone.high) == (0, math.inf)
     with pytest.raises(EvidenceError, match="race in two or more"):
-        aa_ratio(times(1)[:1], 50, confidence=0.95, resamples=50, seed=1)
+        aa_ratio(times(1)[:1], 50, inference=INFERENCE)
 
 
 @pytest.mark.parametrize(("percent", "fewest"), [(50, 6), (95, 72), (99, 368)])
@@ -130,10 +132,10 @@ def test_an_end_needs_a_query_beyond_the_percentile(percent: float, fewest: int)
 def test_a_half_of_the_processes_that_is_slower_is_seen() -> None:
     elapsed = times(1)
     elapsed[1::2] = elapsed[1::2] * 1.5
-    found = aa_ratio(elapsed, 95, confidence=0.95, resamples=500, seed=1)
+    found = aa_ratio(elapsed, 95, inference=INFERENCE)
     assert found.low < 1.5 < found.high
     assert found.low > 1.3
-    steady = aa_ratio(times(1), 95, confidence=0.95, resamples=500, seed=1)
+    steady = aa_ratio(times(1), 95, inference=INFERENCE)
     assert steady.low < 1 < steady.high
 
 
@@ -155,6 +157,7 @@ def test_times_of_two_races_are_refused() -> None:
         ratio(times(1), times(1, 100))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["ratio", "percentile"])
 @pytest.mark.parametrize("apart", [0.0, 0.1])
 def test_intervals_hold_as_often_as_they_say(kind: str, apart: float) -> None:

@@ -46,6 +46,7 @@ def test_three_chained_stages_promote_wrongly_as_rarely(draws: Draws) -> None:
     assert chained(queries=60, trials=trials) <= chance(0.05, trials)
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("each", "seen"), [(4, 0.1), (8, 0.15)])
 def test_near_duplicates_that_nobody_labelled_pass_a_gate_no_more_often(
     each: int, seen: float, draws: Draws

@@ -163,11 +163,8 @@ class Comparison:
         return interval(
             values,
             span=self.span,
-            confidence=rules.confidence,
-            resamples=rules.resamples,
-            seed=rules.seed,
+            inference=rules,
             clusters=groups,
-            threads=rules.threads,
         )
 
 

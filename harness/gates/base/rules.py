@@ -11,6 +11,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
+from harness.stats.inference import Inference
 
 FINEST, WIDEST = 1e-6, 0.9
 
@@ -47,19 +48,12 @@ TOUCH = 1e-12
 """Tolerance for rounding: an end of an interval this close to the bound lies on it."""
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """Confidence, resamples, seed and power of all gates, from the policy; and threads."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rules(Inference):
+    """The inference of a policy, and the power with which it plans; the same for all gates."""
 
-    confidence: float
-    """Confidence of two-sided intervals, e.g. 0.95."""
-    resamples: int
-    """Resamples of bootstrap and randomization test."""
-    seed: int
     power: float
     """Power for the number of queries that would settle an INCONCLUSIVE, e.g. 0.8."""
-    threads: int = 1
-    """Number of threads; no number and no verdict depends on it."""
 
 
 class GateSettings(BaseModel, ABC):

@@ -43,7 +43,9 @@ def needed_at_every_look(
     now = len(values)
     times = times_needed(values, bound, span=span, confidence=rules.confidence, clusters=clusters)
     if times is None:
-        return "no number of queries that anybody judges: the mean seen is almost the bound"
+        return (
+            "the difference is close to the bound: more queries will not help, change the candidate"
+        )
     count = max(math.ceil(times * now), now + 1)
     return (
         f"about {count:,} judged queries (now {now:,}), if they come like these; they may be added"
@@ -76,13 +78,17 @@ def needed(
     )
     if count is None:
         return (
-            "no number of queries: the mean seen is the bound itself;"
+            "the mean is the bound itself: more queries will not help;"
             " change the candidate, or the bound and its reason"
         )
-    asked = f"about {max(count, now + 1):,} judged queries (now {now:,}) for power {rules.power:g}"
     least = fewest(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
+    many = max(count, least, now + 1)
+    asked = f"about {many:,} judged queries (now {now:,}) for power {rules.power:g}"
     if now < least:
         return f"{asked}; fewer than {least:,} leave room for a loss that none of them shows"
     if count > HOPELESS * now:
-        return f"{asked}: the mean seen is almost the bound, so rather another candidate"
-    return f"{asked}, as unsure as the mean seen is"
+        return (
+            f"{asked}: the difference is close to the bound, more queries will hardly help, change"
+            " the candidate"
+        )
+    return f"{asked}; the number is as uncertain as the mean"

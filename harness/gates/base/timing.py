@@ -53,9 +53,7 @@ def ratio(
         times[candidate],
         times[control],
         _number(percent),
-        confidence=rules.confidence,
-        resamples=rules.resamples,
-        seed=rules.seed,
+        inference=rules,
     )
 
 
@@ -188,9 +186,7 @@ def _noise(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindr
     own = processes.aa_ratio(
         race.elapsed_ns[arm],
         _number(settings.percent),
-        confidence=rules.confidence,
-        resamples=rules.resamples,
-        seed=rules.seed,
+        inference=rules,
     )
     if 1 / settings.max_noise <= own.low and own.high <= settings.max_noise:
         return None

@@ -14,6 +14,7 @@ from harness.core.errors import BadFile, UnknownName
 from harness.core.run import Status
 from harness.core.scores import Scores
 from harness.corpus.parquet import row_groups
+from harness.corpus.runs import COLUMNS
 from harness.measures.columnar import kernels
 from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.graded import OTHER, Graded
@@ -22,7 +23,7 @@ from harness.measures.columnar.spec import Asked
 from harness.measures.gain import as_gains
 from harness.measures.name import parse
 
-COLUMNS = ("query_id", "status", "docs")
+WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
 
 
 def score_partitions(
@@ -69,7 +70,7 @@ def _asked(name: str, qrels: CodedQrels) -> Asked:
 
 def _row_groups(path: Path) -> Iterator[pa.Table]:
     try:
-        yield from row_groups(path, COLUMNS)
+        yield from row_groups(path, WANTED)
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
 

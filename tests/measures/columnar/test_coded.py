@@ -9,7 +9,7 @@ from harness.core.errors import DatasetError
 from harness.core.qrels import Qrels
 from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.lookup import UNKNOWN
-from tests.measures.make import qrels_of, random_case
+from tests.make.runs import qrels_of, random_case
 
 JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}
 

@@ -13,7 +13,7 @@ from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.lookup import Lookup
 from harness.measures.name import COMMON
 from harness.measures.quality import score
-from tests.measures.make import qrels_of, random_case
+from tests.make.runs import qrels_of, random_case
 
 
 def machine_code() -> Callable[..., int]:

@@ -11,7 +11,7 @@ from harness.measures.columnar import graded as module
 from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.graded import Graded, running
 from harness.measures.unjudged.condensed import condense
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 
 def triples(graded: Graded) -> set[tuple[str, int, int]]:

@@ -18,7 +18,7 @@ from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
 from harness.measures.name import parse
 from harness.measures.quality import oracle, score
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 pytestmark = pytest.mark.slow
 CUT = (

@@ -15,7 +15,7 @@ from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.partitions import score_partitions
 from harness.measures.name import COMMON
 from harness.measures.quality import score
-from tests.measures.make import qrels_of, random_case
+from tests.make.runs import qrels_of, random_case
 
 NAMES = (*COMMON, "NumRet", "Bpref", "R(rel=2)@10", "nDCG(gains={1: 0, 2: 5})@10")
 

@@ -15,7 +15,7 @@ from harness.corpus.trec import read_run
 from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.tables import code_table, grade_table
-from tests.measures.make import qrels_of, random_case
+from tests.make.runs import qrels_of, random_case
 
 Hits = list[tuple[str, str, float]]
 

@@ -17,8 +17,8 @@ from harness.measures.columnar.spec import Asked
 from harness.measures.name import parse
 from harness.measures.ties.expected import expected
 from harness.measures.ties.tied import Tied
+from tests.make.runs import qrels_of, run_of
 from tests.measures.columnar.test_kernels import CUT, EITHER, WHOLE
-from tests.measures.make import qrels_of, run_of
 
 NAMES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), (1, 2, 4))), *EITHER, *WHOLE)
 ASKED = {name: asked for name in NAMES if (asked := Asked.of(parse(name)))}

@@ -6,7 +6,7 @@ import pytest
 
 from harness.measures.quality import score
 from harness.measures.unjudged.condensed import condense
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 
 def test_unjudged_documents_go_and_the_rest_closes_up() -> None:

@@ -16,7 +16,7 @@ from harness.measures.unjudged.average import average_precision
 from harness.measures.unjudged.bounds import Bounding, Case
 from harness.measures.unjudged.ratio import Level, Ratio
 from harness.measures.unjudged.runs import bounds, differences, narrowing
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 EXACT = (
     "nDCG@3", "nDCG@5", "nDCG", "nDCG(dcg='exp-log2')@3", "RR@3", "RR", "RR(rel=2)@3",
@@ -60,6 +60,7 @@ def tried(measure: str, wanted: Bounding, case: Case) -> tuple[np.ndarray, np.nd
     return control, candidate
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", EXACT)
 @settings(max_examples=40, deadline=None)
 @given(case=a_case())
@@ -75,6 +76,7 @@ def test_bounds_are_those_of_all_completions(measure: str, case: Case) -> None:
         np.testing.assert_allclose(found, (values.min(), values.max()), rtol=0, atol=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("measure", ["AP@3", "AP@5", "AP", "AP(rel=2)@5"])
 @settings(max_examples=40, deadline=None)
 @given(case=a_case())

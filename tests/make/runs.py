@@ -1,4 +1,4 @@
-"""Small runs and judgements to test with."""
+"""Small runs, judgements and values by query."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from harness.core.engine import Hit
 from harness.core.qrels import Qrels
 from harness.core.records import Judgement
 from harness.core.run import Row, Run, Status
+from harness.core.scores import Scores
 
 
 def run_of(
@@ -34,6 +35,14 @@ def qrels_of(grades: Mapping[str, Mapping[str, int]]) -> Qrels:
     return Qrels.of(
         Judgement(q, d, grade) for q, docs in grades.items() for d, grade in docs.items()
     )
+
+
+def scores_of(
+    values: Mapping[str, float], measure: str = "nDCG@10", **undefined: Sequence[str]
+) -> Scores:
+    """Make the values of a measure; a keyword is a reason, with the ids that have no value."""
+    found = np.array([*values.values()], dtype=np.float64)
+    return Scores(measure, tuple(values), found, {why: tuple(of) for why, of in undefined.items()})
 
 
 def random_case(

@@ -1,0 +1,35 @@
+"""The one statement of how an interval is drawn and how sure it must be."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from harness.core.errors import HarnessError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Inference:
+    """Confidence, resamples and seed of intervals and tests; nothing has a default.
+
+    Raises:
+        HarnessError: the confidence is not between 0 and 1, or ``resamples`` is below 1.
+    """
+
+    confidence: float
+    """Confidence of two-sided intervals, e.g. 0.95; 1 minus it is the significance level."""
+    resamples: int
+    """Resamples of bootstrap and randomization test."""
+    seed: int
+    threads: int = 1
+    """Number of threads; no number and no verdict depends on it."""
+
+    def __post_init__(self) -> None:
+        if not 0 < self.confidence < 1:
+            raise HarnessError(f"confidence is {self.confidence}; give one between 0 and 1")
+        if self.resamples < 1:
+            raise HarnessError(f"resamples is {self.resamples}; give at least 1, better 10000")
+
+    @property
+    def level(self) -> float:
+        """Significance level: 1 minus the confidence."""
+        return 1 - self.confidence

@@ -1,0 +1,1 @@
+"""Runs, scores, records, damaged files and decisions, made or read back for tests."""
