@@ -19,7 +19,7 @@ HEADINGS = frozenset({"score", "relevance", "grade"})
 
 @dataclass(frozen=True, slots=True)
 class Beir:
-    """One split of a BEIR folder; nothing is read before it is asked for."""
+    """One split of a BEIR folder; nothing is read before it is needed."""
 
     folder: Path
     split: str
@@ -41,8 +41,8 @@ class Beir:
 
         Raises:
             BadName: no split can be called so.
-            BadFile: there is no such split (the message names those there are), or ``qrels``
-                finds fault with the file.
+            BadFile: the split is missing (the message names the existing ones), or ``qrels``
+                refuses the file.
         """
         path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
         if not path.exists():
@@ -71,8 +71,8 @@ def qrels(path: Path) -> Qrels:
     The first line is a heading if its third column is ``score``, ``relevance`` or ``grade``.
 
     Raises:
-        BadFile: a line has not three columns, a grade is no integer, a pair is judged twice, or
-            there is no judgement.
+        BadFile: a line does not have three columns, a grade is not an integer, a pair is judged
+            twice, or the file has no judgement.
     """
     return trec.collect(path, _judgements(path))
 

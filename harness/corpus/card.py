@@ -106,7 +106,7 @@ class Card(Keys):
     fields: Annotated[list[FieldName], Field(min_length=1)] | None = None
     """Parts of a document that the import kept; absent where it kept all."""
     left_out: Some | None = None
-    """Queries that the import left out, as nobody judged them; absent where it left out none."""
+    """Unjudged queries that the import left out; absent where it left out none."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
     texts: Texts | None = None
@@ -126,7 +126,7 @@ def read(folder: Path) -> Card:
     """Read the card of the dataset in ``folder``.
 
     Raises:
-        BadFile: there is none, it is no TOML, or a key is unknown, missing or impossible.
+        BadFile: the card is missing, it is not TOML, or a key is unknown, missing or impossible.
     """
     path = folder / FILE
     try:
@@ -175,7 +175,7 @@ def check(promised: Card, found: Card, *, cure: str) -> None:
     """Compare what the card promises with what was ``counted``.
 
     Raises:
-        DatasetError: some of it differs; the message says what, and the cure.
+        DatasetError: some of it differs; the message says what, and the remedy.
     """
     keys = ("documents", "queries", "judgements", "slices")
     differs = [

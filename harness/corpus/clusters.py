@@ -38,7 +38,7 @@ def near_duplicates(queries: Iterable[Query]) -> Groups:
 def parted(queries: Iterable[Query]) -> Sequence[str]:
     """Name the queries with an intent whose words are nearly those of one of another cluster.
 
-    An intent says that they are no near duplicates; this says of how many it is said.
+    Their intents tell them apart although their words are near duplicates.
     """
     known = list(queries)
     cluster = of_queries(known, near_duplicates(known))

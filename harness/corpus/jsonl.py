@@ -20,11 +20,11 @@ def documents(path: Path) -> Iterator[Document]:
     """Yield documents in file order.
 
     A line is an object with ``doc_id`` (or BEIR's ``_id``), ``text``, and where there are such
-    ``title`` and ``metadata``; every other key joins the metadata. A metadata value that is no
-    scalar is kept as its JSON text.
+    ``title`` and ``metadata``; every other key joins the metadata. A metadata value that is not
+    a scalar is kept as its JSON text.
 
     Raises:
-        BadFile: a line is malformed, an id comes twice, or there is no document.
+        BadFile: a line is malformed, an id comes twice, or the file has no document.
     """
     seen: dict[str, int] = {}
     for number, found in _objects(path):
@@ -45,11 +45,11 @@ def queries(path: Path) -> Iterator[Query]:
     """Yield queries in file order.
 
     A line is an object with ``query_id`` (or BEIR's ``_id``), ``text``, and where there are such
-    ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). Other keys say
-    nothing about the question and are passed over.
+    ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). Other keys
+    are passed over.
 
     Raises:
-        BadFile: a line is malformed, an id comes twice, or there is no query.
+        BadFile: a line is malformed, an id comes twice, or the file has no query.
     """
     seen: dict[str, int] = {}
     for number, found in _objects(path):

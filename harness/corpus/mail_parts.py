@@ -19,7 +19,7 @@ from harness.corpus import html_words
 MAX_HEADER = 1 << 16
 """Characters of a header that are read."""
 NO_CHARSETS = frozenset({"punycode", "idna", "undefined", "unicode-escape", "raw-unicode-escape"})
-"""Python's names of codecs that are no charset; two of them take the square of the length."""
+"""Python's codecs that are not charsets; two of them take time quadratic in the length."""
 
 
 def header(mail: Message, name: str, problems: list[str]) -> str:

@@ -17,7 +17,7 @@ from harness.corpus.mail_parts import addresses, clean, header, moment, texts
 MAX_MAIL_BYTES = 64 << 20
 """Of one mail; what is longer is cut, and told."""
 ENDLESS_BYTES = 1 << 30
-"""Of one mail; what is longer is no mail, but a file that may have no end."""
+"""Most bytes of one mail; a longer one is taken for a file that may have no end."""
 
 
 class Note(NamedTuple):

@@ -1,7 +1,7 @@
 """Near duplicates among texts: which share at least half of their letter trigrams with another.
 
 Two engines that differ on a query differ likewise on the same query in slightly other words, so
-such queries are no two witnesses. The comparison is exact (Jaccard of sets of trigrams), counts in
+such queries are not independent. The comparison is exact (Jaccard of sets of trigrams), counts in
 whole numbers, and draws nothing: the same texts give the same clusters on every machine, in any
 order. A cluster is a star: each text shares half of its trigrams with the first one of its
 cluster. Chains, in which the last has nothing of the first, cannot come about. Evidence for the

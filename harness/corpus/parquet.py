@@ -8,7 +8,7 @@ bytes may stand for a text of a million characters, four thousand times.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Container, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -35,33 +35,55 @@ class _File(NamedTuple):
     """Bytes that its values may take."""
 
 
-def table_of(path: Path) -> pa.Table:
+def table_of(path: Path, wanted: pa.Schema, nullable: Container[str] = ()) -> pa.Table:
     """Give all columns of the file, and its metadata in the schema.
 
-    Raises:
-        OSError: it cannot be read.
-        Malformed: it is no Parquet file, or beyond the bounds; a ``ValueError``.
-    """
-    with _opened(path) as file:
-        groups = range(file.parquet.num_row_groups)
-        _check(file, groups)
-        parts = [_group(file, at, None) for at in groups]
-        return pa.concat_tables(parts) if parts else _plain(file, file.parquet.read())
-
-
-def row_groups(path: Path, columns: Sequence[str]) -> Iterator[pa.Table]:
-    """Yield some columns of a file of any length, a row group at a time.
+    The file has at least the columns of ``wanted``, of their types, and a value in each row except
+    where ``nullable`` names the column.
 
     Raises:
         OSError: it cannot be read.
-        Malformed: as ``table_of``, of one row group; or a column is not there.
+        Malformed: it is not Parquet, is beyond the bounds, or has other columns; a
+            ``ValueError``.
     """
     with _opened(path) as file:
-        if lacking := set(columns) - set(file.schema.names):
-            raise Malformed(f"it lacks {sorted(lacking)}")
+        _check_columns(file.schema, wanted)
+        table = _whole(file)
+    for name in wanted.names:
+        if name not in nullable and table.column(name).null_count:
+            raise Malformed(f"{name} is not given in every row")
+    return table
+
+
+def _whole(file: _File) -> pa.Table:
+    groups = range(file.parquet.num_row_groups)
+    _check(file, groups)
+    parts = [_group(file, at, None) for at in groups]
+    return pa.concat_tables(parts) if parts else _plain(file, file.parquet.read())
+
+
+def _check_columns(found: pa.Schema, wanted: pa.Schema) -> None:
+    if lacking := set(wanted.names) - set(found.names):
+        raise Malformed(f"it lacks {sorted(lacking)}")
+    for column in wanted:
+        if found.names.count(column.name) > 1:
+            raise Malformed(f"it has {column.name} twice")
+        if (its := found.field(column.name).type) != column.type:
+            raise Malformed(f"{column.name} is {its} instead of {column.type}")
+
+
+def row_groups(path: Path, wanted: pa.Schema) -> Iterator[pa.Table]:
+    """Yield the columns of ``wanted`` of a file of any length, a row group at a time.
+
+    Raises:
+        OSError: it cannot be read.
+        Malformed: as ``table_of``, of one row group.
+    """
+    with _opened(path) as file:
+        _check_columns(file.schema, wanted)
         for at in range(file.parquet.num_row_groups):
             _check(file, [at])
-            yield _group(file, at, list(columns))
+            yield _group(file, at, wanted.names)
 
 
 @contextmanager

@@ -1,7 +1,7 @@
 """What the footer of a Parquet file says of its columns, read without pyarrow.
 
-Where the statistics of a column contradict its schema, pyarrow ends the whole process as soon as
-the column is looked at (``RowGroupMetaData.column``); while it reads values it raises an error.
+Where the statistics of a column contradict its schema, ``RowGroupMetaData.column`` of pyarrow ends
+the whole process. Reading the values raises an error instead.
 The sizes must be known before any value is read. The footer is a struct of Thrift's compact
 protocol (thrift-compact-protocol.md of Apache Thrift; parquet.thrift of Apache Parquet).
 """
@@ -51,7 +51,7 @@ def column_sizes(file: IO[bytes]) -> list[list[ColumnSize]]:
     """Give the sizes of each column, by row group, and leave the file where it was.
 
     Raises:
-        Malformed: the file has no footer, or it is no struct of the compact protocol.
+        Malformed: the file has no footer, or it is not a struct of the compact protocol.
     """
     at, size = file.tell(), file.seek(0, os.SEEK_END)
     try:

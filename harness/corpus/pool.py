@@ -1,7 +1,7 @@
 """A pool: pairs of query and document that somebody is to judge, and what was judged of them.
 
-It is a TREC file of judgements whose grades are ``?`` until they are filled in, by hand or by
-``harness judge``, beside JSON lines with what a person must see to judge.
+It is a TREC file of judgements; a grade is ``?`` until it is filled in, by hand or by ``harness
+judge``. JSON lines beside it hold what a person must see to judge.
 """
 
 from __future__ import annotations
@@ -61,14 +61,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """Pairs, the most decisive first, and the grade of each; None where nobody judged it yet."""
+    """Pairs, the most decisive first, and the grade of each; None where it is unjudged."""
 
     pairs: tuple[Pair, ...]
     grades: tuple[int | None, ...]
 
     @property
     def open(self) -> tuple[int, ...]:
-        """Places of the pairs that nobody judged yet."""
+        """Places of the unjudged pairs."""
         return tuple(at for at, grade in enumerate(self.grades) if grade is None)
 
     @property
@@ -136,8 +136,8 @@ def _grades_of(pool: Pool) -> str:
 def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
     """Write the grade of a pair that had the grade ``was`` when it was shown; give the pool now.
 
-    Several may judge one pool at once, in terminals and in browsers: the file is read again while
-    nobody else writes it, and only this pair's grade changes. The same grade twice is no conflict.
+    Several may judge one pool at once, in terminals and in browsers: the file is locked, read anew,
+    and only this pair's grade changes. The same grade twice does not conflict.
 
     Raises:
         Overtaken: the pair has another grade than ``was`` by now; it keeps that.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Self
 
@@ -42,12 +43,12 @@ class DataManifest:
     fields: tuple[str, ...] = FIELDS
     """Parts of a document that were kept to be searched."""
     left_out: int = 0
-    """Queries that were given and not taken, as nobody judged them."""
+    """Unjudged queries that were given and not taken."""
 
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A folder of prepared data; documents are read when they are asked for."""
+    """A folder of prepared data; documents are read when they are needed."""
 
     folder: Path
     manifest: DataManifest
@@ -108,8 +109,18 @@ class Prepared:
         return frozenset(found.parted if how != "none" else ())
 
     def qrels(self) -> Qrels:
-        """Read the judgements."""
-        return trec.qrels(self.folder / QRELS)
+        """Read the judgements; a command asks for the same several times, which are read once."""
+        path = self.folder / QRELS
+        try:
+            sha256 = digest.of_file(path)
+        except (OSError, BadFile):
+            return trec.qrels(path)
+        return _judged(path, sha256)
+
+
+@lru_cache(maxsize=2)
+def _judged(path: Path, _: str) -> Qrels:
+    return trec.qrels(path)
 
 
 def write(  # noqa: PLR0917  all of it is the data

@@ -18,16 +18,22 @@ Key = tuple[str, ...]
 """What the scores are of: an arm, or a control and a candidate."""
 
 
+def score_columns(key_names: Sequence[str]) -> pa.Schema:
+    """Give the columns of a score table; an undefined value is null and has its reason."""
+    texts = [(name, pa.string()) for name in (*key_names, "measure", "query_id")]
+    return pa.schema([*texts, ("value", pa.float64()), ("undefined", pa.string())])
+
+
 def write_scores(
     path: Path, key_names: Sequence[str], scores: Mapping[Key, Mapping[str, Scores]]
 ) -> None:
     """Write scores by key and measure; undefined values are null and carry their reason."""
     rows = list(_rows(scores))
-    names = [*key_names, "measure", "query_id", "value", "undefined"]
-    types = [*[pa.string()] * len(key_names), pa.string(), pa.string(), pa.float64(), pa.string()]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    schema = score_columns(key_names)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(schema)
     table = pa.table(
-        [pa.array(column, kind) for column, kind in zip(columns, types, strict=True)], names
+        [pa.array(column, kind) for column, kind in zip(columns, schema.types, strict=True)],
+        schema.names,
     )
     with replacing(path) as beside:
         pq.write_table(table, beside, compression="zstd")
@@ -49,17 +55,15 @@ def read_scores(path: Path, key_names: Sequence[str]) -> dict[Key, dict[str, Sco
     Raises:
         BadFile: the file is missing, damaged or has other columns.
     """
+    wanted = score_columns(key_names)
     try:
-        table = table_of(path)
+        table = table_of(path, wanted, ("value", "undefined"))
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"no score table ({exc})", "Run again: dvc repro") from exc
-    names = [*key_names, "measure", "query_id", "value", "undefined"]
-    if table.column_names != names:
-        raise BadFile(path, f"has the columns {table.column_names}", f"Expected are {names}")
     defined: dict[tuple[Key, str], dict[str, float]] = {}
     without: dict[tuple[Key, str], dict[str, list[str]]] = {}
     for *key, measure, query_id, value, reason in zip(
-        *(table.column(name).to_pylist() for name in names), strict=True
+        *(table.column(name).to_pylist() for name in wanted.names), strict=True
     ):
         at = (tuple(key), measure)
         defined.setdefault(at, {})

@@ -22,8 +22,8 @@ def tagged(path: Path) -> tuple[Query, ...]:
     A field runs to the next tag. Description and narrative are passed over.
 
     Raises:
-        BadFile: a block has no number or no title, is not closed, a number comes twice, or there
-            is no block.
+        BadFile: a block has no number or no title, is not closed, a number comes twice, or the
+            file has no block.
     """
     return _collect(path, _blocks(path))
 
@@ -32,7 +32,7 @@ def table(path: Path) -> tuple[Query, ...]:
     """Read ``id<TAB>text`` lines; a text may hold further tabs.
 
     Raises:
-        BadFile: a line has no tab, an id comes twice, or there is no line.
+        BadFile: a line has no tab, an id comes twice, or the file is empty.
     """
     return _collect(path, _rows(path))
 

@@ -18,6 +18,8 @@ from harness.core.run import Row, Run, Status
 from harness.corpus.lines import SPACES
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
+_NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
+"""A score as C reads it: ``float`` would also take ``1_000`` and digits of other scripts."""
 GRADE = re.compile(r"[+-]?[0-9]{1,9}")
 UNFILLED = "?"
 """The grade of a pair that was put into a pool and not judged yet."""
@@ -36,8 +38,8 @@ def qrels(path: Path) -> Qrels:
     """Read ``query 0 document grade`` lines.
 
     Raises:
-        BadFile: a line has not four fields, a grade is no integer, a pair is judged twice, or
-            there is no judgement.
+        BadFile: a line does not have four fields, a grade is not an integer, a pair is judged
+            twice, or the file has no judgement.
     """
     return collect(path, _judgements(path))
 
@@ -61,8 +63,8 @@ def read_run(
 ) -> Run:
     """Read ``query Q0 document rank score tag`` lines, as trec_eval would.
 
-    The order is that of the scores as float64, highest first, and of the document ids in
-    descending UTF-8 byte order where scores are equal; the rank column is not looked at. A
+    The order is that of the scores as float64, highest first. Equal scores are ordered by document
+    id, in descending UTF-8 byte order. The rank column is not read. A
     document that comes twice for a query stays where it is ranked highest. ``score`` becomes
     the place between the lowest (0) and the highest (1) score of the query, ``raw_score`` is
     the file's.
@@ -72,7 +74,7 @@ def read_run(
     file that are not in ``asked`` follow, in the order of the file.
 
     Raises:
-        BadFile: a line has not six fields, a score is not finite, or there is no line.
+        BadFile: a line does not have six fields, a score is not finite, or the file is empty.
     """
     shown: dict[str, list[tuple[float, str]]] = {q: [] for q in asked or ()}
     lines = 0
@@ -108,7 +110,7 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
     """Collect judgements with their line numbers.
 
     Raises:
-        BadFile: a pair is judged twice, or there is no judgement.
+        BadFile: a pair is judged twice, or none is judged.
     """
     seen: dict[tuple[str, str], int] = {}
     kept: list[Judgement] = []
@@ -163,18 +165,14 @@ def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
 
 def _fields(path: Path, number: int, line: str, shape: str) -> list[str]:
     found = BETWEEN_FIELDS.split(line.strip(SPACES))
-    wanted = len(shape.split())
-    if len(found) != wanted:
+    if len(found) != (wanted := shape.count(" ") + 1):
         problem = f"the line has {len(found)} fields, not {wanted}"
         raise BadFile(path, problem, f"Write: {shape}.", number)
     return found
 
 
 def _finite(path: Path, number: int, text: str) -> float:
-    try:
-        found = float(text)
-    except ValueError:
-        found = math.nan
+    found = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(found):
         cure = "Write a finite number, or leave the line out."
         raise BadFile(path, f"the score {text!r} is not a finite number", cure, number)

@@ -75,7 +75,12 @@ class _Reader:
             name=head.name,
             version=head.version,
             evidence_days=head.evidence_days,
-            rules=Rules(head.confidence, head.resamples, head.seed, head.power),
+            rules=Rules(
+                confidence=head.confidence,
+                resamples=head.resamples,
+                seed=head.seed,
+                power=head.power,
+            ),
             steps=steps,
             chained=head.chained,
             alpha=head.alpha,

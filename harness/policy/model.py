@@ -23,7 +23,7 @@ Probability = Annotated[float, Field(gt=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
 FORMAT = 1
 """Of the files that are read; raised where a key changes its meaning."""
-FEWEST_RESAMPLES = 1_000
+FEWEST_RESAMPLES, MOST_RESAMPLES = 1_000, 10_000_000
 """Below this the ends of a 95 % interval rest on fewer than 25 draws each."""
 
 
@@ -38,7 +38,7 @@ class Header(_Table):
     version: Annotated[int, Field(ge=1)]
     seed: Annotated[int, Field(ge=0)]
     confidence: Annotated[float, Field(ge=0.5, lt=1)]
-    resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES)]
+    resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES, le=MOST_RESAMPLES)]
     power: Probability
     evidence_days: Annotated[int, Field(ge=1)]
     alpha: Probability | None = None

@@ -48,6 +48,7 @@ def test_a_mail_that_has_no_end_is_refused(tmp_path: Path, monkeypatch: pytest.M
         mbox.read(path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "page",
     [
@@ -67,6 +68,7 @@ def test_a_page_that_no_parser_reads(tmp_path: Path, page: bytes) -> None:
     assert "after" in text
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("header", [b"From", b"To", b"Subject", b"Date", b"References"])
 @pytest.mark.parametrize(
     "value", [b"(" * 3_000, b"<" * 100_000, b"=?utf-8?q?" * 50_000, b'"\\' * 9_999]
@@ -89,6 +91,7 @@ def test_a_charset_that_is_none_of_mail(tmp_path: Path, charset: bytes) -> None:
     assert f"its text is not {charset.decode()}, as it says" in {n.problem for n in found.notes}
 
 
+@pytest.mark.slow
 def test_parts_within_parts(tmp_path: Path) -> None:
     levels = 2_000
     heads = (

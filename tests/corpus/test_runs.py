@@ -55,8 +55,8 @@ def test_what_is_written_is_read(tmp_path: Path) -> None:
 
 def test_retries_are_kept_and_a_run_without_any_has_the_bytes_of_before(tmp_path: Path) -> None:
     path = tmp_path / "run.parquet"
-    write_run(replace(RUN, retries=3), path)
-    assert read_run(path).retries == 3
+    write_run(replace(RUN, retries=3, rate_limited=2), path)
+    assert (read_run(path).retries, read_run(path).rate_limited) == (3, 2)
     write_run(RUN, path)
     assert b"retries" not in path.read_bytes()
     pq.write_table(pq.read_table(path).replace_schema_metadata({"arm": "a", "retries": "-1"}), path)
@@ -129,7 +129,7 @@ def test_a_file_cut_short(tmp_path: Path, share: float) -> None:
     write_run(RUN, path)
     whole = path.read_bytes()
     path.write_bytes(whole[: int(share * len(whole))])
-    refused(path, "not a Parquet file")
+    refused(path, "not a run")
 
 
 def test_damage_in_the_middle(tmp_path: Path) -> None:
@@ -138,13 +138,13 @@ def test_damage_in_the_middle(tmp_path: Path) -> None:
     whole = bytearray(path.read_bytes())
     whole[4:60] = b"\xff" * 56
     path.write_bytes(bytes(whole))
-    refused(path, "not a Parquet file")
+    refused(path, "not a run")
 
 
 def test_garbage(tmp_path: Path) -> None:
     path = tmp_path / "run.parquet"
     path.write_bytes(b"q1 Q0 d1 1 9.5 arm\n" * 50)
-    refused(path, "not a Parquet file")
+    refused(path, "not a run")
 
 
 def without_a_column(table: pa.Table) -> pa.Table:

@@ -100,7 +100,9 @@ def test_a_query_without_a_line_was_not_asked_and_a_strange_one_is_kept(written:
     assert run.status.tolist() == [Status.NOT_ASKED, Status.ANSWERED, Status.ANSWERED]
 
 
-@pytest.mark.parametrize("score", ["nan", "inf", "-Infinity", "1e999", "high", "0x1"])
+@pytest.mark.parametrize(
+    "score", ["nan", "inf", "-Infinity", "1e999", "high", "0x1", "1_000", "\u0663", "1e"]
+)
 def test_a_score_that_is_no_finite_number_is_refused(written: Written, score: str) -> None:
     path = written(f"q Q0 a 1 1 t\nq Q0 b 2 {score} t\n")
     with pytest.raises(BadFile, match=f"file:2: the score '{score}' is not a finite number"):

@@ -16,7 +16,7 @@ FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
 POLICY = load_policy(FILE)
 SHA256 = digest.of_file(FILE)
 MONTH = datetime(2026, 3, 1, tzinfo=UTC)
-GATE = "The first page stays as good"
+GATE = "Quality of the first page"
 SETUP = {arm: digest.of_json(arm) for arm in POLICY.arms}
 
 

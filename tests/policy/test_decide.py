@@ -19,6 +19,8 @@ from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from tests.gates import build
 
+pytestmark = pytest.mark.slow
+
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
 HEAD = """\
 [policy]

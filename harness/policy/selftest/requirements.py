@@ -9,7 +9,7 @@ out are judged in full, and if one of them passes, all are judged.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -109,11 +109,8 @@ class Requirement:
             found = interval_each(
                 values,
                 span=span,
-                confidence=sure,
-                resamples=rules.resamples,
-                seed=seed,
+                inference=replace(rules, seed=seed),
                 clusters=groups,
-                threads=rules.threads,
             )
         return [said(one, limit) is Verdict.PASS for one in found]
 

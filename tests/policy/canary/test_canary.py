@@ -42,6 +42,8 @@ from harness.policy.load import load_policy
 from harness.policy.model import Gate, Policy
 from harness.replay.ask import observe
 
+pytestmark = pytest.mark.slow
+
 POLICIES = sorted(
     path
     for path in (Path(__file__).resolve().parents[3] / "policy").glob("*.toml")
@@ -63,6 +65,7 @@ def test_every_rule_has_known_answers_or_is_named() -> None:
     assert sum(map(len, kinds)) == len(registry.names())
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: str(path.stem))
 def test_the_code_as_it_is_answers_rightly(path: Path) -> None:
     check_canary(load_policy(path))
@@ -314,6 +317,7 @@ def asked(confidence: float, *gates: tuple[str, dict[str, object]]) -> Policy:
     return replace(policy, rules=rules, steps=(replace(policy.steps[0], gates=tuple(made)),))
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("confidence", [0.95, 0.999999])
 @pytest.mark.parametrize("measure", ["nDCG@10", "P@10", "P@20", "P(rel=1)@100"])
 def test_right_code_is_not_called_wrong(measure: str, confidence: float) -> None:

@@ -20,9 +20,12 @@ from harness.policy.plan.need import Assumed, Need
 from harness.policy.plan.needs import needs
 from harness.policy.plan.plan import Planned, PlannedStep, plan
 from harness.replay.load.rounds import fewest_rounds, median_of
+from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from tests.policy.tried import RULES, evidence, gate, step
 from tests.source import ROOT
+
+pytestmark = pytest.mark.slow
 
 IDS = [f"q{at}" for at in range(60)]
 SET = AtHand.of(
@@ -140,7 +143,10 @@ def test_the_planned_number_passes_with_its_power() -> None:
     centred = forecast.values - forecast.values.mean()
     drawn = np.random.default_rng(1).choice(centred, (found.alone, 300))
     ends = interval_each(
-        drawn, span=forecast.span, confidence=0.95, resamples=1_000, seed=1, clusters=None
+        drawn,
+        span=forecast.span,
+        inference=Inference(confidence=0.95, resamples=1_000, seed=1),
+        clusters=None,
     )
     power = float(np.mean([one.low > -0.02 for one in ends]))
     assert 0.8 - 0.05 < power < 0.95

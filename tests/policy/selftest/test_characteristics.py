@@ -15,6 +15,8 @@ from harness.policy.selftest.operating import OperatingCharacteristic
 from harness.policy.selftest.planted import Pattern
 from tests.policy.tried import RULES, evidence, gate, step
 
+pytestmark = pytest.mark.slow
+
 TRIALS = 60
 
 

@@ -30,6 +30,7 @@ def drawn(one: Requirement, truth: float, trials: int = 40) -> Any:  # noqa: ANN
     return found.differences
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", GATES)
 @pytest.mark.parametrize("given", [evidence(), evidence(clusters=3), evidence(lost=3)])
 def test_each_column_is_judged_as_the_gate_judges_it(asked: Any, given: Any) -> None:  # noqa: ANN401
