@@ -1,0 +1,1 @@
+"""PostgreSQL: words by tsvector, vectors by pgvector, both fused by reciprocal rank in SQL."""

@@ -1,0 +1,92 @@
+"""``stacks.postgres.ranking`` and ``settings``: what is sent, and what a file may say."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from engines import registry
+from engines.lexical.typed import clauses
+from engines.stacks.postgres import connection, loading, ranking
+from engines.stacks.postgres.settings import Settings
+from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
+from harness.core.records import Document
+from tests.source import ROOT
+
+EXAMPLES = ROOT / "examples" / "postgres"
+WORDS = Settings(mode="words", timeout_s=5.0)
+
+
+@pytest.mark.parametrize(
+    ("text", "wanted"),
+    [
+        ("red cone", "('red') | ('cone')"),
+        ('"red cone"', "('red' <-> 'cone')"),
+        ("read_csv", "(('read' <-> 'csv') | 'read' | 'csv')"),
+        ("+red cone -blue", "((('red')) & (('red') | ('cone'))) & !(('blue'))"),
+        ("-blue", "('blue')"),
+        ("'; DROP TABLE document; --", "('DROP') | ('TABLE') | ('document')"),
+        ("!!!", ""),
+    ],
+)
+def test_a_text_becomes_a_query_of_words(text: str, wanted: str) -> None:
+    assert ranking.tsquery(clauses(text)) == wanted
+
+
+def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
+    given = {"embedder": "hash", "max_tokens": 64}
+    for mode in ("words", "vectors", "hybrid"):
+        for nearest in ("exact", "hnsw"):
+            vectors = {} if mode == "words" else {"vectors": given}
+            made = Settings.model_validate({
+                "mode": mode,
+                "nearest": nearest,
+                "timeout_s": 5.0,
+                **vectors,
+            })
+            assert 'score DESC, id COLLATE "C"' in ranking.statement(made)
+    assert ranking.digest(WORDS) != ranking.digest(WORDS.model_copy(update={"rank": "ts_rank"}))
+
+
+def test_rows_are_in_the_order_of_their_ids_and_hold_no_nul(tmp_path: Path) -> None:
+    documents = [Document("b", "", "x\0y"), Document("B", "t\ud800", "z")]
+    rows = loading.rows(documents, None, tmp_path)
+    assert rows == [("B", "t ", "z", ""), ("b", "", "x y", "")]
+    assert loading.generation(rows) != loading.generation(rows[:1])
+    assert loading.written([0.5, -1.0]) == "[0.5,-1.0]"
+
+
+@pytest.mark.parametrize(
+    ("changed", "says"),
+    [
+        ({"mode": '"hybrid"'}, "vectors is needed in the modes"),
+        ({"ef_search": "10", "nearest": '"hnsw"'}, "ef_search is below depth"),
+        ({"dsn_env": '"postgresql://a:b@c/d"'}, "settings.dsn_env"),
+        ({"rank": '"bm25"'}, "settings.rank"),
+        ({"timeout_s": "0.0"}, "settings.timeout_s"),
+    ],
+)
+def test_a_wrong_file_names_the_key(tmp_path: Path, changed: dict[str, str], says: str) -> None:
+    path = tmp_path / "mine.toml"
+    keys = {"mode": '"words"', "timeout_s": "5.0", **changed}
+    lines = "".join(f"{key} = {value}\n" for key, value in keys.items())
+    path.write_text(f'summary = "x"\nstack = "postgres"\n[settings]\n{lines}', "utf-8")
+    pytest.importorskip("psycopg", reason='needs the extra "postgres"')
+    with pytest.raises(BadPolicy, match=says):
+        registry.load(str(path), tmp_path)
+
+
+def test_a_variable_that_is_not_set_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("SEARCH_DSN", raising=False)
+    with pytest.raises(IndexNotReady, match="the variable SEARCH_DSN is not set"):
+        connection.dsn_of(WORDS.model_copy(update={"dsn_env": "SEARCH_DSN"}))
+
+
+def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(__import__("sys").modules, "psycopg", None)
+    with pytest.raises(NotInstalled, match=r'pip install "search-harness\[postgres\]"') as caught:
+        registry.load(str(EXAMPLES / "postgres.toml"), tmp_path)
+    assert isinstance(caught.value, InvalidArm)
