@@ -69,6 +69,16 @@ def nearest(
     return top if rows is None else Top(rows[top.positions], top.scores)
 
 
+def dots_of(vectors: Half, query: NDArray[np.float32], rows: Rows) -> Dots:
+    """Dot products of these rows with ``query``, as ``nearest`` gives them; shape (rows,).
+
+    Raises:
+        ValueError: the query has another dimension or is not finite in half precision.
+    """
+    plain = np.asarray(vectors)
+    return exact_dots(plain[rows], _half(query, plain.shape[1])[0]).round(COSINE_DIGITS)
+
+
 def exact_dots(vectors: Half, asked: Half) -> Dots:
     """Dot products in double precision, which holds each product of two halves; shape (rows,)."""
     return np.asarray((vectors.astype(np.float64) * asked.astype(np.float64)).sum(axis=1))

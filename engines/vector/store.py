@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,7 +14,7 @@ from numpy.typing import NDArray
 from engines.contract.errors import IndexUnavailable
 from engines.vector import amvi
 from engines.vector.amvi import AmviIndex
-from engines.vector.scan import nearest
+from engines.vector.scan import dots_of, nearest
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
@@ -42,6 +43,11 @@ class VectorStore:
         rows, cosines = nearest(self.vectors, query, k)
         best = zip(rows.tolist(), cosines.tolist(), strict=True)
         return [(self.doc_ids[row], cosine) for row, cosine in best if cosine > 0]
+
+    def cosines(self, query: NDArray[np.float32], doc_ids: Sequence[str]) -> dict[str, float]:
+        """Give the cosines of known documents with the query, as ``nearest`` does."""
+        rows = np.array([bisect_left(self.doc_ids, doc_id) for doc_id in doc_ids], dtype=np.int64)
+        return dict(zip(doc_ids, dots_of(self.vectors, query, rows).tolist(), strict=True))
 
 
 def write(folder: Path, doc_ids: Sequence[str], vectors: NDArray[np.float16]) -> None:

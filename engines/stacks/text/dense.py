@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
 from pydantic import Field
 
 from engines.contract import manifest
@@ -18,7 +20,7 @@ from engines.vector.bulk import embed_all
 from engines.vector.chosen import HASH, embedder_of
 from engines.vector.embedder import Embedder
 from engines.vector.store import VectorStore, open_store, write
-from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
+from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest
 from harness.core.records import Document
 
 ENGINE = "vectors"
@@ -72,7 +74,7 @@ class Dense:
         )
 
     @contextmanager
-    def open(self, index: Path) -> Iterator[Searcher]:
+    def open(self, index: Path) -> Iterator[DenseSearcher]:
         made = manifest.read(index)
         embedder = self.embedder()
         manifest.check_made_by(
@@ -94,12 +96,17 @@ class DenseSearcher:
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
-        typed = normalise(text)
-        if not typed:
+        asked = self.asked(text)
+        if asked is None:
             return Answer((), self.manifest.fingerprint, "nothing was typed")
-        nearest = self.store.nearest(self.embedder.embed([typed])[0], k)
+        nearest = self.store.nearest(asked, k)
         hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in nearest)
         return Answer(hits, self.manifest.fingerprint)
+
+    def asked(self, text: str) -> NDArray[np.float32] | None:
+        """Embed what was typed, shape (dimension,); None where that is nothing."""
+        typed = normalise(text)
+        return self.embedder.embed([typed])[0] if typed else None
 
 
 def _read(document: Document) -> str:

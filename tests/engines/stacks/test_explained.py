@@ -11,11 +11,18 @@ from harness.core.engine import Explains
 from tests.engines.conftest import Standing
 
 TEXT = "moon sea water tides"
-OF_AN_ANSWER = {"code": "mode", "documents": "stagesUsed", "mail": "method", "writing": "queries"}
-OF_A_HIT = {"code": "selected", "documents": "chunk", "writing": "snippet"}
+OF_AN_ANSWER = {
+    "blend": "vector_share",
+    "code": "mode",
+    "documents": "stagesUsed",
+    "mail": "method",
+    "writing": "queries",
+}
+OF_A_HIT = {"blend": "cosine", "code": "selected", "documents": "chunk", "writing": "snippet"}
 SILENT = {"dense", "fts5", "hybrid", "rerank", "tantivy"}
 
 
+@pytest.mark.slow
 def test_an_answer_is_explained_by_the_stacks_that_can(standing: Standing) -> None:
     stack = tomllib.loads(standing.arm.path.read_text(encoding="utf-8"))["stack"]
     searcher = standing.searcher

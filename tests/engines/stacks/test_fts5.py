@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from engines.stacks.text.fts5 import FILE, Fts5, Settings, match_expression
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness.stages.contract.documents import DOCUMENTS
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite, run_sql
 
 PLAIN = Fts5(Settings(tokenize="unicode61", title_weight=2.0, text_weight=1.0, joined="both"))
 PORTER = Fts5(
@@ -30,12 +29,6 @@ def built(index: Path) -> Path:
 def refused(index: Path, why: str) -> None:
     with pytest.raises(IndexNotReady, match=why), PLAIN.open(index):
         pass
-
-
-def run_sql(index: Path, *statements: str) -> None:
-    with closing(sqlite3.connect(index / FILE)) as db, db:
-        for statement in statements:
-            db.execute(statement)
 
 
 def found(engine: Fts5, documents: tuple[Document, ...], text: str, index: Path) -> list[str]:
@@ -55,7 +48,7 @@ def test_a_dropped_table_is_not_ready(built: Path, table: str) -> None:
     own = table in {"search", "document"}
     allow = "PRAGMA writable_schema = ON"
     drop = f"DROP TABLE {table}" if own else f"DELETE FROM sqlite_master WHERE name = '{table}'"  # noqa: S608  our own names
-    run_sql(built, allow, drop)
+    run_sql(built / FILE, allow, drop)
     refused(built, "harness index")
 
 
@@ -68,7 +61,7 @@ def test_a_dropped_table_is_not_ready(built: Path, table: str) -> None:
     ],
 )
 def test_rows_that_the_manifest_does_not_count_are_not_ready(built: Path, statement: str) -> None:
-    run_sql(built, statement)
+    run_sql(built / FILE, statement)
     refused(built, f"says {len(DOCUMENTS)} documents, the index holds")
 
 

@@ -22,7 +22,8 @@ from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
 
 
 def given() -> dict[str, Any]:
-    found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hash-hybrid.toml").read_text())
+    found: dict[str, Any] = tomllib.loads((arms.FOLDER / "hybrid-rrf.toml").read_text())
+    found["settings"]["legs"]["semantic"]["settings"]["embedder"] = "hash"
     return dict(found["settings"])
 
 

@@ -16,7 +16,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.replay.ask import observe
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite
 
 DOCUMENTS = [
     Document(

@@ -16,8 +16,8 @@ from engines.stacks.agent_mail.pipeline import reranking
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
-from tests.engines.damage import overwrite
 from tests.engines.rerank import tiny_model
+from tests.make.damage import overwrite
 
 DOCUMENTS = [
     Document("m1", "salt", "salt salt salt"),

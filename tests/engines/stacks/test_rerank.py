@@ -20,7 +20,7 @@ from harness.core.engine import Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness.stages.contract.documents import DOCUMENTS, OBVIOUS
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite
 
 TEXT = "water that rises in the sea"
 

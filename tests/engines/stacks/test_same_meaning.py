@@ -19,6 +19,7 @@ from engines.lexical.typed import Clause, Occur, clauses
 from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 WORDS = ("ant", "bee", "cat")
@@ -145,7 +146,9 @@ asked = st.lists(piece | st.sampled_from(["AND", "OR", "NOT"]), max_size=7).map(
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(150),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(text=asked)
 def test_any_question_matches_by_definition_in_every_engine(opened: Opened, text: str) -> None:

@@ -52,7 +52,7 @@ def test_the_last_stage_is_what_is_shown(arm: str, tmp_path: Path) -> None:
         assert seen >= 3 * len(OBVIOUS)
 
 
-@pytest.mark.parametrize("arm", ["hash-hybrid", "mail-hash"])
+@pytest.mark.parametrize("arm", ["hybrid-rrf", "mail-hash"])
 def test_the_legs_make_the_fusion(arm: str, tmp_path: Path) -> None:
     engine = arms.load(arm, tmp_path / "cache").engine
     with engine.open(built(engine, tmp_path / "index")) as searcher:

@@ -17,7 +17,9 @@ from harness.core.engine import Hit, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 from harness.stages.contract.documents import DOCUMENTS
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite
+
+pytestmark = pytest.mark.slow
 
 WORDS = ("ant", "bee", "cat", "dog", "eel", "fox", "gnu", "hen")
 

@@ -57,6 +57,7 @@ def test_a_filter_applies_before_ranking(
     assert pairs(found) == sorted(pairs(found), key=lambda pair: (-pair[1], pair[0]))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("read_over", [1, 10_000])
 @pytest.mark.parametrize("share", [0.01, 0.1, 0.5, 1.0])
 def test_reading_over_and_copying_give_the_same(

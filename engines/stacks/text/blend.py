@@ -1,0 +1,201 @@
+"""Words and vectors asked the same question; their scores are added as the question weighs them."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from pydantic import Field
+
+from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.lexical.typed import Occur, clauses
+from engines.ranking.convex import combine
+from engines.ranking.order import by_best
+from engines.stacks.text import dense, tantivy
+from harness.core.engine import (
+    Agreement,
+    Answer,
+    Engine,
+    Explained,
+    Hit,
+    Manifest,
+    Searcher,
+    Stage,
+)
+from harness.core.records import Document, Scalar
+
+ENGINE = "blend"
+VERSION = "convex 1"
+LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
+"""Folders of the index; the first two are names of stages."""
+
+
+class Settings(StackSettings):
+    """What is asked, and what each answer counts."""
+
+    depth: int = Field(ge=1)
+    """Candidates taken from words and from vectors; at least as many as are asked for."""
+    vector_share: float = Field(ge=0, le=1)
+    """What the vectors count; words count the rest."""
+    name_share: float = Field(ge=0, le=1)
+    """What the vectors count where the query is one name, such as ``read_csv``, or has a phrase."""
+    words: tantivy.Settings
+    """Of the stack ``tantivy``."""
+    names: tantivy.Settings
+    """The same for a query that is one name or has a phrase: a name has no stem, and ``where`` is
+    no stop word in code."""
+    vectors: dense.Settings
+    """Of the stack ``dense``."""
+
+
+class Found(NamedTuple):
+    """Scores of the same candidates by each of the two, by document id."""
+
+    words: Mapping[str, float]
+    vectors: Mapping[str, float]
+    """Exact cosines, also of candidates that only words found."""
+    share: float
+    """What the vectors count."""
+
+
+@dataclass(frozen=True, slots=True)
+class Blend:
+    settings: Settings
+    cache: Path
+
+    def engines(self) -> Mapping[str, Engine]:
+        """Make the engine of words and that of vectors."""
+        return {LEXICAL: self._words(), SEMANTIC: self._dense(), NAMES: self._names()}
+
+    def _words(self) -> tantivy.Tantivy:
+        return tantivy.Tantivy(self.settings.words)
+
+    def _names(self) -> tantivy.Tantivy:
+        return tantivy.Tantivy(self.settings.names)
+
+    def _dense(self) -> dense.Dense:
+        return dense.Dense(self.settings.vectors, self.cache)
+
+    def keep_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> None:
+        self._dense().keep_vectors(documents, queries, folder)
+
+    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+        return self._dense().take_vectors(documents, folder)
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        parts: dict[str, Manifest] = {}
+
+        def fill(passing: Iterable[Document]) -> None:
+            everything = tuple(passing)
+            for name, engine in self.engines().items():
+                (index / name).mkdir()
+                parts[name] = engine.build(everything, index / name)
+
+        made = manifest.record(
+            index,
+            documents,
+            fill,
+            engine=ENGINE,
+            version=VERSION,
+            settings=self.settings.model_dump(),
+        )
+        return manifest.joined(index, made, parts)
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        made = manifest.read(index)
+        with ExitStack() as opened:
+            words = opened.enter_context(self._words().open(index / LEXICAL))
+            vectors = opened.enter_context(self._dense().open(index / SEMANTIC))
+            names = opened.enter_context(self._names().open(index / NAMES))
+            parts = {
+                LEXICAL: words.manifest,
+                SEMANTIC: vectors.manifest,
+                NAMES: names.manifest,
+            }
+            manifest.check_made_by(
+                index,
+                made,
+                engine=ENGINE,
+                version=manifest.joined_version(VERSION, parts),
+                settings=self.settings.model_dump(),
+            )
+            for part in parts.values():
+                manifest.check_count(index, made, part.documents)
+            beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "vectors"))
+            yield BlendSearcher(words, vectors, names, beside, made, self.settings)
+
+
+@dataclass(frozen=True, slots=True)
+class BlendSearcher:
+    words: Searcher
+    vectors: dense.DenseSearcher
+    names: Searcher
+    beside: ThreadPoolExecutor
+    """Where the query is embedded while words are looked up."""
+    manifest: Manifest
+    settings: Settings
+
+    def search(self, text: str, k: int) -> Answer:
+        found = self._found(text, k)
+        return Answer(self._combined(found, k), self.manifest.fingerprint)
+
+    def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
+        """List words, vectors and their sum; words lead to it, and vectors feed it."""
+        found = self._found(text, k)
+        return (
+            Stage(LEXICAL, by_best(found.words.items(), k)),
+            Stage(SEMANTIC, by_best(found.vectors.items(), k), beside=True),
+            Stage("fused", self._combined(found, k)),
+        )
+
+    def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:  # noqa: ARG002  as above
+        """Say what the vectors count, and the BM25 score and the cosine of each hit."""
+        found = self._found(text, k)
+        return Explained(
+            {"vector_share": found.share},
+            {
+                hit.doc_id: {
+                    "bm25": found.words.get(hit.doc_id, 0.0),
+                    "cosine": found.vectors.get(hit.doc_id, 0.0),
+                }
+                for hit in self._combined(found, k)
+            },
+        )
+
+    def _found(self, text: str, k: int) -> Found:
+        """Ask both for candidates, and the vectors for the cosine of what words found.
+
+        Words that must or must not be there hold for every candidate, so then words alone find.
+        """
+        depth = max(k, self.settings.depth)
+        wanted = clauses(text)
+        named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
+        lexical = self.names if named else self.words
+        embedded = self.beside.submit(self.vectors.asked, text)
+        words = {hit.doc_id: hit.raw_score for hit in lexical.search(text, depth).hits}
+        asked = embedded.result()
+        if asked is None:
+            return Found(words, {}, 0.0)
+        vectors = self.vectors.store.cosines(asked, list(words))
+        if all(clause.occur is Occur.SHOULD for clause in wanted):
+            vectors |= dict(self.vectors.store.nearest(asked, depth))
+        share = self.settings.name_share if named else self.settings.vector_share
+        return Found(words, vectors, share)
+
+    def _combined(self, found: Found, k: int) -> tuple[Hit, ...]:
+        weights = {LEXICAL: 1 - found.share, SEMANTIC: found.share}
+        return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
+    """Make the engine from an arm's settings; vectors are kept below ``cache``."""
+    return Blend(Settings.model_validate(settings), cache)
