@@ -31,9 +31,12 @@ PACKAGES = {
     "documents": "documents.arm",
     "http": "http.arm",
     "mail": "agent_mail.arm",
+    "postgres": "postgres.arm",
     "writing": "writing.arm",
 }
 """Stacks of several modules, and which of them makes the engine."""
+SERVED = {"http", "postgres"}
+"""Of them, those whose index a server holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,8 @@ class Arm:
     """One sentence for the report."""
     engine: Engine
     path: Path
+    shared: bool = False
+    """Whether several processes may have an index open: its stack is ours and reads files."""
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Write an index into the empty folder ``index``.
@@ -77,8 +82,10 @@ def path_of(name: str) -> Path:
     """Find the file of an arm: a name in ``engines/arms`` or a path to a TOML file.
 
     Raises:
-        BadName: no arm can be called so, or as the file is.
-        UnknownName: neither exists.
+        InvalidArm: a path to a TOML file that is missing, or a path to something else, e.g. a
+            ``.py`` file.
+        BadName: the name of the arm, or of its file, cannot be the name of an arm.
+        UnknownName: ``engines/arms`` has no arm of this name.
     """
     if name.endswith((".py", "/")) or ("/" in name and not name.endswith(".toml")):
         raise InvalidArm(f"{name}: an arm is a .toml file that names its code. Give that file")
@@ -118,7 +125,12 @@ def load(name: str, cache: Path) -> Arm:
         raise BadPolicy(
             path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)
         ) from exc
-    return Arm(path.stem, about["summary"], engine, path)
+    return Arm(path.stem, about["summary"], engine, path, shared=is_shared(about["stack"]))
+
+
+def is_shared(stack: str) -> bool:
+    """Tell whether processes may share an index of ``stack``: it is ours, and no server's."""
+    return stack not in SERVED and not stack.startswith("remote/") and stack in known_stacks()
 
 
 def _check_keys(path: Path, about: Mapping[str, Any]) -> None:

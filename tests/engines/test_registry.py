@@ -95,7 +95,7 @@ def test_a_wrong_file_is_named_with_its_line_and_key(
 
 
 def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> None:
-    text = (arms.FOLDER / "hybrid.toml").read_text()
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text()
     head, tail = text.split("[settings.legs.semantic]")
     wrong = head + "[settings.legs.semantic]" + tail.replace("weight = 1.0", 'weight = "1.0"')
     line = wrong.splitlines().index('weight = "1.0"') + 1
@@ -106,13 +106,13 @@ def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> N
 
 
 def test_a_leg_may_not_be_named_out_of_its_folder(tmp_path: Path) -> None:
-    text = (arms.FOLDER / "hybrid.toml").read_text().replace("legs.semantic", 'legs."../other"')
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text().replace("legs.semantic", 'legs."../other"')
     with pytest.raises(BadPolicy, match=r"settings\.legs"):
         arms.load(written(tmp_path, text), tmp_path)
 
 
 def test_a_hybrid_of_one_leg_is_none(tmp_path: Path) -> None:
-    text = (arms.FOLDER / "hybrid.toml").read_text().split("[settings.legs.semantic]")[0]
+    text = (arms.FOLDER / "hybrid-rrf.toml").read_text().split("[settings.legs.semantic]")[0]
     with pytest.raises(BadPolicy, match="at least 2"):
         arms.load(written(tmp_path, text), tmp_path)
 

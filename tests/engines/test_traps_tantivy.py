@@ -25,6 +25,8 @@ from tests.engines.agent_mail.build import NOON, one
 from tests.engines.agent_mail.tantivy_case import Case, built, delete, upsert
 from tests.source import modules
 
+pytestmark = pytest.mark.slow
+
 HEAP = 15_000_000
 ALL = tantivy.Query.all_query()
 MAIL = tuple(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
@@ -21,6 +21,7 @@ from engines.stacks.agent_mail.contract import events
 from engines.stacks.agent_mail.contract import lifecycle as mail
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.query import DocKind, SearchMode
+from engines.stacks.agent_mail.freshness import Freshness
 from engines.stacks.agent_mail.pipeline.absent import or_absent
 from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
 from engines.stacks.agent_mail.pipeline.kinds import Source, entities
@@ -153,12 +154,14 @@ class Mail:
         with ExitStack() as until_closed:
             try:
                 doc_ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
-                opened = until_closed.enter_context(
-                    drivers.opened(index / STORE, self.settings.driver)
+                watched, opened = (
+                    until_closed.enter_context(drivers.opened(index / STORE, self.settings.driver))
+                    for _ in range(2)
                 )
+                fresh = Freshness.since_now(watched.generation, index / VECTORS)
                 manifest.check_count(index, made, opened.total_count())
                 manifest.check_count(index, made, len(doc_ids))
-                service = self._service(index, opened)
+                service = replace(self._service(index, opened), behind=fresh.behind)
             except (search_errors.SearchError, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             mode, driver = SearchMode(self.settings.mode), self.settings.driver

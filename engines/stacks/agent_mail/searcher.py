@@ -91,5 +91,6 @@ class MailSearcher:
         """Give the arm's fingerprint only where the first rung of its chain answered."""
         if not found.degraded:
             return self.manifest.fingerprint
-        by = [found.served_by, found.explain.method, found.unread]
+        stale = ["stale"] if found.stale else []
+        by = [found.served_by, found.explain.method, found.unread, *stale]
         return of_json([self.manifest.fingerprint, *by])

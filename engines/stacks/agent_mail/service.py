@@ -20,6 +20,7 @@ from engines.stacks.agent_mail.contract.explain import ShadowComparison
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.freshness import never
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
@@ -65,6 +66,8 @@ class MailSearch:
     """What viewers see; without it a viewer sees nothing."""
     view: View | None = None
     """The view that this service is narrowed to."""
+    behind: Callable[[Rung], str] = never
+    """Says why an answer may miss a change of the messages; empty where it cannot."""
 
     def view_of(self, scope: Scope) -> View:
         """Give what ``scope`` shows: nothing where that cannot be told."""
@@ -85,6 +88,7 @@ class MailSearch:
             entities=view.entities,
             beside=None,
             view=view,
+            behind=never,
         )
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
@@ -115,6 +119,8 @@ class MailSearch:
         else:
             if rung is not first:
                 reasons.append(f"answered by {rung}")
+        stale = self.behind(rung) if query.doc_kind is DocKind.MESSAGE else ""
+        reasons.extend(filter(None, [stale]))
         answered_ns = perf_counter_ns() - start
         compared = self._shadowed(query, asked, seen_as, page)
         actual = MODE_OF[rung]
@@ -150,6 +156,7 @@ class MailSearch:
             fell_back=rung is not first,
             entities=page.entities,
             unread=page.unread,
+            stale=bool(stale),
         )
         if self.beside and scope is None and self._comparable(query, page):
             with suppress(Exception):

@@ -10,13 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-import shutil
 import weakref
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import astuple, replace
 from pathlib import Path
-from tempfile import mkdtemp
 from threading import Lock
 
 import numpy as np
@@ -38,6 +36,7 @@ from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness.core.scratch import scratch
 
 MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""
@@ -51,7 +50,8 @@ class StoredViews:
     """Makes the view of a scope at its first search, and anew when the messages have changed.
 
     A view is a message store with its own indexes in a temporary folder that only this user can
-    read; it is removed when the view is no longer kept, and at the end of the process.
+    read. It is removed when the view is no longer kept and at the end of the process; what a killed
+    process left, the next one removes.
     """
 
     def __init__(
@@ -92,8 +92,7 @@ class StoredViews:
     def _view(self, scope: Scope) -> View:
         shown, redacted = self._visible(scope)
         with ExitStack() as until_made:
-            folder = Path(mkdtemp(prefix="mail-view-"))
-            until_made.callback(shutil.rmtree, folder, ignore_errors=True)
+            folder = until_made.enter_context(scratch())
             with stores.create(folder / "messages.db") as empty:
                 copied(Directory(self._source), Directory(empty), shown, scope.knows)
                 empty.insert_all((message, {}) for message in shown)

@@ -15,12 +15,12 @@ import logging
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 from engines.stacks.documents import collection, files
 from engines.stacks.documents.response import Found, Response
 from engines.stacks.documents.settings import Settings
 from harness.core.errors import BadFile, HarnessError
+from harness.core.scratch import scratch
 
 SHOWN = 300
 """Characters of a chunk that are shown."""
@@ -54,9 +54,9 @@ def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Respon
         cure = "Put text, Markdown or PDF files there"
         raise BadFile(folder, "holds no file that can be read", cure)
     given = settings(tier)
-    with TemporaryDirectory() as index:
-        collection.build(read.sources, Path(index), given, cache)
-        with collection.opened(Path(index), given, folder.name) as opened:
+    with scratch() as index:
+        collection.build(read.sources, index, given, cache)
+        with collection.opened(index, given, folder.name) as opened:
             return opened.search(question, top)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.contract import manifest
-from engines.stacks.http.connection import Connection, Request, connected
+from engines.stacks.http.connection import Connection, Got, Request, connected
 from engines.stacks.http.failures import Malformed, NoAnswer
 from engines.stacks.http.identity import Identity, Watch, asked, watched, word
 from engines.stacks.http.reading import Reader, Reading, reader
@@ -119,7 +119,7 @@ class HttpSearcher:
             NotExpressible: the request has no place for a param.
             NoAnswer, Malformed, TimeoutError: the query failed.
         """
-        found, retries = self.exchange(text, k, params)
+        found, got = self._exchange(text, k, params)
         if self.known is not None:
             for at, hit in enumerate(found.hits, start=1):
                 if hit.doc_id not in self.known:
@@ -133,17 +133,20 @@ class HttpSearcher:
         )
         moved = self._moved(found)
         served_by = of_json([self.manifest.fingerprint, moved]) if moved else None
-        return Answer(hits, served_by or self.manifest.fingerprint, moved, retries)
+        return Answer(hits, served_by or self.manifest.fingerprint, moved, got.retries, got.limited)
 
-    def exchange(
-        self, text: str, k: int, params: Mapping[str, Scalar] | None = None
-    ) -> tuple[Reading, int]:
-        """Send one query; give what was read of the answer, and the attempts that failed before.
+    def exchange(self, text: str, k: int) -> tuple[Reading, int]:
+        """Send one query; give what was read of the answer, and the attempts that failed before."""
+        found, got = self._exchange(text, k, {})
+        return found, got.retries
+
+    def _exchange(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Reading, Got]:
+        """Send one query.
 
         Half a surrogate pair, which no request can carry, is sent as U+FFFD.
         """
         given = self.to.settings
-        extra = {f"{PARAM}{name}": one for name, one in (params or {}).items() if one is not None}
+        extra = {f"{PARAM}{name}": one for name, one in params.items() if one is not None}
         if strange := sorted(extra.keys() - self.takes):
             raise NotExpressible(
                 f"query and body have no place ${{{strange[0]}}}. Add it, or leave out the param"
@@ -152,7 +155,7 @@ class HttpSearcher:
         body = self.body.filled(values) if given.body else None
         request = Request(given.method, given.url, self.query.filled(values), body)
         got = self.to.call(request)
-        return self.reader.read(got.answer), got.retries
+        return self.reader.read(got.answer), got
 
     def _moved(self, found: Reading) -> str:
         if self.to.settings.generation and word(found.generation) != self.who.generation:

@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
+from http import HTTPStatus
 from threading import Lock
 from time import monotonic, sleep
 from typing import Any, NamedTuple
@@ -46,14 +47,16 @@ class Got(NamedTuple):
 
     answer: Any
     retries: int
+    limited: int
+    """Of these, how many the server answered with 429."""
 
 
 class _Again(Exception):
     """An attempt failed in a way that may pass; ``wait_s`` is what the server asks for."""
 
-    def __init__(self, why: str, wait_s: float | None = None) -> None:
+    def __init__(self, why: str, wait_s: float | None = None, *, limited: bool = False) -> None:
         super().__init__(why)
-        self.wait_s = wait_s
+        self.wait_s, self.limited = wait_s, limited
 
 
 @dataclass(slots=True)
@@ -74,12 +77,12 @@ class Connection:
             TimeoutError: the time limit passed.
         """
         until = monotonic() + self.settings.timeout_s
-        retries = 0
+        retries = limited = 0
         while True:
             if request.paced:
                 self._wait_for_turn(until)
             try:
-                return Got(self._once(request, until), retries)
+                return Got(self._once(request, until), retries, limited)
             except _Again as exc:
                 wait_s = FIRST_WAIT_S * 2**retries if exc.wait_s is None else exc.wait_s
                 if retries >= self.settings.retries:
@@ -90,6 +93,7 @@ class Connection:
                         f" beyond timeout_s = {self.settings.timeout_s:g})"
                     ) from exc
                 retries += 1
+                limited += exc.limited
                 sleep(wait_s)
 
     def _once(self, wanted: Request, until: float) -> Any:  # noqa: ANN401  any JSON
@@ -139,7 +143,8 @@ class Connection:
         status = response.status_code
         why = self.headers.hide(failures.of_status(status, url, location, told))
         if status in TRIED_AGAIN:
-            raise _Again(why, _seconds(response.headers.get("retry-after", "")))
+            wait_s = _seconds(response.headers.get("retry-after", ""))
+            raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         raise NoAnswer(why)
 
     def _late(self, url: str) -> TimeoutError:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
@@ -27,7 +25,7 @@ from engines.vector.carried import ModelFile
 from engines.vector.embedder import Embedder
 from engines.vector.hashed import HashEmbedder
 from harness.core.records import Document
-from tests.engines.damage import overwrite
+from tests.make.damage import cut, flip, overwrite, run_sql
 
 LEXICAL = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
 CHAINS = {
@@ -133,23 +131,9 @@ class Scores:
         return self.says or [Reranked(score, score) for score in fused]
 
 
-def flip(path: Path, at: int = -1) -> None:
-    """Alter one byte."""
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 0xFF
-    overwrite(path, raw)
-
-
-def cut(path: Path, by: int = 7) -> None:
-    """Take the last bytes away."""
-    overwrite(path, path.read_bytes()[:-by])
-
-
 def sql(folder: Path, *statements: str) -> None:
     """Do something to the message store behind its back."""
-    with closing(sqlite3.connect(folder / STORE)) as db, db:
-        for statement in statements:
-            db.execute(statement)
+    run_sql(folder / STORE, *statements)
 
 
 def without_words(folder: Path, statement: str, *, vectors: bool = True) -> None:

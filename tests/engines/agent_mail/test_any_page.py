@@ -24,6 +24,7 @@ from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 MAIL = anything.messages(seed=61, count=120)
@@ -97,7 +98,9 @@ def ordered(mail: Whole, query: SearchQuery, seen_as: Scope) -> Sequence[SearchH
 
 
 @settings(
-    deadline=None, max_examples=120, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(120),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     query=QUERIES,
@@ -125,7 +128,9 @@ def test_pages_in_a_row_are_the_whole_answer(
 
 
 @settings(
-    deadline=None, max_examples=50, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(50),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     query=QUERIES,

@@ -31,6 +31,7 @@ from engines.stacks.agent_mail.sqlite.fts5 import Weights
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 MAIL = anything.messages(seed=53, count=150)
@@ -185,7 +186,9 @@ def check(query: SearchQuery, switch: KillSwitch | None, found: SearchResponse) 
 
 
 @settings(
-    deadline=None, max_examples=250, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    deadline=None,
+    max_examples=examples(250),
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(query=QUERIES | FEW, switch=st.none() | st.sampled_from(KillSwitch), seed=st.integers(0, 9))
 def test_any_question_is_answered_in_order_and_explained(
@@ -195,7 +198,7 @@ def test_any_question_is_answered_in_order_and_explained(
     check(query, switch, mail.under(switch).ask(query, by_id(seed) if seed else None))
 
 
-@settings(deadline=None, max_examples=80)
+@settings(deadline=None, max_examples=examples(80))
 @given(query=FEW, switch=st.none() | st.sampled_from(KillSwitch), missing=MISSING)
 def test_whatever_is_missing(
     mail: Whole, query: SearchQuery, switch: KillSwitch | None, missing: set[Rung]
@@ -204,7 +207,7 @@ def test_whatever_is_missing(
     check(query, switch, left.ask(query))
 
 
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=examples(60))
 @given(query=FEW, switch=st.none() | st.sampled_from(KillSwitch))
 def test_the_same_question_has_the_same_answer(
     mail: Whole, query: SearchQuery, switch: KillSwitch | None

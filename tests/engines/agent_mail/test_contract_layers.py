@@ -9,6 +9,8 @@ import pytest
 from engines.stacks.agent_mail.pipeline import scope
 from tests.source import imported, known, reached
 
+pytestmark = pytest.mark.slow
+
 STACK = "engines.stacks.agent_mail."
 BLOCKS = ("engines.vector.", "engines.ranking.", "engines.lexical.", "engines.rerank.")
 BESIDE = {f"{STACK}pipeline.semantic"}

@@ -23,6 +23,8 @@ from tests.engines.agent_mail.build import one, some_mail
 from tests.engines.agent_mail.tantivy_case import upsert
 from tests.engines.agent_mail.whole import Whole, build, whole
 
+pytestmark = pytest.mark.slow
+
 QUERY = SearchQuery("deployment review br-2tnl", limit=20)
 
 

@@ -97,6 +97,7 @@ def check(found: SearchResponse, mode: SearchMode, fault: Fault, chain: tuple[Ru
         assert explain.note == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", SearchMode)
 @pytest.mark.parametrize("name", FAULTS)
 def test_every_question_is_served_and_told_how(

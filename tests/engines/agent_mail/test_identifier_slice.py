@@ -41,6 +41,7 @@ def asked() -> Asked:
     return tuple(made.documents), holding
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("arm", ["mail-fts5", "mail-tantivy"])
 def test_the_first_message_holds_the_name(asked: Asked, tmp_path: Path, arm: str) -> None:
     documents, holding = asked

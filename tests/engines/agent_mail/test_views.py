@@ -14,6 +14,7 @@ from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.pipeline import filling
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
+from harness.core.scratch import place
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
@@ -45,13 +46,13 @@ def test_a_view_that_is_not_kept_leaves_no_file(
 ) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     made = view(mail, "AmberFox")
-    (folder,) = tmp_path.glob("mail-view-*")
-    assert folder.stat().st_mode & 0o077 == 0
+    (folder,) = place().iterdir()
+    assert place().stat().st_mode & 0o077 == 0
     del made
     mail.store.delete(mail.ids(SearchQuery("", project_id=1))[0])
     kept = view(mail, "AmberFox")
     gc.collect()
-    (left,) = tmp_path.glob("mail-view-*")
+    (left,) = place().iterdir()
     assert left != folder
     assert kept.documents < 30
 

@@ -16,6 +16,7 @@ from engines.stacks.code.search import CodeSearch
 from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, opened
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 MADE = anything.make(seed=11, count=60)
@@ -108,7 +109,7 @@ def test_a_filter_chooses_what_a_brute_force_reading_chooses(
 ) -> None:
     seen: set[int] = set()
 
-    @settings(max_examples=500, deadline=None, database=None)
+    @settings(max_examples=examples(500), deadline=None, database=None)
     @given(value=values(name), text=st.sampled_from(TEXTS))
     def holds(value: str, text: str) -> None:
         wanted = {made.document.doc_id for made in MADE if made.passes(name, value)}
@@ -122,7 +123,7 @@ def test_a_filter_chooses_what_a_brute_force_reading_chooses(
     assert max(seen) > 0
 
 
-@settings(max_examples=500, deadline=None, database=None)
+@settings(max_examples=examples(500), deadline=None, database=None)
 @given(
     asked=st.lists(st.sampled_from(NAMES), min_size=2, max_size=4, unique=True).flatmap(
         lambda names: st.fixed_dictionaries({name: values(name) for name in names})
@@ -144,7 +145,7 @@ def test_filters_are_anded(
         assert ids(searcher, text, parse(asked)) == wanted & unfiltered[backend, text]
 
 
-@settings(max_examples=500, deadline=None)
+@settings(max_examples=examples(500), deadline=None)
 @given(value=values("path"))
 def test_a_prefilter_never_drops_what_the_exact_filter_passes(value: str) -> None:
     found = PATHS.narrowed(value)

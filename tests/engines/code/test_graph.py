@@ -22,6 +22,7 @@ from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
 from engines.stacks.code.unit import Facts, Mode, Texts, Unit
 from tests.engines.code.build import GRAPH, opened, write_shop
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 STACK = Path(__file__).resolve().parents[3] / "engines" / "stacks" / "code"
@@ -88,7 +89,7 @@ def test_neighbours_are_bounded() -> None:
     assert max(distances(chain, [0]).values()) == 2
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=examples(200), deadline=None)
 @given(
     scored=st.lists(
         st.tuples(st.integers(0, 30), st.floats(0, 1)), unique_by=lambda one: one[0]
@@ -121,7 +122,7 @@ def test_reordering_keeps_every_row_once(
     assert reordered(scored, graph, weights) == placed
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=examples(300), deadline=None)
 @given(
     text=st.one_of(st.sampled_from(WORDS), st.text("abc search_", max_size=12)),
     top=st.integers(1, 40),

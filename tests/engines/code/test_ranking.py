@@ -25,6 +25,7 @@ from engines.stacks.code.unit import Mode, Texts
 from harness.core.records import Document
 from tests.engines.code import anything
 from tests.engines.code.build import BACKENDS, BLEND, RRF, opened, write_shop
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 MADE = anything.make(seed=5, count=50)
@@ -70,7 +71,7 @@ def test_both_backends_find_the_same_words(made: Mapping[str, CodeSearch], backe
     )
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=examples(100), deadline=None)
 @given(
     text=st.lists(
         st.sampled_from([*anything.WORDS, "read", "csv", "x"]), min_size=1, max_size=4

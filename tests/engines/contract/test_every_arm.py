@@ -50,6 +50,7 @@ def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
     assert found.outcome is Outcome.HOLDS, str(found)
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("name", STARTED)
 def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> None:
     arm = Named(name, tmp_path / "cache")

@@ -74,6 +74,7 @@ def compared(
     assert sum(bool(best) for best in theirs) > COUNT * 0.9
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["cranfield", "documentation"])
 def test_the_arm_finds_what_lucene_finds(corpus: str, tmp_path: Path) -> None:
     lucene.jars()
@@ -97,6 +98,7 @@ def test_the_arm_finds_what_lucene_finds(corpus: str, tmp_path: Path) -> None:
         compared(questions, lambda t: [hit.doc_id for hit in searcher.search(t, K).hits], theirs)
 
 
+@pytest.mark.slow
 def test_message_search_finds_what_lucene_finds(tmp_path: Path) -> None:
     lucene.jars()
     messages = texts.mail()

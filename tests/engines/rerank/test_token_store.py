@@ -15,7 +15,7 @@ from engines.contract.errors import EngineError, IndexUnavailable
 from engines.rerank import token_store
 from engines.rerank.token_store import Contents, Ids, TokenStore
 from engines.vector.scan import Half
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite
 
 BY, DIMENSION = "a model", 8
 

@@ -63,10 +63,12 @@ class SearchResponse:
     """Agents or projects, where those were asked for."""
     unread: int = 0
     """Messages that were found, and left out because they cannot be read."""
+    stale: bool = False
+    """Whether messages changed that the engine that answered may not know."""
 
     @property
     def degraded(self) -> bool:
         """Whether something other than what was asked for answered."""
         explain = self.explain
         other = explain.mode_downgraded or explain.used_like_fallback
-        return other or self.fell_back or self.unread > 0
+        return other or self.fell_back or self.stale or self.unread > 0

@@ -85,7 +85,7 @@ class InProduct(Arguments):
     project: Text = Field("", description="Slug of one of the product's projects.")
 
 
-Given = TypeVar("Given", bound=Arguments)
+Given = TypeVar("Given", bound=BaseModel)
 
 
 def resolved(kind: type[Given], given: Mapping[str, Any]) -> Given:
@@ -113,7 +113,7 @@ def resolved(kind: type[Given], given: Mapping[str, Any]) -> Given:
     return kind(**merged)
 
 
-def signature(kind: type[Arguments], gives: object) -> Signature:
+def signature(kind: type[BaseModel], gives: object) -> Signature:
     """Write a tool's parameters, other names included, as a function would have them."""
     found: list[Parameter] = []
     annotated: Any = Annotated

@@ -20,6 +20,7 @@ class Signal(StrEnum):
     MODE_DOWNGRADED = "mode_downgraded"
     ENGINE_FALLBACK = "engine_fallback"
     LIKE_FALLBACK = "like_fallback"
+    INDEX_STALE = "index_stale"
     MESSAGES_UNREAD = "messages_unread"
     CURSOR_INVALIDATED = "cursor_invalidated"
 
@@ -33,6 +34,7 @@ CURES = {
     Signal.MODE_DOWNGRADED: "see the reason; the mode needs a model, an index, or the kill switch",
     Signal.ENGINE_FALLBACK: "see the reason; build the index again where it is broken",
     Signal.LIKE_FALLBACK: "write words of letters or digits; the text could not be matched",
+    Signal.INDEX_STALE: "build the index again, or search with mail-fts5, which sees each change",
     Signal.MESSAGES_UNREAD: "messages were found and left out; repair the message store",
     Signal.CURSOR_INVALIDATED: "begin at the first page; another engine made the cursor",
 }
@@ -51,6 +53,7 @@ def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
         Signal.MODE_DOWNGRADED: explain.mode_downgraded,
         Signal.ENGINE_FALLBACK: fell,
         Signal.LIKE_FALLBACK: explain.used_like_fallback,
+        Signal.INDEX_STALE: found.stale,
         Signal.MESSAGES_UNREAD: found.unread > 0,
         Signal.CURSOR_INVALIDATED: explain.cursor_invalidated,
     }

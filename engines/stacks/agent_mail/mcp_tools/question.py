@@ -142,7 +142,7 @@ class _Reader:
     def _value(self, hint: Hint) -> Any:  # noqa: ANN401  what the facet of the hint holds
         match hint.field:
             case Field.PROJECT:
-                return _project(hint.value, self._directory, self._within)
+                return project_called(hint.value, self._directory, self._within)
             case Field.IMPORTANCE:
                 return levels(hint.value)
             case Field.AFTER:
@@ -172,12 +172,17 @@ def _where(args: Arguments, directory: Names) -> tuple[int | None, Facets]:
         if not args.project:
             return product_id, Facets()
         within = directory.projects_of_product(product_id)
-        return product_id, Facets(_project(args.project, directory, within))
+        return product_id, Facets(project_called(args.project, directory, within))
     key = args.project_key if isinstance(args, InProject) else EVERY_PROJECT
-    return None, Facets(None if key == EVERY_PROJECT else _project(key, directory, None))
+    return None, Facets(None if key == EVERY_PROJECT else project_called(key, directory))
 
 
-def _project(slug: str, directory: Names, within: Collection[int] | None) -> int:
+def project_called(slug: str, directory: Names, within: Collection[int] | None = None) -> int:
+    """Give the number of a project; ``within`` are those that it may be one of.
+
+    Raises:
+        Refused: there is none, or another one.
+    """
     found = directory.project_called(slug)
     if found is None:
         raise Refused(f"no project {slug!r}", Code.NOT_FOUND)

@@ -6,14 +6,15 @@ import logging
 from dataclasses import dataclass, replace
 
 from engines.contract.errors import SearchError
+from engines.stacks.agent_mail.completion import beginning
 from engines.stacks.agent_mail.contract.directory import Names
 from engines.stacks.agent_mail.contract.query import LIMIT_MOST, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
-from engines.stacks.agent_mail.mcp_tools.arguments import Arguments
+from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, Arguments
 from engines.stacks.agent_mail.mcp_tools.diagnostics import Signal, diagnose, failed
 from engines.stacks.agent_mail.mcp_tools.guidance import guide
 from engines.stacks.agent_mail.mcp_tools.pathless import pathless, without_paths
-from engines.stacks.agent_mail.mcp_tools.question import Question, question
+from engines.stacks.agent_mail.mcp_tools.question import Question, project_called, question
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from engines.stacks.agent_mail.mcp_tools.results import (
     MessageShown,
@@ -21,6 +22,7 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     SearchResult,
     ServedBy,
 )
+from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound, SubjectShown
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from engines.stacks.agent_mail.pipeline.view import plain
 from engines.stacks.agent_mail.service import MailSearch
@@ -74,6 +76,30 @@ class Surface:
             LOG.exception("search failed")
             return self._failed(f"{type(exc).__name__} in the service; see its log")
         return self._result(args, asked, replace(found, explain=without_paths(found.explain)))
+
+    def subjects(self, args: Beginning) -> SubjectsFound:
+        """Complete what is typed by subjects that the caller may see.
+
+        Raises:
+            Refused: there is no such project.
+        """
+        if self.scope is not None and not self.scope.audited and self.service.view is None:
+            return self._seen(self.scope).subjects(args)
+        try:
+            key = args.project_key
+            project = None if key == EVERY_PROJECT else project_called(key, self.directory)
+            found = beginning(self.service, args.prefix, project, args.limit, self.scope)
+        except Refused:
+            raise
+        except SearchError as exc:
+            said = pathless(str(exc)) if self.service.view is None else plain(exc)
+            return SubjectsFound(subjects=[], reason=said)
+        except Exception as exc:
+            LOG.exception("completing failed")
+            return SubjectsFound(subjects=[], reason=f"{type(exc).__name__} in the service")
+        return SubjectsFound(
+            subjects=[SubjectShown(id=one.message_id, subject=one.subject) for one in found]
+        )
 
     def _seen(self, scope: Scope) -> Surface:
         """Narrow the surface to what its viewer may see; what it signs with tells of no more."""

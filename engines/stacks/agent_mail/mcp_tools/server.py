@@ -3,39 +3,65 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import new_class
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
+from pydantic import BaseModel
 
 from engines.stacks.agent_mail.mcp_tools.arguments import (
-    Arguments,
     InProduct,
     InProject,
     resolved,
     signature,
 )
 from engines.stacks.agent_mail.mcp_tools.callers import CALLER
+from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from engines.stacks.agent_mail.mcp_tools.results import SearchResult
 from engines.stacks.agent_mail.mcp_tools.search import Surface
+from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound
 from engines.stacks.agent_mail.mcp_tools.switched import Switched
 
 NAME = "agent-mail-search"
 MESSAGES, PRODUCT = "search_messages", "search_messages_product"
-Answered = Annotated[CallToolResult, SearchResult]
-TOOLS: dict[str, tuple[type[Arguments], str]] = {
-    MESSAGES: (InProject, "Search the messages of a project, or of every project with *."),
-    PRODUCT: (InProduct, "Search the messages of all projects of a product."),
+SUBJECT = "complete_subject"
+Found = Annotated[CallToolResult, SearchResult]
+Completed = Annotated[CallToolResult, SubjectsFound]
+
+
+class Offered(NamedTuple):
+    """A tool: its arguments, what it gives, and how a surface answers it."""
+
+    about: str
+    takes: type[BaseModel]
+    gives: Any
+    answer: Callable[[Surface, Any], SearchResult | SubjectsFound]
+
+
+TOOLS: Mapping[str, Offered] = {
+    MESSAGES: Offered(
+        "Search the messages of a project, or of every project with *.",
+        InProject,
+        Found,
+        Surface.search,
+    ),
+    PRODUCT: Offered(
+        "Search the messages of all projects of a product.", InProduct, Found, Surface.search
+    ),
+    SUBJECT: Offered(
+        "Complete a subject that is being typed.", Beginning, Completed, Surface.subjects
+    ),
 }
 
 
 def application(surface: Surface | Switched) -> MCPServer[Any]:
-    """Make a server of both tools; its version is the fingerprint of who answers at the start.
+    """Make a server of the tools; its version is the fingerprint of who answers at the start.
 
     A server that has viewers names no corpus in it, for all of them read it.
     """
@@ -46,18 +72,18 @@ def application(surface: Surface | Switched) -> MCPServer[Any]:
         NAME,
         title=surface.identity.arm,
         version=made.fingerprint,
-        tools=[_tool(surface, name, kind, about) for name, (kind, about) in TOOLS.items()],
+        tools=[_tool(surface, name, offered) for name, offered in TOOLS.items()],
         log_level="WARNING",
     )
 
 
-def _tool(surface: Surface | Switched, name: str, kind: type[Arguments], about: str) -> Tool:
+def _tool(surface: Surface | Switched, name: str, offered: Offered) -> Tool:
     """Make a tool that refuses a parameter it does not know: a filter lost is a wrong answer."""
 
     def call(**given: Any) -> CallToolResult:  # noqa: ANN401  checked against the signature
         try:
             caller = CALLER.get(surface.scope)
-            found = surface.seen_by(caller).search(resolved(kind, given))
+            found = offered.answer(surface.seen_by(caller), resolved(offered.takes, given))
         except Refused as exc:
             raise ToolError(str(exc)) from exc
         answer = found.written()
@@ -66,8 +92,8 @@ def _tool(surface: Surface | Switched, name: str, kind: type[Arguments], about: 
             content=[TextContent(type="text", text=text)], structured_content=answer
         )
 
-    call.__signature__ = signature(kind, Answered)  # type: ignore[attr-defined]
-    tool = Tool.from_function(call, name=name, description=about)
+    call.__signature__ = signature(offered.takes, offered.gives)  # type: ignore[attr-defined]
+    tool = CheckedTool.from_function(call, name=name, description=offered.about)
     loose = tool.fn_metadata.arg_model
     strict: Any = new_class(name, (loose,), {"extra": "forbid"})
     tool.fn_metadata.arg_model = strict

@@ -29,9 +29,9 @@ def test_the_server_says_which_index_it_serves(tools: Tools) -> None:
     assert about.version == tools.surface.identity.manifest.fingerprint
 
 
-def test_both_tools_are_there_and_every_parameter_says_what_it_is(tools: Tools) -> None:
+def test_all_tools_are_there_and_every_parameter_says_what_it_is(tools: Tools) -> None:
     _, found = told(tools)
-    assert set(found) == {"search_messages", "search_messages_product"}
+    assert set(found) == {"search_messages", "search_messages_product", "complete_subject"}
     for tool in found.values():
         assert tool.description
         assert tool.input_schema["additionalProperties"] is False

@@ -32,6 +32,8 @@ from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.build import one, stored
 from tests.engines.agent_mail.fakes import Log, message, service
 
+pytestmark = pytest.mark.slow
+
 WEIGHTS = Weights(2.0, 1.0, 4.0)
 AGENT, PROJECT = DocKind.AGENT, DocKind.PROJECT
 OTHERS = (AGENT, PROJECT)

@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.tantivy.files import META, SUFFIXES, check
 from engines.stacks.agent_mail.tantivy.index import INDEX
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.tantivy_case import NONE, Case, built, delete, upsert
-from tests.engines.damage import overwrite
+from tests.make.damage import overwrite
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(31, 120)

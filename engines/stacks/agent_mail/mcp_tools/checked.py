@@ -1,0 +1,71 @@
+"""A tool whose arguments are checked in its own words: what is wrong, and what is meant instead."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
+from mcp.server.mcpserver.tools import Tool
+from pydantic import ValidationError
+from pydantic_core import ErrorDetails
+
+from engines.stacks.agent_mail.mcp_tools.refused import Refused
+from harness.core.errors import UnknownName
+
+LONGEST = 60
+"""Characters shown of a value that cannot be meant."""
+KINDS = {
+    "int": "a whole number",
+    "bool": "true or false",
+    "float": "a number",
+    "finite": "a finite number",
+    "string": "a text",
+}
+"""What is meant, by how pydantic begins the type of an error."""
+
+
+class CheckedTool(Tool):
+    """A tool for which a null is an absent argument, and a wrong one an error with a code."""
+
+    async def run(
+        self,
+        arguments: dict[str, Any],
+        context: Context[Any, Any],
+        convert_result: bool = False,  # noqa: FBT001, FBT002  the base's
+    ) -> Any:  # noqa: ANN401  the base's
+        """Check the arguments, and run the tool.
+
+        Raises:
+            ToolError: an argument is missing, unknown, or of another kind.
+        """
+        given = {name: value for name, value in arguments.items() if value is not None}
+        try:
+            self.fn_metadata.validate_arguments(given)
+        except ValidationError as exc:
+            refused = Refused("; ".join(_told(exc.errors(), self.parameters["properties"])))
+            raise ToolError(f"Error executing tool {self.name}: {refused}") from exc
+        return await super().run(given, context, convert_result)
+
+
+def _told(errors: Iterable[ErrorDetails], known: Mapping[str, Any]) -> list[str]:
+    """Write a sentence for each argument that is wrong, in the order of the tool's parameters."""
+    by_name = {str(error["loc"][0]): error for error in errors}
+    return [_sentence(name, by_name[name], known) for name in sorted(by_name)]
+
+
+def _sentence(name: str, error: ErrorDetails, known: Mapping[str, Any]) -> str:
+    kind, about = error["type"], error.get("ctx", {})
+    shown = repr(error["input"])
+    shown = shown if len(shown) <= LONGEST else f"{shown[:LONGEST]}..."
+    if kind == "missing":
+        return f"{name} is missing, give it"
+    if kind == "extra_forbidden":
+        return str(UnknownName("parameter", name, sorted(known)))
+    if kind == "greater_than_equal":
+        return f"{name} is {shown}, give at least {about['ge']}"
+    if kind == "less_than_equal":
+        return f"{name} is {shown}, give at most {about['le']}"
+    meant = next((said for start, said in KINDS.items() if kind.startswith(start)), error["msg"])
+    return f"{name} is {shown}, give {meant}"

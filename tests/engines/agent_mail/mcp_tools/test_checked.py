@@ -1,0 +1,49 @@
+"""``mcp_tools.checked``: what a caller is told of arguments that cannot be meant."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.engines.agent_mail.mcp_tools.conftest import Tools
+
+EVERY = (
+    "limit", "offset", "ranking", "sender", "importance", "thread_id", "date_start", "explain",
+    "cursor", "mode", "recipient", "agent_name", "direction", "ack_required", "min_score", "since",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_null_is_absent(tools: Tools, name: str) -> None:
+    null: dict[str, Any] = {name: None}
+    plain, given = tools.found(), tools.found(**null)
+    assert given["result"] == plain["result"]
+    assert given["served_by"] == plain["served_by"]
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"limit": "many"}, "limit is 'many', give a whole number"),
+        ({"limit": 1.5}, "limit is 1.5, give a whole number"),
+        ({"offset": -1}, "offset is -1, give at least 0"),
+        ({"offset": 10**6}, "offset is 1000000, give at most 5000"),
+        ({"explain": "perhaps"}, "explain is 'perhaps', give true or false"),
+        ({"min_score": "high"}, "min_score is 'high', give a number"),
+        ({"sender": 7}, "sender is 7, give a text"),
+        ({"query": None}, "query is missing, give it"),
+        ({"sendr": "Ann"}, "no parameter named 'sendr'"),
+        ({"sendr": "Ann"}, "Did you mean sender?"),
+        ({"limit": "x" * 10_000}, f"limit is '{'x' * 59}..., give a whole number"),
+        ({"limit": [], "offset": -1}, "limit is [], give a whole number; offset is -1, give"),
+    ],
+)
+def test_what_is_wrong_is_said_with_a_code_and_the_remedy(
+    tools: Tools, given: dict[str, Any], said: str
+) -> None:
+    told = tools.refused(**given)
+    assert told.startswith("Error executing tool search_messages: INVALID_ARGUMENT: ")
+    assert said in told
+    assert "pydantic" not in told
+    assert len(told) < 800
