@@ -60,6 +60,7 @@ MOST_ARMS = 3
 ONLY_HELP = {
     "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
     "python benchmarks/field.py": "it runs every arm on six collections",
+    "python benchmarks/fusion.py": "it embeds six collections",
     "python benchmarks/mail_index.py": "five rounds at least, each an index of its own",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/measures.py": "its peers have an environment of their own",
@@ -68,6 +69,7 @@ ONLY_HELP = {
     "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
+    "python benchmarks/rude_clients.py": "it starts servers, and is rude to them for a minute",
     "python benchmarks/soak.py": "four programs, for half an hour",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
@@ -93,6 +95,14 @@ BESIDE = Elsewhere(
 )
 BY_FILE = Elsewhere(
     "a server and who asks it", "tests/docs/test_guides.py::test_a_server_is_judged_by_its_file"
+)
+OTHER = Elsewhere(
+    "a server and who asks it",
+    "tests/docs/test_other_engine.py::test_it_is_checked_and_judged_from_its_file",
+)
+POSTGRES = Elsewhere(
+    "it needs the extra postgres",
+    "tests/engines/postgres/test_live.py::test_it_keeps_the_contract",
 )
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
@@ -142,6 +152,13 @@ ELSEWHERE = {
     "harness run --dataset python-docs --arms fts5,examples/http_engine/over_http.toml": BESIDE,
     "harness run --dataset python-docs --arms fts5,examples/http_engine/http.toml": BY_FILE,
     "harness arm check examples/http_engine/http.toml": BY_FILE,
+    "harness arm check examples/other_engine/bm25s.toml": OTHER,
+    "harness run --dataset python-docs --arms fts5,examples/other_engine/bm25s.toml": OTHER,
+    "python examples/other_engine/server.py": OTHER,
+    "harness arm check examples/postgres/postgres.toml": POSTGRES,
+    "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
+    "harness run --dataset PATH/scifact --arms fts5,examples/postgres/postgres.toml": POSTGRES,
+    "harness run --dataset PATH/cranfield --arms fts5,examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(
         "the small project has one collection under many names",
         "tests/cli/test_variance.py::test_two_corpora_are_taken_apart",
@@ -166,6 +183,20 @@ ELSEWHERE = {
         "twenty processes, and no option", "tests/measures"
     ),
 }
+
+LONGER = frozenset({
+    "datasets/README.md",
+    "docs/datasets/package-texts.md",
+    "docs/field.md",
+    "docs/how-to/engine-elsewhere.md",
+    "docs/judging.md",
+    "docs/load.md",
+    "docs/migrate.md",
+    "docs/migrations/agent-mail.md",
+    "docs/stacks/code.md",
+    "docs/stacks/writing.md",
+})
+"""Pages typed under ``--all``: their commands are those of other pages, on other data."""
 
 RUN = "python3 run.py harness run --dataset"
 SHADOW = (

@@ -94,18 +94,22 @@ def test_a_loss_is_taken_apart_down_to_its_cause(
     assert rare == ["share"]  # the others are what the last page says of them
 
 
+@pytest.mark.whole(
+    "tests/docs/test_own_engine.py::test_a_run_with_it_is_judged_against_the_control"
+)
 def test_an_engine_of_ones_own_is_held_mended_and_promoted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     shown = printed(executed("03-your-own-corpus-and-engine.ipynb"))
     assert "own: HOLD (fts5 → own)" in shown
-    assert "FAIL: The first ten are no worse" in shown
+    assert "FAIL: Quality of the first ten" in shown
     assert "own: PROMOTE (fts5 → own)" in shown
     assert "elsewhere: nDCG@10 0.0042‡" in shown
     assert "whole: nDCG@10 0.6136‡" in shown
 
 
+@pytest.mark.whole("test_the_comparison_runs_and_agrees_with_the_scores")
 def test_a_budget_is_planned_and_the_plan_holds() -> None:
     first, second = (printed(executed("04-plan-a-judgement-budget.ipynb")) for _ in range(2))
     assert first == second
@@ -133,7 +137,7 @@ def test_a_shadow_log_is_read_from_its_denominators_to_a_verdict(
     assert pairs == 448
     assert ["chatty", "32", "148", "76", "20"] in rows  # error, overlap, reorder, shed
     assert "lowest Jaccard 0.6667" in shown
-    assert "FAIL: Live queries are answered" in shown
-    assert "PASS: Mostly the same documents are shown" in shown
+    assert "FAIL: Unanswered live queries" in shown
+    assert "PASS: Agreement of the results" in shown
     images = [o for c in notebook.cells for o in c.get("outputs", []) if "image/svg+xml" in o.data]
     assert len(images) == 1

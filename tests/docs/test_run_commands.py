@@ -6,12 +6,14 @@ What cannot be run is in ``tests/docs/tables.py`` with the reason and the test t
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
 
 from tests import once_a_process
+from tests.cli.test_owned import command_tree, leaves
 from tests.docs.pages import COMMAND, ROOT, pages
 from tests.docs.shell import Said, Shell
 from tests.docs.tables import (
@@ -20,6 +22,7 @@ from tests.docs.tables import (
     ELSEWHERE,
     FILLED,
     KEYS,
+    LONGER,
     MAKES,
     ONLY_HELP,
     SMALLER,
@@ -28,7 +31,7 @@ from tests.docs.tables import (
 from tests.docs.typed import Filling, NotFilled, after, row, written
 from tests.docs.world import World
 
-pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
+pytestmark = [pytest.mark.usefixtures("read_once", "answered_once"), pytest.mark.slow]
 LINES = [(page.name, line) for page in pages() for line in page.commands()]
 TYPED = {
     page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()
@@ -79,11 +82,17 @@ def test_no_row_has_lost_its_line(table: dict[str, object]) -> None:
 
 def test_no_page_or_word_has_lost_its_lines() -> None:
     assert set(BEFORE) <= {*PAGES, "docs/api.md"}
+    assert set(PAGES) > LONGER
     words = {part for _, line in LINES for word in line.split() for part in word.split("/")}
     assert set(FILLED) <= words
 
 
-@pytest.mark.parametrize("name", PAGES)
+LIKE_IT = pytest.mark.whole("test_every_command_of_a_page_runs")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[LIKE_IT] * (name in LONGER)) for name in PAGES]
+)
 def test_every_command_of_a_page_runs(
     world: World,
     tmp_path: Path,
@@ -92,7 +101,7 @@ def test_every_command_of_a_page_runs(
 ) -> None:
     """Type every line of a page; of a script, its options only, but under ``--all``."""
     scripts = bool(pytestconfig.getoption("--all"))
-    with nullcontext() if name == DRAWN else once_a_process.pictures():
+    with nullcontext() if name == DRAWN else once_a_process.pictures(painted=scripts):
         type_all(name, Shell(world.copied(tmp_path / "project").root), scripts=scripts)
 
 
@@ -122,6 +131,19 @@ def check(shell: Shell, filling: Filling, line: str, *, scripts: bool = True) ->
     for path in written(typed):
         assert (shell.folder / path).exists(), f"{line}: wrote no {path}\n{said.text}"
     return said
+
+
+def commands(names: Iterable[str]) -> set[str]:
+    """Name the commands of the harness that these pages have typed."""
+    every = {name for name, _ in leaves(command_tree())}
+    lines = {" ".join(after(line).split()[1:3]) for name in names for line in TYPED[name]}
+    return {name for name in every for line in lines if f"{line} ".startswith(f"{name} ")}
+
+
+def test_each_run_types_the_commands_of_the_pages_that_it_leaves_out() -> None:
+    left = commands(LONGER)
+    assert {"migrate drill", "load", "run"} <= left
+    assert left <= commands(set(PAGES) - LONGER)
 
 
 @pytest.mark.parametrize(
