@@ -29,7 +29,7 @@ def bounds() -> Bounds:
 def seen(
     *,
     status: Status = Status.ANSWERED,
-    elapsed_ns: int = 1_000_000,
+    elapsed_ns: int | None = 1_000_000,
     hits: int = 10,
     duplicates: int = 0,
     top: float | None = 0.8,

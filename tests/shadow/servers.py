@@ -22,7 +22,7 @@ from harness.shadow.log.streams import Read
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
 from harness.shadow.proxy.http_offer import offers_of
-from harness.shadow.proxy.http_proxy import Room, Running, serve
+from harness.shadow.proxy.http_proxy import Room, Running, all_room, serve
 from harness.shadow.proxy.reading import Reading
 from harness.stages.shadow.files import read_reading
 from tests.shadow.live.make import drained, on_thread
@@ -151,14 +151,20 @@ def listening(control: Server) -> Iterator[str]:
 
 @contextmanager
 def passing(
-    address: str, comparison: Comparison, reading: Reading = READING, room: Room | None = None
+    address: str,
+    comparison: Comparison,
+    reading: Reading = READING,
+    room: Room | None = None,
+    tell: Callable[[str], object] = lambda _: None,
 ) -> Iterator[str]:
     """Run the proxy before an address, and give its own."""
     told: Queue[Running] = Queue()
 
     def run() -> None:
         offers = offers_of(address, reading, comparison)
-        serve(address, reading, offers, ("127.0.0.1", 0), told.put, room=room)
+        serve(
+            address, reading, offers, ("127.0.0.1", 0), told.put, room=room or all_room(), tell=tell
+        )
 
     thread = Thread(target=run, daemon=True)
     thread.start()

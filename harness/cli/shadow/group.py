@@ -1,4 +1,4 @@
-"""``harness shadow``: a live comparison, and what it wrote down, watched, asked again, reported.
+"""``harness shadow``: run a live comparison; watch, replay and report its log.
 
 A command of the group is a module with a function ``add(group)``, named in ``application``.
 """

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from harness.cli.base.app import err
 from harness.cli.shadow.options import (
-    ReadingFile,
     SettingsFile,
     ShadowFolder,
     own_log,
@@ -25,7 +25,9 @@ def http(
     *,
     control: Annotated[str, typer.Option(help="Address of the server that serves.")],
     candidate: Annotated[str, typer.Option(help="Address of the server for mirrored requests.")],
-    reading: ReadingFile,
+    reading: Annotated[
+        Path, typer.Option(help="Where queries and results are: that, or the engine's own file.")
+    ],
     to: ShadowFolder,
     port: Annotated[int, typer.Option(min=0, max=65535, help="0 takes a free one.")] = 0,
     host: Annotated[
@@ -57,11 +59,11 @@ def http(
     from harness.shadow.proxy.http_apart import Apart
     from harness.shadow.proxy.http_candidate import http_candidate
     from harness.shadow.proxy.http_proxy import Room, Running, all_room, checked, serve
-    from harness.stages.shadow.files import read_reading, read_settings
+    from harness.stages.shadow.files import http_reading, read_settings
 
     for server in (control, candidate):
         checked(server)
-    how, settings_of = read_reading(reading), settings_file(shadow_settings)
+    how, settings_of = http_reading(reading), settings_file(shadow_settings)
     own_log(to, reading, settings_of)
     log = ShadowLog(to, read_settings(settings_of))
 
@@ -76,4 +78,4 @@ def http(
     opens = partial(http_candidate, candidate, how)
     compares = partial(log.compared, opens, between=Between(control, candidate), process=True)
     offers = Apart(compares, control, how, tell)
-    serve(control, how, offers, (host, port), say, room=room)
+    serve(control, how, offers, (host, port), say, room=room, tell=tell)

@@ -60,7 +60,7 @@ def register_file(given: Path | None, *, writes: bool = False) -> Path:
     """Find the register: the one that was named, or the project's.
 
     Raises:
-        HarnessError: it is to be written, and there is no project.
+        HarnessError: it is to be written, and the project is missing.
     """
     return given or (Project.own() if writes else Project.here()).root / REGISTER
 

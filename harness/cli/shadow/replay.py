@@ -1,4 +1,4 @@
-"""``harness shadow replay``: what diverged, asked again with the arms as they are now."""
+"""``harness shadow replay``: repeat diverging queries on the arms as they are now."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``harness shadow run``: a file of questions through a live comparison, offline."""
+"""``harness shadow run``: send a file of queries through a live comparison, offline."""
 
 from __future__ import annotations
 

@@ -28,11 +28,11 @@ STYLES = {
     "failed": "red",
 }
 PLAIN_WIDTH = 120
-"""Columns where nobody looks at a terminal."""
+"""Columns of an output that is not a terminal."""
 
 
 def console() -> Console:
-    """Give a console of the terminal's width, or of a fixed one where the output is no terminal."""
+    """Give a console as wide as the terminal, or of ``PLAIN_WIDTH`` without one."""
     found = Console(highlight=False)
     return found if found.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
@@ -40,6 +40,7 @@ def console() -> Console:
 def screen(found: Shadowed, *, top: int) -> RenderableType:
     """Draw how things stand; ``top`` is the number of diverging queries shown."""
     from harness.report.shadow import words
+    from harness.report.shadow.troubles import troubles
 
     summary = found.summary
     bad = found.raised or found.judged.blocking
@@ -53,8 +54,8 @@ def screen(found: Shadowed, *, top: int) -> RenderableType:
         (words.classes(summary, by_slice=False), True),
         (words.divergences(found, top, text=QUERY), True),
     ]
-    if summary.degradations or summary.reasons:
-        tables.append((words.troubles(summary), True))
+    if (wrong := troubles(summary)).rows:
+        tables.append((wrong, True))
     parts: list[RenderableType] = [first, Text(words.span(summary), style="dim")]
     parts += [Padding(_drawn(table, notes=notes), (1, 0, 0, 0)) for table, notes in tables]
     return Group(*parts)

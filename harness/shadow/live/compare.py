@@ -85,8 +85,8 @@ def judged(
 
 def degradation(trouble: Trouble, writer: str) -> Degradation:
     """Give what is written of a trouble."""
-    number, at, arm, kind, cause = trouble
-    return Degradation(number, writer, at, arm, kind, clean(cause))
+    number, at, arm, kind, cause, times = trouble
+    return Degradation(number, writer, at, arm, kind, clean(cause), times)
 
 
 def _both(pair: Pair) -> _Both:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,7 +16,7 @@ from harness.shadow.live.admission import Gate, Reason
 from harness.shadow.live.compare import Slices
 from harness.shadow.live.lane import Lane
 from harness.shadow.live.limits import Limits, Recording
-from harness.shadow.live.pair import Attempt, Pair, Served, Trouble
+from harness.shadow.live.pair import Attempt, Pair, Served, Trouble, comparable
 from harness.shadow.live.recorder import Recorder
 from harness.shadow.live.sampler import Sampler
 from harness.shadow.live.side import told
@@ -25,6 +26,9 @@ from harness.shadow.log.record import Kind
 
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005
+CAUSES = 16
+"""Causes of queries that were not taken, at once; a client may make up any number of them."""
+OTHER_CAUSES = "other causes"
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,12 +78,15 @@ class Comparison:
         self._numbering = Lock()
         self._first = log.number, log.served
         self._number, self._served = self._first
+        self._faulting = Lock()
         self._faults = 0
+        self._not_taken: Counter[str] = Counter()
+        """By cause, since they were last written down."""
         self._close_s = limits.close_ns / 1e9
         self._left = 0
         self._abandoned = limits.abandoned
         self._queue: SimpleQueue[Attempt | None] = SimpleQueue()
-        self._recorder = Recorder(log, recording, slices=slices, tick=self._look_at_file)
+        self._recorder = Recorder(log, recording, slices=slices, tick=self._tick)
         self._lanes = [
             Lane(
                 self._queue,
@@ -106,15 +113,22 @@ class Comparison:
             self.fault(exc)
 
     def fault(self, exc: Exception) -> None:
-        """Count a query that could not be taken; the 1st, 2nd, 4th, 8th ... is written down."""
-        self._faults += 1
-        if self._faults.bit_count() == 1:
-            cause = f"{told(exc)}, the {self._faults}. time that a query was not taken"
-            self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, cause))
+        """Count a query that could not be taken; each is written down with its cause, soon."""
+        with self._faulting:
+            self._faults += 1
+            cause = told(exc)
+            known = cause in self._not_taken or len(self._not_taken) < CAUSES
+            self._not_taken[cause if known else OTHER_CAUSES] += 1
+            if self._faults.bit_count() == 1:
+                self._tell_not_taken()
+
+    def _tell_not_taken(self) -> None:
+        found, self._not_taken = self._not_taken, Counter()
+        for cause, times in found.items():
+            self._recorder.put(Trouble(0, time_ns(), "shadow", Kind.NOT_TAKEN, cause, times))
 
     def _offer(self, served: Served, generation: Callable[[], str]) -> None:
-        if not isinstance(served.text, str) or not isinstance(served.k, int) or served.k < 1:
-            raise TypeError(f"asked for {served.k!r} hits for a {type(served.text).__name__}")
+        kept = comparable(served)
         with self._numbering:
             self._served += 1
             order = self._served
@@ -122,7 +136,6 @@ class Comparison:
                 return
             self._number += 1
             number = self._number
-        kept = served._replace(params=dict(served.params))
         attempt = Attempt(number, order, time_ns(), kept, generation)
         reason = self._gate.admit()
         if reason is None:
@@ -132,13 +145,18 @@ class Comparison:
 
     def _done(self, pair: Pair) -> None:
         self._recorder.put(pair)
-        self._gate.done(pair.candidate.elapsed_ns if pair.candidate else 0)
+        self._gate.done((pair.candidate and pair.candidate.elapsed_ns) or 0)
 
     def _leaves(self) -> None:
         """Bear a thread that hangs, or switch off where there are too many."""
         self._left += 1
         if self._left > self._abandoned:
             self.switch_off(f"{self._left} threads of the candidate hang")
+
+    def _tick(self) -> None:
+        with self._faulting:
+            self._tell_not_taken()
+        self._look_at_file()
 
     def _look_at_file(self) -> None:
         there = self._off_file.exists()
@@ -189,6 +207,8 @@ class Comparison:
     def drain(self, timeout_s: float) -> bool:
         """Wait until every attempt is written down; False where that took too long."""
         until = monotonic() + timeout_s
+        with self._faulting:
+            self._tell_not_taken()
         while self._gate.inside or not self._recorder.idle:
             if monotonic() > until:
                 return False
@@ -207,6 +227,8 @@ class Comparison:
             self._queue.put(None)
         for lane in self._lanes:
             lane.join(max(until - monotonic(), 0))
+        with self._faulting:
+            self._tell_not_taken()
         self._recorder.close(max(until - monotonic(), PAUSE_S))
 
     def __enter__(self) -> Self:

@@ -5,8 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from harness.agreement.pair import DEEPEST
 from harness.core.records import Scalar
 from harness.shadow.log.record import Kind, Side
+
+LARGEST = 1e300
+"""Numbers of a query's params stay below it: a log's reader takes none that is larger."""
 
 
 class Served(NamedTuple):
@@ -19,9 +23,29 @@ class Served(NamedTuple):
     """The control's answer, as it was handed on; None where it raised."""
     error: str
     """What the control raised; empty where it did not."""
-    elapsed_ns: int
+    elapsed_ns: int | None
+    """None where it is not known."""
     generation: str
     """Of the control's index: before it was asked, or, of a server, as its answer tells."""
+
+
+def comparable(served: Served) -> Served:
+    """Give what was served in values that a log can hold and that no caller changes.
+
+    Raises:
+        TypeError: it asks for no text or no number of hits, or a param is no scalar.
+        ValueError: a param is a number that JSON cannot hold.
+    """
+    text, k = served.text, served.k
+    if not isinstance(text, str) or not isinstance(k, int) or k < 1:
+        raise TypeError(f"a query of {type(text).__name__} and {type(k).__name__} for its hits")
+    params = dict(served.params)
+    for name, value in params.items():
+        if not isinstance(name, str) or not isinstance(value, Scalar):
+            raise TypeError(f"the param {name!r} is a {type(value).__name__}")
+        if isinstance(value, int | float) and not abs(value) < LARGEST:
+            raise ValueError(f"the param {name!r} must be a number below {LARGEST:.0e}")
+    return served._replace(k=min(k, DEEPEST), params=params)
 
 
 class Attempt(NamedTuple):
@@ -45,6 +69,7 @@ class Trouble(NamedTuple):
     arm: str
     kind: Kind
     cause: str
+    times: int = 1
 
 
 class Pair(NamedTuple):

@@ -2,18 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
+from itertools import chain
 from queue import Empty, SimpleQueue
 from threading import Event, Lock, Thread
 from time import time_ns
 
 from harness.shadow.live.compare import Judged, Slices, degradation, judged
 from harness.shadow.live.limits import Recording
-from harness.shadow.live.pair import Pair, Trouble
+from harness.shadow.live.pair import Attempt, Pair, Served, Trouble
 from harness.shadow.live.side import not_asked, told
 from harness.shadow.log.log import Log
-from harness.shadow.log.record import Kind
+from harness.shadow.log.record import AnyRecord, Kind, dumped
 
 LOOK_S = 0.5
 """How often ``tick`` is called where nothing comes."""
@@ -43,7 +44,7 @@ class Recorder(Thread):
         self._closing = Event()
         self._unsaid = 0
         self._cause = "too many waited to be written"
-        self._putting = Lock()
+        self._putting, self._losing = Lock(), Lock()
         self._put = self._taken = 0
         self.lost = 0
         """Attempts that were not written down."""
@@ -58,8 +59,9 @@ class Recorder(Thread):
                 self._inbox.put(item)
 
     def _lose(self, count: int) -> None:
-        self.lost += count
-        self._unsaid += count
+        with self._losing:
+            self.lost += count
+            self._unsaid += count
 
     @property
     def idle(self) -> bool:
@@ -84,6 +86,8 @@ class Recorder(Thread):
                 self._tick()
             except Exception as exc:  # noqa: BLE001  the recorder must go on
                 self.put(Trouble(0, time_ns(), "shadow", Kind.FAULT, told(exc)))
+        if self._unsaid:
+            self._write(())
         with suppress(OSError):
             self._log.close()
 
@@ -113,7 +117,8 @@ class Recorder(Thread):
         try:
             found = self._judged(pairs, told_of)
             self._log.append(found.observations, found.divergences, found.degradations)
-            self._unsaid -= unsaid
+            with self._losing:
+                self._unsaid -= unsaid
         except Exception as exc:  # noqa: BLE001  a full disk must not end the recorder
             self._cause = told(exc)
             self._lose(len(pairs))
@@ -121,7 +126,7 @@ class Recorder(Thread):
     def _judged(self, pairs: Sequence[Pair], told_of: list[Trouble]) -> Judged:
         """Judge a batch, or, where that fails, each of its pairs, so that one spoils no other."""
         try:
-            found = self._as_records(pairs)
+            found = self._as_records(pairs, self._slices)
         except Exception:  # noqa: BLE001  found out below, pair by pair
             found = Judged([], [], [])
             for pair in pairs:
@@ -135,20 +140,28 @@ class Recorder(Thread):
 
     def _alone(self, pair: Pair, told_of: list[Trouble]) -> Judged:
         try:
-            return self._as_records([pair])
+            return self._as_records([pair], self._slices)
         except Exception as exc:  # noqa: BLE001  becomes a skipped comparison that says why
             attempt, why = pair.attempt, told(exc)
             told_of.append(Trouble(attempt.number, attempt.at, "shadow", Kind.FAULT, why))
-            served = attempt.served._replace(
-                params={}, answer=None, error="could not be written down"
-            )
-            bare = Pair(attempt._replace(served=served), not_asked(why), served.generation)
-            return judged([bare], writer=self._log.writer, persistence=self._p, slices=None)
+            return self._as_records([_bare(attempt, why)], None)
 
-    def _as_records(self, pairs: Sequence[Pair]) -> Judged:
+    def _as_records(self, pairs: Sequence[Pair], slices: Slices | None) -> Judged:
+        """Judge pairs; what cannot be written raises here, where it spoils no batch."""
         writer = self._log.writer
-        return judged(pairs, writer=writer, persistence=self._p, slices=self._slices)
+        found = judged(pairs, writer=writer, persistence=self._p, slices=slices)
+        records: Iterable[AnyRecord] = chain(*found)
+        for record in records:
+            dumped(record)
+        return found
 
     @property
     def _p(self) -> float:
         return self._recording.persistence
+
+
+def _bare(attempt: Attempt, why: str) -> Pair:
+    """Give an attempt of which its place and its text are left: anything else may be at fault."""
+    text, elapsed_ns = attempt.served.text, attempt.served.elapsed_ns
+    served = Served(text, 1, {}, None, "could not be written down", elapsed_ns, generation="")
+    return Pair(attempt._replace(served=served), not_asked(why), after="")

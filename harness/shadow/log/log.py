@@ -23,7 +23,7 @@ from harness.core.files import write_text
 from harness.core.owned import SHADOW_LOG, claim
 from harness.core.reading import text_of
 from harness.shadow.log.record import HEAD, Degradation, Divergence, Observation, dumped
-from harness.shadow.log.streams import STEMS, WRITER, files, path, whole_lines
+from harness.shadow.log.streams import STEMS, WRITER, files, parts, path, whole_lines
 
 LOCK = "lock"
 OFF = "off"
@@ -45,8 +45,7 @@ class Stream:
 
     def __init__(self, folder: Path, kind: type[object], *, rotate_bytes: int) -> None:
         self._folder, self._kind, self._rotate_bytes = folder, kind, rotate_bytes
-        there = files(folder, kind)
-        self._part = int(there[-1].suffixes[-2].removeprefix(".")) if there else 1
+        self._part = max(parts(folder, kind), default=1)
         self._open()
         self._cut_torn_line()
 

@@ -26,7 +26,7 @@ from harness.core.digest import of_json
 from harness.core.engine import Hit
 from harness.core.errors import BadFile
 from harness.core.formats import checked
-from harness.core.reading import Malformed
+from harness.core.reading import MAX_LINE_BYTES, Malformed
 from harness.core.records import Scalar
 from harness.core.run import Status
 
@@ -77,6 +77,8 @@ class Kind(StrEnum):
     """An index moved during a pair."""
     DISABLED = "disabled"
     """The comparison was switched off; what comes after it is shed."""
+    NOT_TAKEN = "not taken"
+    """Queries were served and are no attempts: they could not be read or were too many."""
     FAULT = "fault"
     """The comparison's own code failed; what was served is not touched by that."""
 
@@ -94,8 +96,9 @@ class Side:
     """Fingerprint of who answered; empty where nobody did."""
     note: str
     error: str
-    elapsed_ns: Count
-    """On this arm's own clock; 0 where it was not asked."""
+    elapsed_ns: Count | None
+    """On this arm's own clock; 0 where it was not asked, None where it is not known: a proxy cannot
+    time each of several answers that came at once."""
     before: str
     """Generation of the index when the arm was asked (``harness.shadow.live.generation``)."""
     after: str
@@ -109,7 +112,8 @@ class Seen:
     __pydantic_config__ = _STRICT
 
     status: Ended
-    elapsed_ns: Count
+    elapsed_ns: Count | None
+    """As in ``Side``."""
     hits: Count
     """How many documents were shown, each counted once."""
     duplicates: Count
@@ -145,6 +149,7 @@ class Observation:
     reason: str
     """Why it was not compared; empty where it was."""
     k: Annotated[int, Field(ge=1)]
+    """How many hits were asked for; more than any list could hold is written as ``DEEPEST``."""
     control: Seen | None
     candidate: Seen | None
     """None where this arm was not asked."""
@@ -191,6 +196,8 @@ class Degradation:
     arm: Annotated[str, Field(pattern="^(control|candidate|shadow)$")]
     kind: Kind
     cause: str
+    times: Annotated[int, Field(ge=1)] = 1
+    """How many queries were not taken for this cause since it was last written down; else 1."""
 
 
 AnyRecord = Observation | Divergence | Degradation
@@ -207,8 +214,15 @@ def query_key(text: str, params: Mapping[str, Scalar]) -> str:
 
 
 def dumped(record: AnyRecord) -> bytes:
-    """Give a record as one line of JSON, with its line end."""
-    return HEAD + bytes(_ADAPTERS[type(record)].dump_json(record)[1:]) + b"\n"
+    """Give a record as one line of JSON, with its line end.
+
+    Raises:
+        ValueError: it holds half of a character, or is longer than a reader takes.
+    """
+    line = HEAD + bytes(_ADAPTERS[type(record)].dump_json(record)[1:]) + b"\n"
+    if len(line) >= MAX_LINE_BYTES:
+        raise ValueError(f"its line has {len(line)} bytes, {MAX_LINE_BYTES} are too many to read")
+    return line
 
 
 def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:

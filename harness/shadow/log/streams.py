@@ -9,14 +9,16 @@ of an attempt that was not written down whole, and is left out.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from itertools import chain
 from pathlib import Path
 
 from harness.agreement.classes import Tally, tally
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import BadFile
 from harness.core.reading import MAX_LINE_BYTES, opened
+from harness.shadow.log.once import Once
 from harness.shadow.log.record import Degradation, Divergence, Observation, Record, parsed
 
 STEMS: dict[type[object], str] = {
@@ -24,6 +26,7 @@ STEMS: dict[type[object], str] = {
     Divergence: "divergences",
     Degradation: "degradations",
 }
+_PART = re.compile(r"\w+\.([0-9]{6,12})\.jsonl", re.ASCII)
 WRITER = "writer"
 """File that holds the name of the log's writer."""
 
@@ -51,11 +54,15 @@ def path(folder: Path, kind: type[object], part: int) -> Path:
     return folder / f"{STEMS[kind]}.{part:06}.jsonl"
 
 
+def parts(folder: Path, kind: type[object]) -> list[int]:
+    """List the parts of one stream that are there, oldest first; only the last one grows."""
+    found = (_PART.fullmatch(one.name) for one in folder.glob(f"{STEMS[kind]}.*.jsonl"))
+    return sorted(int(one[1]) for one in found if one)
+
+
 def files(folder: Path, kind: type[object]) -> list[Path]:
-    """List the files of one stream, oldest first; only the last one grows."""
-    return sorted(
-        folder.glob(f"{STEMS[kind]}.[0-9]*.jsonl"), key=lambda one: (len(one.name), one.name)
-    )
+    """List the files of one stream, oldest first."""
+    return [path(folder, kind, part) for part in parts(folder, kind)]
 
 
 def whole_lines(file: Path, start: int = 0) -> Iterator[bytes]:
@@ -91,33 +98,17 @@ def read(folder: Path, *more: Path) -> Read:
         EvidenceError: an attempt was written twice, or two folders hold the same log, by the same
             writer's name or by another.
     """
-    parts = [_one(each) for each in (folder, *more)]
-    _distinct(parts)
-    seen: set[tuple[str, int]] = set()
-    for one in chain.from_iterable(part.observations for part in parts):
-        if (one.writer, one.number) in seen:
-            raise EvidenceError(
-                f"attempt {one.number} of the log {one.writer} is there twice; give each log once"
-            )
-        seen.add((one.writer, one.number))
+    logs = [_one(each) for each in (folder, *more)]
+    observations = _ordered(log.observations for log in logs)
+    once = Once()
+    for one in observations:
+        once.take(one)
     return Read(
-        observations=_ordered(part.observations for part in parts),
-        divergences=_ordered(part.divergences for part in parts),
-        degradations=_ordered(part.degradations for part in parts),
-        missing=sum(part.missing for part in parts),
+        observations=observations,
+        divergences=_ordered(log.divergences for log in logs),
+        degradations=_ordered(log.degradations for log in logs),
+        missing=sum(log.missing for log in logs),
     )
-
-
-def _distinct(parts: Iterable[Read]) -> None:
-    """Refuse a log that is there again under another name: one query, asked in one nanosecond."""
-    seen: dict[tuple[int, str], Observation] = {}
-    for one in chain.from_iterable(part.observations for part in parts):
-        first = seen.setdefault((one.at, one.query), one)
-        if first.writer != one.writer:
-            raise EvidenceError(
-                f"attempt {one.number} of the log {one.writer} is attempt {first.number} of the"
-                f" log {first.writer}: the same query at the same nanosecond; give each log once"
-            )
 
 
 def _one(folder: Path) -> Read:

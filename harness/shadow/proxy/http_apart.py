@@ -11,15 +11,15 @@ from collections.abc import Callable
 from contextlib import AbstractContextManager, suppress
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
-from queue import SimpleQueue
 from threading import Thread
 from typing import NamedTuple
 
 from harness.core.errors import EvidenceError, HarnessError
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.side import told
-from harness.shadow.proxy.http_offer import BACKLOG, Offers, is_compared, offers_of
-from harness.shadow.proxy.http_tap import Exchange
+from harness.shadow.proxy.backlog import Backlog
+from harness.shadow.proxy.http_exchange import Exchange
+from harness.shadow.proxy.http_offer import FULL, Offers, is_compared, offers_of
 from harness.shadow.proxy.reading import Reading
 
 Compares = Callable[[], AbstractContextManager[Comparison]]
@@ -33,10 +33,12 @@ class Handed(NamedTuple):
 
     exchange: Exchange | None
     """None where exchanges were lost and no more is known of them."""
-    left: bool = False
-    """Whether the client did not wait for its answer."""
+    untaken: str = ""
+    """Why it cannot be compared; empty where it can."""
     lost: int = 0
     """Exchanges before this one that were too many to wait."""
+    parts: int = 0
+    """Parts of its answer, which follow one by one: whole, they would be copied at once."""
 
 
 class Apart(Thread):
@@ -50,7 +52,7 @@ class Apart(Thread):
     ) -> None:
         super().__init__(name="shadow handing over", daemon=True)
         self._reading, self._tell = reading, tell
-        self._inbox: SimpleQueue[Handed | None] = SimpleQueue()
+        self._inbox: Backlog[Handed] = Backlog()
         self._lost = self._unknown = 0
         context = get_context("spawn")
         self._pipe, self._theirs = context.Pipe()
@@ -77,11 +79,13 @@ class Apart(Thread):
 
     def put(self, exchange: Exchange) -> None:
         """Take an exchange that is over, well or not."""
-        self._take(exchange, left=False)
+        self._take(exchange, "")
 
-    def left(self, exchange: Exchange) -> None:
-        """Count an exchange that its client did not wait for."""
-        self._take(exchange, left=True)
+    def untaken(self, exchange: Exchange, why: str) -> None:
+        """Count an exchange that cannot be compared; what came of it is let go."""
+        exchange.body.clear()
+        exchange.answer.clear()
+        self._take(exchange, why)
 
     def close(self) -> None:
         """Hand over what waits; return when all of it is compared and written.
@@ -89,7 +93,7 @@ class Apart(Thread):
         Raises:
             EvidenceError: the process ended early or hangs, so that the log is not complete.
         """
-        self._inbox.put(None)
+        self._inbox.end()
         self.join()
         self._pipe.close()
         self._process.join(self._reading.bounds.timeout_s + SPARE_S)
@@ -110,20 +114,24 @@ class Apart(Thread):
         if self._lost:
             self._hand(Handed(None, lost=self._lost))
 
-    def _take(self, exchange: Exchange, *, left: bool) -> None:
+    def _take(self, exchange: Exchange, untaken: str) -> None:
         if not is_compared(exchange, self._reading):
             return
-        if self._inbox.qsize() >= BACKLOG:
+        if not self._inbox.put(Handed(exchange, untaken), exchange.kept):
             self._lost += 1
-        else:
-            self._inbox.put(Handed(exchange, left))
 
     def _hand(self, handed: Handed) -> None:
         if self._unknown:
             self._unknown += handed.lost + (handed.exchange is not None)
             return
+        parts: list[bytes] = []
+        if handed.exchange is not None:
+            parts = handed.exchange.answer.parts
+            handed.exchange.answer.clear()
         try:
-            self._pipe.send(handed)
+            self._pipe.send(handed._replace(parts=len(parts)))
+            for part in parts:
+                self._pipe.send_bytes(part)
         except OSError:
             self._unknown += handed.lost + 1
             self._process.join(1)
@@ -156,17 +164,25 @@ def _compare(compares: Compares, server: str, reading: Reading, pipe: Connection
         pipe.send("")
         with suppress(EOFError, OSError):
             while True:
-                _take_over(pipe.recv(), offers, comparison)
+                handed: Handed = pipe.recv()
+                for _ in range(handed.parts):
+                    part = pipe.recv_bytes()
+                    if handed.exchange is not None:
+                        handed.exchange.answer += part
+                _take_over(handed, offers, comparison)
         offers.close()
         comparison.drain(reading.bounds.timeout_s)
 
 
 def _take_over(handed: Handed, offers: Offers, comparison: Comparison) -> None:
     for _ in range(handed.lost):
-        comparison.fault(EvidenceError(f"more than {BACKLOG} wait to be compared"))
+        comparison.fault(EvidenceError(FULL))
     if handed.exchange is None:
         return
     try:
-        (offers.left if handed.left else offers.put)(handed.exchange)
+        if handed.untaken:
+            offers.untaken(handed.exchange, handed.untaken)
+        else:
+            offers.put(handed.exchange)
     except Exception as exc:  # noqa: BLE001  one exchange must not end the process
         comparison.fault(EvidenceError(told(exc)))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from queue import SimpleQueue
 from threading import Thread
 from typing import Any
 from urllib.parse import parse_qsl, unquote
@@ -14,13 +13,14 @@ from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.pair import Served
 from harness.shadow.live.side import told
 from harness.shadow.proxy.backend import Backend
+from harness.shadow.proxy.backlog import Backlog
 from harness.shadow.proxy.http_body import json_of, unpacked
 from harness.shadow.proxy.http_candidate import KIND, OK
-from harness.shadow.proxy.http_tap import Exchange
+from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.reading import Reading, Unreadable
 
-BACKLOG = 10_000
-"""Exchanges that may wait to be read; beyond it they are faults, and are counted."""
+FULL = "too many exchanges, or too large ones, wait to be compared"
+"""Exchanges beyond the backlog are faults, and are counted."""
 
 
 class Offers(Thread):
@@ -29,25 +29,23 @@ class Offers(Thread):
     def __init__(self, backend: Backend, reading: Reading, comparison: Comparison) -> None:
         super().__init__(name="shadow offers", daemon=True)
         self._backend, self._reading, self._comparison = backend, reading, comparison
-        self._inbox: SimpleQueue[Exchange | None] = SimpleQueue()
+        self._inbox: Backlog[Exchange] = Backlog()
 
     def put(self, exchange: Exchange) -> None:
         """Take an exchange that is over, well or not."""
         if not is_compared(exchange, self._reading):
             return
-        if self._inbox.qsize() >= BACKLOG:
-            self._comparison.fault(EvidenceError(f"more than {BACKLOG} wait to be read"))
-        else:
-            self._inbox.put(exchange)
+        if not self._inbox.put(exchange, exchange.kept):
+            self._comparison.fault(EvidenceError(FULL))
 
-    def left(self, exchange: Exchange) -> None:
-        """Count an exchange that its client did not wait for; it says nothing of the control."""
+    def untaken(self, exchange: Exchange, why: str) -> None:
+        """Count an exchange that cannot be compared; it says nothing of the control."""
         if is_compared(exchange, self._reading):
-            self._comparison.fault(EvidenceError("the client left before it was answered"))
+            self._comparison.fault(EvidenceError(why))
 
     def close(self) -> None:
         """Offer what waits, and end."""
-        self._inbox.put(None)
+        self._inbox.end()
         self.join()
 
     def run(self) -> None:

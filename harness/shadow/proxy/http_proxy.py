@@ -13,7 +13,6 @@ import re
 import resource
 import signal
 import socket
-from asyncio import StreamReader, StreamReaderProtocol, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,17 +20,20 @@ from typing import NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
 from harness.core.errors import HarnessError
-from harness.shadow.proxy.http_tap import Exchange
-from harness.shadow.proxy.http_tunnel import CHUNK, Control, Tunnel
+from harness.shadow.proxy.http_control import PORTS, Control, control_at
+from harness.shadow.proxy.http_exchange import Exchange
+from harness.shadow.proxy.http_link import Link
+from harness.shadow.proxy.http_tunnel import Tunnel
 from harness.shadow.proxy.listening import bound
 from harness.shadow.proxy.reading import Reading
 
 HEAD_S = 20.0
 """How long a head may take to come."""
+STOP_S = 30.0
+"""How long a stop waits for answers in progress; clients that take longer are cut off."""
 SPARE_FILES = 128
 """Open files that are not connections."""
 PAUSE_S = 0.05
-PORTS = {"http": 80, "https": 443}
 
 
 class Takes(Protocol):
@@ -43,18 +45,19 @@ class Takes(Protocol):
     def put(self, exchange: Exchange) -> None:
         """Take an exchange that is over, well or not."""
 
-    def left(self, exchange: Exchange) -> None:
-        """Count an exchange that its client did not wait for."""
+    def untaken(self, exchange: Exchange, why: str) -> None:
+        """Count an exchange that cannot be compared."""
 
     def close(self) -> None:
         """Return when all that was taken is offered to the comparison."""
 
 
 class Room(NamedTuple):
-    """What clients may hold."""
+    """What clients may hold, and for how many seconds."""
 
     connections: int
     head_s: float = HEAD_S
+    stop_s: float = STOP_S
 
 
 @dataclass(slots=True)
@@ -72,14 +75,16 @@ class Proxy:
     def __init__(self, control: Control, reading: Reading, offers: Takes, room: Room) -> None:
         self._control, self._offers, self._room = control, offers, room
         self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
-        self._drain_s = reading.bounds.timeout_s
         self._tunnels: dict[Tunnel, asyncio.Task[None]] = {}
         self._idle: dict[Tunnel, None] = {}
         """In the order in which they became idle."""
         self._freed = asyncio.Event()
 
-    async def serve(self, opened: socket.socket, stopping: asyncio.Event) -> None:
-        """Serve until told to stop, and then until what is on its way has arrived."""
+    async def serve(self, opened: socket.socket, stopping: asyncio.Event) -> int:
+        """Serve until told to stop, and then until what is on its way has arrived.
+
+        Gives how many connections were cut off, because that took too long.
+        """
         opened.settimeout(0)
         accepting = asyncio.create_task(self._accept(opened))
         await stopping.wait()
@@ -88,19 +93,23 @@ class Proxy:
         for tunnel in list(self._tunnels):
             tunnel.finish()
         if self._tunnels:
-            await asyncio.wait(self._tunnels.values(), timeout=self._drain_s)
+            await asyncio.wait(self._tunnels.values(), timeout=self._room.stop_s)
+        cut = sum(not tunnel.idle for tunnel in self._tunnels)
         for task in list(self._tunnels.values()):
             task.cancel()
         await asyncio.gather(*self._tunnels.values(), return_exceptions=True)
+        return cut
 
     async def _accept(self, opened: socket.socket) -> None:
         loop = asyncio.get_running_loop()
         while True:
+            await _readable(opened)
             await self._make_room()
             try:
                 client, _ = await loop.sock_accept(opened)
                 client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                self._start(await _streams(client))
+                _, link = await loop.connect_accepted_socket(Link, client)
+                self._start(link)
             except OSError:
                 await asyncio.sleep(PAUSE_S)
 
@@ -108,17 +117,17 @@ class Proxy:
         while len(self._tunnels) >= self._room.connections:
             self._freed.clear()
             if self._idle:
-                next(iter(self._idle)).abort()
+                next(iter(self._idle)).close()
             await self._freed.wait()
 
-    def _start(self, client: tuple[StreamReader, StreamWriter]) -> None:
+    def _start(self, client: Link) -> None:
         tunnel = Tunnel(
             client,
             self._control,
             head_s=self._room.head_s,
             keep=self._keep,
             ended=self._offers.put,
-            left=self._offers.left,
+            untaken=self._offers.untaken,
         )
         tunnel.changed = self._note
         self._idle[tunnel] = None
@@ -138,6 +147,17 @@ class Proxy:
         self._freed.set()
 
 
+async def _readable(opened: socket.socket) -> None:
+    """Wait until a client does, so that room is made for one and not before."""
+    loop = asyncio.get_running_loop()
+    came = asyncio.Event()
+    loop.add_reader(opened, came.set)
+    try:
+        await came.wait()
+    finally:
+        loop.remove_reader(opened)
+
+
 def serve(
     server: str,
     reading: Reading,
@@ -145,11 +165,12 @@ def serve(
     at: tuple[str, int],
     ready: Callable[[Running], object],
     *,
-    room: Room | None = None,
+    room: Room,
+    tell: Callable[[str], object],
 ) -> None:
     """Serve at host and port until interrupted or stopped; ``ready`` is told where.
 
-    Returns when ``offers`` took every exchange and is closed.
+    Returns when ``offers`` took every exchange and is closed. ``tell`` is told what a stop cut off.
 
     Raises:
         HarnessError: the control's address is invalid, the host is not an address in numbers, or
@@ -157,7 +178,9 @@ def serve(
     """
     url = checked(server)
     with bound(*at) as (opened, here):
-        asyncio.run(_serve(url, here, reading, offers, opened, ready, room or all_room()))
+        cut = asyncio.run(_serve(url, here, reading, offers, opened, ready, room))
+    if cut:
+        tell(cut_off(cut, room.stop_s))
 
 
 async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
@@ -168,23 +191,16 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     opened: socket.socket,
     ready: Callable[[Running], object],
     room: Room,
-) -> None:
+) -> int:
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
         with suppress(ValueError, RuntimeError):  # only the main thread hears signals
             loop.add_signal_handler(number, stopping.set)
-    control = Control(
-        host=url.hostname or "",
-        port=url.port or PORTS[url.scheme],
-        tls=url.scheme == "https",
-        prefix=url.path.rstrip("/").encode("ascii"),
-        ours=_names(here),
-        connect_s=reading.bounds.timeout_s,
-    )
+    control = control_at(url, _names(here), reading.bounds.timeout_s)
     offers.start()
     try:
         ready(Running(here, lambda: loop.call_soon_threadsafe(stopping.set)))
-        await Proxy(control, reading, offers, room).serve(opened, stopping)
+        return await Proxy(control, reading, offers, room).serve(opened, stopping)
     finally:
         offers.close()
 
@@ -215,16 +231,15 @@ def all_room() -> Room:
     return Room(max((soft - SPARE_FILES) // 2, 1))
 
 
+def cut_off(count: int, stop_s: float) -> str:
+    """Say what a stop cut off."""
+    many = "1 connection was" if count == 1 else f"{count:,} connections were"
+    return f"{many} cut off: answers in progress were not delivered within {stop_s:g} s of the stop"
+
+
 def _names(here: str) -> frozenset[bytes]:
     """Name the proxy as its clients may."""
     port = urlsplit(here).port
     hosts = {urlsplit(here).netloc.rpartition(":")[0], "localhost", "127.0.0.1", "[::1]"}
-    return frozenset(f"{host}:{port}".encode("ascii") for host in hosts)
-
-
-async def _streams(opened: socket.socket) -> tuple[StreamReader, StreamWriter]:
-    loop = asyncio.get_running_loop()
-    reader = StreamReader(limit=CHUNK)
-    protocol = StreamReaderProtocol(reader)
-    transport, _ = await loop.connect_accepted_socket(lambda: protocol, opened)
-    return reader, StreamWriter(transport, protocol, reader, loop)
+    ports = [f":{port}", ""] if port == PORTS["http"] else [f":{port}"]
+    return frozenset(f"{host}{end}".encode("ascii") for host in hosts for end in ports)

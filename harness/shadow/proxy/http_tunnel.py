@@ -3,100 +3,66 @@
 from __future__ import annotations
 
 import asyncio
-import re
-import ssl
-from asyncio import StreamReader, StreamWriter
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass
-from time import perf_counter_ns
 
 from harness.shadow.live.side import told
-from harness.shadow.proxy.http_tap import Answers, Exchange, Head, Requests
+from harness.shadow.proxy.http_clock import Clock
+from harness.shadow.proxy.http_control import Control, Refused
+from harness.shadow.proxy.http_exchange import Exchange
+from harness.shadow.proxy.http_head import Head
+from harness.shadow.proxy.http_link import Link
+from harness.shadow.proxy.http_own import UNREACHABLE, last_words, refusal
+from harness.shadow.proxy.http_patience import Patience
+from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Lost, Piece, Requests
 
-CHUNK = 64 * 1024
-_HOST = re.compile(rb"(?im)^(host[ \t]*:[ \t]*)([^\r\n]*?)[ \t]*\r?$")
-UNREACHABLE = (
-    b"HTTP/1.1 502 Bad Gateway\r\ncontent-type: text/plain; charset=utf-8\r\n"
-    b"content-length: 30\r\nconnection: close\r\n\r\nthe server cannot be reached\r\n"
-)
-
-
-@dataclass(frozen=True, slots=True)
-class Control:
-    """Where the server is, and how requests are addressed to it."""
-
-    host: str
-    port: int
-    tls: bool
-    prefix: bytes
-    """Of every path; empty for most."""
-    ours: frozenset[bytes]
-    """Names of the proxy itself; a request that names one of them names the control instead."""
-    connect_s: float
-
-    async def dial(self) -> tuple[StreamReader, StreamWriter]:
-        """Connect.
-
-        Raises:
-            OSError: it cannot be reached, or not in time.
-        """
-        context = ssl.create_default_context() if self.tls else None
-        connecting = asyncio.open_connection(self.host, self.port, ssl=context, limit=CHUNK)
-        return await asyncio.wait_for(connecting, self.connect_s)
-
-    def addressed(self, head: Head) -> bytes:
-        """Give the head as the control is to have it: the client's own, but for our own name.
-
-        Any other name passes as it is, so that a server which refuses it can do so.
-        """
-        raw = head.raw
-        if self.prefix:
-            raw = raw.replace(b" " + head.exchange.target, b" " + self._path(head), 1)
-        found = _HOST.search(raw)
-        if found and found[2].lower() in self.ours:
-            name = f"{self.host}:{self.port}".encode("ascii")
-            raw = raw[: found.start(2)] + name + raw[found.end(2) :]
-        return raw
-
-    def _path(self, head: Head) -> bytes:
-        target = head.exchange.target
-        return self.prefix + target if target.startswith(b"/") else target
+STALL_NS = 1_000_000
+"""A client that takes its answer later than this keeps the proxy from timing the next one."""
+LEFT = "the client left before it was answered"
+STOPPED = "the proxy was stopped before it was answered"
 
 
 class Tunnel:
     """Relays one connection until either side ends it, and tells of each exchange.
 
     A client has a connection to the control of its own, opened with its first request. So order,
-    framing, trailers, interim answers and upgrades are those of the two sides, a slow client slows
-    nobody else, and no request waits for a connection that another one holds.
+    framing, trailers, interim answers, upgrades, ends and resets are those of the two sides, a slow
+    client slows no other, and no request waits for a connection that another one holds.
     """
 
     def __init__(
         self,
-        client: tuple[StreamReader, StreamWriter],
+        client: Link,
         control: Control,
         *,
         head_s: float,
         keep: tuple[int, int],
         ended: Callable[[Exchange], None],
-        left: Callable[[Exchange], None],
+        untaken: Callable[[Exchange, str], None],
     ) -> None:
-        self._reader, self._writer = client
+        self._client = client
         self._control = control
         self._head_s = head_s
-        self._requests, self._answers = Requests(keep[0]), Answers(keep[1])
-        self._ended, self._left = ended, left
-        self._server: tuple[StreamReader, StreamWriter] | None = None
+        self._requests = Requests(keep[0], strict=bool(control.prefix))
+        self._answers = Answers(keep[1])
+        self._ended, self._untaken = ended, untaken
+        self._server: Link | None = None
         self._down: asyncio.Task[None] | None = None
+        self._clock = Clock()
+        self._answered = asyncio.Event()
         self._last = False
+        """Whether it ends with what is on its way."""
+        self._silent = False
+        """Whether the control has ended its side."""
+        self._left = LEFT
         self.changed: Callable[[Tunnel], None] = lambda _: None
         """Told when the tunnel begins or ends to be idle."""
 
     @property
     def idle(self) -> bool:
-        """Whether nothing is on its way."""
-        return not (self._requests.begun or self._answers.waiting or self._blind)
+        """Whether nothing is on its way, and the client has taken what was sent to it."""
+        busy = self._requests.begun or self._answers.waiting or self._blind
+        return self._client.sent and (self._silent or not busy)
 
     @property
     def _blind(self) -> bool:
@@ -104,112 +70,173 @@ class Tunnel:
 
     def finish(self) -> None:
         """End when what is on its way has arrived; at once where nothing is."""
-        self._last = True
+        self._last, self._left = True, STOPPED
         if self.idle:
-            self.abort()
+            self.close()
 
-    def abort(self) -> None:
-        """End now."""
-        self._writer.transport.abort()
+    def close(self) -> None:
+        """End now, in order."""
+        self._client.close()
+        if self._server is not None:
+            self._server.close()
 
     async def run(self) -> None:
         """Relay until one side ends it."""
         try:
-            await self._up()
-            if self._down is not None:
+            if await self._up() and self._down is not None and not self._client.lost:
                 await self._down
-        except (OSError, TimeoutError):
-            self.abort()
+        except TimeoutError:
+            self._client.close()
+        except OSError:
+            if self._server is not None:
+                self._server.reset()
+        except asyncio.CancelledError:
+            self._client.reset()
+            raise
         finally:
-            for exchange in self._answers.end("the client left"):
-                self._left(exchange)
+            for exchange in self._answers.end(self._left):
+                self._untaken(exchange, self._left)
             if self._down is not None:
                 self._down.cancel()
-            for writer in (self._writer, self._server and self._server[1]):
-                if writer is not None:
-                    writer.close()
+            self.close()
 
-    async def _up(self) -> None:
-        """Relay what the client sends."""
-        began = False
-        while True:
-            patience = None if began and not self._requests.begun else self._head_s
-            patience = None if self._answers.waiting or self._blind else patience
-            async with asyncio.timeout(patience):
-                data = await self._reader.read(CHUNK)
-            if not data:
-                break
-            began = True
-            for piece in tuple(self._requests.feed(data)):
-                if isinstance(piece, Head):
-                    self._answers.waiting.append(piece.exchange)
-                if (server := await self._dialled()) is None:
-                    return
-                server.write(self._control.addressed(piece) if isinstance(piece, Head) else piece)
-            if self._requests.blind:
-                self._answers.blind = True
+    async def _up(self) -> bool:
+        """Relay what the client sends; False where it got the proxy's own answer."""
+        patience = Patience(self._client, self._head_s)
+        while (pieces := await patience.read(self._requests)) is not None:
+            if not await self._pass_on(pieces):
+                return False
+            self._requests.passed(self._clock.now())
             self.changed(self)
             if self._server is not None:
-                await self._server[1].drain()
-        if self._server is not None and self._server[1].can_write_eof():
-            self._server[1].write_eof()
+                await self._server.drain()
+            while self._control.prefix and self._requests.switching and self._going:
+                await self._next_answer()
+        if self._server is not None and not self._server.end():
+            self._last = True
+            if self.idle:
+                self.close()
+        return True
 
-    async def _dialled(self) -> StreamWriter | None:
-        """Give the way to the control; None where it cannot be reached, and the client was told."""
-        if self._server is None:
+    @property
+    def _going(self) -> bool:
+        """Whether the control may still send."""
+        return self._down is not None and not self._down.done()
+
+    async def _pass_on(self, pieces: tuple[Piece, ...]) -> bool:
+        """Relay what a client sent; False where it got the proxy's own answer instead."""
+        for at, piece in enumerate(pieces):
             try:
-                self._server = await self._control.dial()
-            except (OSError, TimeoutError) as exc:
-                await self._refuse(told(exc))
-                return None
-            self._down = asyncio.create_task(self._relay_answers(self._server[0]))
-        return self._server[1]
+                data = self._addressed(piece)
+            except Refused as exc:
+                await self._refuse(piece, str(exc))
+                return False
+            if self._server is None:
+                try:
+                    self._server = await self._control.dial()
+                except (OSError, TimeoutError) as exc:
+                    await self._unreachable(pieces[at:], told(exc))
+                    return False
+                self._down = asyncio.create_task(self._relay_answers(self._server))
+            self._expect(piece)
+            self._server.write(data)
+        return True
 
-    async def _refuse(self, error: str) -> None:
+    def _addressed(self, piece: Piece) -> bytes:
+        if isinstance(piece, Head):
+            return self._control.addressed(piece)
+        if isinstance(piece, Lost):
+            if self._control.prefix:
+                raise Refused(piece.why)
+            return piece.raw
+        return piece
+
+    def _expect(self, piece: Piece) -> None:
+        """Wait for an answer to a request, or say that it is not compared."""
+        if not isinstance(piece, Head):
+            return
+        if piece.unread:
+            self._untaken(piece.exchange, f"a request cannot be read: {piece.unread}")
+        elif self._answers.blind:
+            self._untaken(piece.exchange, UNREAD_ANSWER)
+        else:
+            self._answers.waiting.append(piece.exchange)
+
+    async def _refuse(self, piece: Piece, why: str) -> None:
+        """Answer 400, after all that was asked before is answered."""
+        if isinstance(piece, Head):
+            self._untaken(piece.exchange, f"a request was refused: {why}")
+        self._requests.passed(self._clock.now())
+        waiting = self._answers.waiting
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self._head_s):
+                while waiting and waiting[0].passed_ns and self._going:
+                    await self._next_answer()
+        if self._down is not None:
+            self._down.cancel()
+        if waiting and waiting[0].status:
+            self._client.reset()
+        await last_words(self._client, refusal(why), self._head_s)
+
+    async def _unreachable(self, pieces: tuple[Piece, ...], error: str) -> None:
         """Say that the control cannot be reached, when the request is whole or late."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self._head_s):
-                while self._requests.begun and (data := await self._reader.read(CHUNK)):
-                    for _ in self._requests.feed(data):
-                        pass
-        for exchange in self._answers.end(error):
-            self._ended(exchange)
-        self._writer.write(UNREACHABLE)
-        with suppress(OSError):
-            await self._writer.drain()
+                while True:
+                    for piece in pieces:
+                        self._expect(piece)
+                    if self._requests.blind or not self._requests.begun:
+                        break
+                    if not (data := await self._client.read()):
+                        break
+                    pieces = tuple(self._requests.feed(data))
+        self._over(self._answers.end(error))
+        await last_words(self._client, UNREACHABLE, self._head_s)
 
-    async def _relay_answers(self, server: StreamReader) -> None:
+    async def _next_answer(self) -> None:
+        self._answered.clear()
+        await self._answered.wait()
+
+    async def _relay_answers(self, server: Link) -> None:
         """Relay what the control sends."""
         try:
-            while data := await self._waited(server):
-                ended = self._answers.feed(data)
-                self._writer.write(data)
-                await self._writer.drain()
-                for exchange in ended:
-                    self._ended(exchange)
-                self.changed(self)
+            while data := await server.read():
+                self._client.write(data)
+                ended = self._answers.feed(data, self._clock.now())
+                if self._answers.switched:
+                    server.write(self._requests.release())
+                await self._taken()
+                self._over(ended)
+                if self._client.lost:
+                    return
                 if self._last and self.idle:
-                    break
-            for exchange in self._answers.end():
-                self._ended(exchange)
-        except _ControlFailed as exc:
-            for exchange in self._answers.end(str(exc)):
-                self._ended(exchange)
-            self.abort()
-        finally:
-            self._writer.close()
-
-    async def _waited(self, server: StreamReader) -> bytes:
-        """Read on, and count the time against the exchange that waits for it."""
-        start = perf_counter_ns()
-        try:
-            data = await server.read(CHUNK)
+                    self.close()
+                    return
+            self._client.end()
+            self._silent = True
+            self._over(self._answers.end(at=self._clock.now()))
         except OSError as exc:
-            raise _ControlFailed(told(exc)) from exc
-        if self._answers.waiting and (exchange := self._answers.waiting[0]).requested_ns:
-            exchange.waited_ns += perf_counter_ns() - max(start, exchange.requested_ns)
-        return data
+            self._over(self._answers.end(told(exc)))
+            self._client.reset()
+        finally:
+            self._answered.set()
 
+    async def _taken(self) -> None:
+        """Wait until the client takes its answer; that is not the control's time."""
+        if self._client.sent:
+            return
+        self.changed(self)
+        before = self._clock.stalled
+        with self._clock.stall():
+            await self._client.drain()
+        if self._clock.stalled - before > STALL_NS:
+            self._answers.stalled()
 
-class _ControlFailed(Exception):
-    """The connection to the control broke."""
+    def _over(self, ended: list[Exchange]) -> None:
+        for exchange in ended:
+            if exchange.unread:
+                self._untaken(exchange, exchange.unread)
+            else:
+                self._ended(exchange)
+        self._answered.set()
+        self.changed(self)

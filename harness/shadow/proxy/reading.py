@@ -144,7 +144,7 @@ class Reading(_Table):
         if not isinstance(raw, int | float) or isinstance(raw, bool):
             raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
         try:
-            return Hit(str(doc_id), _unit(float(raw)), float(raw))
+            return Hit(str(doc_id), unit(float(raw)), float(raw))
         except OverflowError:
             raise Unreadable(f"the score of hit {place} is too large") from None
 
@@ -159,6 +159,6 @@ class Reading(_Table):
         return Manifest(kind, server, 0, "", of_json(self.model_dump()))
 
 
-def _unit(raw: float) -> float:
+def unit(raw: float) -> float:
     """Bring any number into [0, 1]: the same order, and equal where equal."""
     return (1 + raw / (1 + abs(raw))) / 2

@@ -52,7 +52,8 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
             failures[how] += 1
         elif seen.jaccard is not None:
             overlap.setdefault(seen.k, []).append((seen.jaccard, seen.at))
-        if not how or theirs.status is Status.TIMED_OUT:
+        timed = not how or theirs.status is Status.TIMED_OUT
+        if timed and ours.elapsed_ns is not None and theirs.elapsed_ns is not None:
             times.append((ours.elapsed_ns, theirs.elapsed_ns, seen.at))
     pairs = np.array(times, dtype=np.int64).reshape(-1, 3)
     return Traffic(

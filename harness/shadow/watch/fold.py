@@ -39,11 +39,13 @@ def failures(observations: Iterable[Observation]) -> Iterator[float]:
 def slower(observations: Iterable[Observation], ratio: float) -> Iterator[float]:
     """1 where the candidate took more than ``ratio`` times what the control took; else 0.
 
-    Of pairs of which both answered, each on its own clock.
+    Of pairs of which both answered, each on its own clock; a time that is not known has no value.
     """
     for one in observations:
         if one.compared and one.control is not None and one.candidate is not None:
-            yield float(one.candidate.elapsed_ns > ratio * one.control.elapsed_ns)
+            ours, theirs = one.control.elapsed_ns, one.candidate.elapsed_ns
+            if ours is not None and theirs is not None:
+                yield float(theirs > ratio * ours)
 
 
 def sure(values: Iterable[float], confidence: float) -> Estimate | None:

@@ -13,6 +13,7 @@ from typing import Generic
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.reading import Malformed, text_of
+from harness.shadow.log.once import Once
 from harness.shadow.log.record import (
     AnyRecord,
     Degradation,
@@ -21,7 +22,7 @@ from harness.shadow.log.record import (
     Record,
     parsed,
 )
-from harness.shadow.log.streams import WRITER, path, whole_lines
+from harness.shadow.log.streams import WRITER, parts, path, whole_lines
 from harness.shadow.watch.summary import Summary
 
 
@@ -30,7 +31,7 @@ class Tail(Generic[Record]):
 
     def __init__(self, folder: Path, kind: type[Record]) -> None:
         self._folder, self._kind = folder, kind
-        self._part, self._offset, self._line = 1, 0, 0
+        self._part, self._offset, self._line = -1, 0, 0
 
     def new(self) -> Iterator[Record]:
         """Yield what was written since; take all of it before asking again.
@@ -40,13 +41,13 @@ class Tail(Generic[Record]):
             EvidenceError: a file is shorter than it was: the log is another one now.
         """
         while True:
-            file = path(self._folder, self._kind, self._part)
-            is_last = not path(self._folder, self._kind, self._part + 1).exists()
-            if file.exists():
-                yield from self._lines(file)
-            if is_last:
+            there = parts(self._folder, self._kind)
+            if self._part in there:
+                yield from self._lines(path(self._folder, self._kind, self._part))
+            later = [part for part in there if part > self._part]
+            if not later:
                 return
-            self._part, self._offset, self._line = self._part + 1, 0, 0
+            self._part, self._offset, self._line = later[0], 0, 0
 
     def _lines(self, file: Path) -> Iterator[Record]:
         size = file.stat().st_size
@@ -81,13 +82,14 @@ class Follower:
         self._divergences = [Tail(folder, Divergence) for folder in folders]
         self._degradations = [Tail(folder, Degradation) for folder in folders]
         self._observations = [Tail(folder, Observation) for folder in folders]
+        self._once = Once()
 
     def feed(self, summary: Summary) -> int:
         """Hand on what is new, in the order of time; give the number of new attempts.
 
         Raises:
             BadFile: a line is no record.
-            EvidenceError: a log was replaced while it was followed.
+            EvidenceError: a log was replaced while it was followed, or holds an attempt twice.
         """
         for divergence in _by_time(self._divergences):
             summary.tell(divergence)
@@ -95,6 +97,7 @@ class Follower:
             summary.note(degradation)
         count = 0
         for observation in _by_time(self._observations):
+            self._once.take(observation)
             summary.see(observation)
             count += 1
         return count

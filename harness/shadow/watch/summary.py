@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from harness.agreement.classes import Class, Tally, tally
 from harness.core.run import Status
-from harness.shadow.log.record import AnyRecord, Degradation, Divergence, Kind, Observation, Seen
+from harness.shadow.log.record import AnyRecord, Degradation, Divergence, Kind, Observation
 from harness.shadow.watch.alarms import ARMS, Alarm, Churn, Duplicates, Empty, Monitor
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.change import Mix, Scores
@@ -54,6 +54,10 @@ class Summary:
         """Why attempts were not compared."""
         self.degradations: Counter[tuple[str, Kind]] = Counter()
         """By arm and kind."""
+        self.not_taken: Counter[str] = Counter()
+        """Queries that were served and are no attempts, by cause."""
+        self.untimed = 0
+        """Pairs of which a time is not known."""
         self.failures = dict.fromkeys(ARMS, 0)
         self.served_by: dict[str, Counter[str]] = {arm: Counter() for arm in ARMS}
         """Answers of each arm by the fingerprint of who gave them."""
@@ -102,7 +106,10 @@ class Summary:
     def note(self, found: Degradation) -> None:
         """Take a degradation."""
         self._numbered(found)
-        self.degradations[found.arm, found.kind] += 1
+        if found.kind is Kind.NOT_TAKEN:
+            self.not_taken[found.cause] += found.times
+        else:
+            self.degradations[found.arm, found.kind] += 1
 
     def _numbered(self, found: AnyRecord) -> None:
         self._numbers[found.writer] = max(self._numbers.get(found.writer, 0), found.number)
@@ -128,7 +135,10 @@ class Summary:
             return
         if candidate.status not in {Status.ANSWERED, Status.TIMED_OUT}:
             return
-        ours, theirs = _ticked(control), _ticked(candidate)
+        if control.elapsed_ns is None or candidate.elapsed_ns is None:
+            self.untimed += 1
+            return
+        ours, theirs = max(1, control.elapsed_ns), max(1, candidate.elapsed_ns)
         self._times["control"].append(ours)
         self._times["candidate"].append(theirs)
         self._slow.take(float(theirs > self.bounds.watch.slow_ratio * ours), seen.at)
@@ -163,7 +173,3 @@ class Summary:
     def elapsed_ns(self, arm: str) -> NDArray[np.int64]:
         """Give the times of the pairs in which both arms were timed, shape (pairs,)."""
         return np.array(self._times[arm], dtype=np.int64)
-
-
-def _ticked(side: Seen) -> int:
-    return max(1, side.elapsed_ns)

@@ -10,7 +10,6 @@ from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from threading import Thread
-from time import sleep
 from urllib.parse import parse_qs, urlsplit
 
 import httpx
@@ -18,10 +17,10 @@ import pytest
 
 from harness.agreement.classes import Class
 from harness.core.errors import HarnessError
-from harness.shadow.log import streams
 from harness.shadow.proxy.listening import listen
 from tests.cli.conftest import Harness
 from tests.cli.mail_project import BOUNDED_S, listening
+from tests.make.logs import written
 from tests.shadow.servers import found_of
 from tests.source import ROOT
 
@@ -64,15 +63,6 @@ def words(control: str, candidate: str, folder: Path) -> list[str]:
     ]  # fmt: skip
 
 
-def written(folder: Path, attempts: int) -> streams.Read:
-    for _ in range(BOUNDED_S * 20):
-        found = streams.read(folder)
-        if len(found.observations) == attempts:
-            return found
-        sleep(0.05)
-    raise AssertionError(f"{len(found.observations)} of {attempts} attempts were written")
-
-
 def test_a_client_sees_the_control_and_the_log_sees_both(tmp_path: Path) -> None:
     with serving() as control, serving() as candidate:
         start = words(control, candidate, tmp_path)
@@ -85,7 +75,7 @@ def test_a_client_sees_the_control_and_the_log_sees_both(tmp_path: Path) -> None
                     map(str.lower, direct.headers)
                 )
                 assert through.headers["x-server"] == "the control"
-            found = written(tmp_path, len(WORDS))
+            found = written(tmp_path, len(WORDS), within_s=BOUNDED_S)
             process.send_signal(signal.SIGINT)
             process.wait(timeout=BOUNDED_S)
     outcomes = [one.outcome for one in found.observations]
@@ -98,7 +88,7 @@ def test_a_candidate_that_is_gone_is_seen_by_the_log_alone(tmp_path: Path) -> No
         start = words(control, "http://127.0.0.1:9", tmp_path)
         with listening(start, ROOT) as (proxy, _), httpx.Client(trust_env=False) as client:
             assert client.get(f"{proxy}/search?q=apple").json() == found_of("apple", 10)
-            found = written(tmp_path, 1)
+            found = written(tmp_path, 1, within_s=BOUNDED_S)
     assert found.observations[0].outcome is Class.ERROR
 
 

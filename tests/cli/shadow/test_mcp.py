@@ -7,7 +7,6 @@ import sys
 from collections.abc import Mapping
 from contextlib import ExitStack
 from pathlib import Path
-from time import sleep
 from typing import Any
 
 import pytest
@@ -18,7 +17,6 @@ from harness.agreement.classes import Class
 from harness.cli.base.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.run import Status
-from harness.shadow.log import streams
 from harness.shadow.log.record import AGREED
 from harness.shadow.proxy.reading import Unreadable
 from harness.stages.index import index
@@ -26,6 +24,7 @@ from harness.stages.shadow.files import read_reading
 from harness.stages.shadow.mcp import McpServer, mcp_candidate
 from tests.cli.conftest import Harness
 from tests.cli.mail_project import ARM, BOUNDED_S, NAME, command, listening, write
+from tests.make.logs import written
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -51,15 +50,6 @@ def proxy(control: str, candidate: str, folder: Path, *more: str) -> list[str]:
         "--candidate", candidate, "--reading", str(READING), "--out", str(folder),
         "--shadow-settings", str(SETTINGS), *more,
     ]  # fmt: skip
-
-
-def written(folder: Path, attempts: int) -> streams.Read:
-    for _ in range(BOUNDED_S * 20):
-        found = streams.read(folder)
-        if len(found.observations) == attempts:
-            return found
-        sleep(0.05)
-    raise AssertionError(f"{len(found.observations)} of {attempts} attempts were written")
 
 
 def without_times(answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -94,7 +84,7 @@ def test_over_http_a_client_sees_the_control_and_the_log_sees_both(
         with pytest.raises(ToolFailed) as passed:
             through.call("search_messages", refused)
         assert str(passed.value) == str(plain.value)
-        found = written(tmp_path, len(ASKED) + 1)
+        found = written(tmp_path, len(ASKED) + 1, within_s=BOUNDED_S)
     outcomes = [one.outcome for one in found.observations]
     assert [one.k for one in found.observations] == [7, 20, 20, 20]
     assert set(outcomes[:2]) <= AGREED | {Class.REORDER, Class.TIE_ORDER, Class.OVERLAP}
@@ -114,7 +104,7 @@ def test_over_pipes_with_servers_that_are_programs(letters: Project, tmp_path: P
         answer = through.call("search_messages", ASKED[0])
         assert answer["served_by"]["engine"] == "tantivy"
         assert len(answer["result"]) == 7
-        found = written(tmp_path, 1)
+        found = written(tmp_path, 1, within_s=BOUNDED_S)
     (one,) = found.observations
     assert one.control is not None
     assert (one.control.status, one.control.hits) == (Status.ANSWERED, 7)
@@ -183,7 +173,7 @@ def test_a_control_that_was_restarted_is_connected_to_again(
             through.call("search_messages", asked)
         open_.enter_context(listening(command("--http", port, *kept), letters.root))
         again = through.call("search_messages", asked)
-        found = written(log, 3)
+        found = written(log, 3, within_s=BOUNDED_S)
     assert without_times(again) == without_times(answer)
     statuses = [one.control and one.control.status for one in found.observations]
     assert statuses == [Status.ANSWERED, Status.FAILED, Status.ANSWERED]

@@ -7,12 +7,16 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from threading import Event, Thread
+from typing import cast
 
 import pytest
 
 from harness.agreement.classes import Class
+from harness.agreement.pair import DEEPEST
 from harness.core.engine import Answer
 from harness.core.errors import HarnessError
+from harness.core.reading import MAX_LINE_BYTES
+from harness.core.records import Scalar
 from harness.shadow.live import lane
 from harness.shadow.live.admission import Reason
 from harness.shadow.live.comparison import Comparison
@@ -22,7 +26,7 @@ from harness.shadow.log import streams
 from harness.shadow.log.log import OFF, Stream
 from harness.shadow.log.record import Kind
 from tests.replay.virtual import Hand
-from tests.shadow.arms import OTHER, Arm, arm, broken, given, hits
+from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
 from tests.shadow.live.make import (
     HASTY,
     LIMITS,
@@ -33,6 +37,9 @@ from tests.shadow.live.make import (
     drained,
     on_thread,
 )
+
+SLOW = replace(RECORDING, linger_ns=100 * MS)
+"""All that is asked in one test is written in one batch."""
 
 
 def ask(made: Comparison, count: int, text: str = "ab") -> None:
@@ -56,6 +63,11 @@ def hand(monkeypatch: pytest.MonkeyPatch) -> Hand:
     hand = Hand()
     monkeypatch.setattr(lane, "monotonic_ns", hand.now_ns)
     return hand
+
+
+def fails(*_: object) -> None:
+    """Write to a disk that is full."""
+    raise OSError(28, "No space left on device")
 
 
 class Held:
@@ -266,10 +278,6 @@ def test_a_disk_that_fails_for_a_while_loses_only_that_while(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     whole = Stream.append
-
-    def fails(*_: object) -> None:
-        raise OSError(28, "No space left on device")
-
     with comparison(tmp_path, on_thread(arm())) as made:
         ask(made, 2)
         drained(made)
@@ -285,17 +293,70 @@ def test_a_disk_that_fails_for_a_while_loses_only_that_while(
     assert said.startswith("3 were not written down: OSError: [Errno 28] No space left")
 
 
-def test_a_pair_that_cannot_be_written_spoils_no_other(tmp_path: Path) -> None:
-    recording = replace(RECORDING, linger_ns=100 * MS)
-    with comparison(tmp_path, on_thread(arm()), recording=recording) as made:
+@pytest.mark.parametrize(
+    "spoils",
+    [
+        pytest.param({"half": "\ud800"}, id="half of a character"),
+        pytest.param({"long": "x" * MAX_LINE_BYTES}, id="a longer line than is read"),
+    ],
+)
+def test_a_pair_that_cannot_be_written_spoils_no_other(
+    tmp_path: Path, spoils: dict[str, Scalar]
+) -> None:
+    with comparison(tmp_path, on_thread(given(Plain("ba"))), recording=SLOW) as made:
         shadowed = Shadowed(Arm(), made)
         shadowed.search("ab", 10)
-        shadowed.search_with("ab", 10, {"half": "\ud800"})
+        shadowed.search_with("ab", 10, spoils)
         shadowed.search("ab", 10)
         found = drained(made)
     outcomes = [one.outcome for one in found.observations]
-    assert outcomes == [Class.EXACT, Class.SKIPPED, Class.EXACT]
+    assert outcomes == [Class.REORDER, Class.SKIPPED, Class.REORDER]
     assert [(one.number, one.kind) for one in found.degradations] == [(2, Kind.FAULT)]
+
+
+@pytest.mark.parametrize(
+    "k",
+    [DEEPEST, DEEPEST + 1, 10**20, 10**5_000],
+    ids=["all", "one more", "many", "too many to print"],
+)
+def test_a_query_for_more_hits_than_any_list_has_is_compared_as_any(tmp_path: Path, k: int) -> None:
+    with comparison(tmp_path, on_thread(arm()), recording=SLOW) as made:
+        for wanted in (10, k, 10):
+            Shadowed(Arm(), made).search("ab", wanted)
+        found = drained(made)
+    assert [one.outcome for one in found.observations] == [Class.EXACT] * 3
+    assert [one.k for one in found.observations] == [10, DEEPEST, 10]
+    assert not found.degradations
+
+
+@pytest.mark.parametrize(
+    "value", [float("nan"), float("inf"), 10**400, [1]], ids=["nan", "inf", "long", "list"]
+)
+def test_a_param_that_no_file_can_hold_is_a_fault_and_spoils_no_other(
+    tmp_path: Path, value: object
+) -> None:
+    with comparison(tmp_path, on_thread(given(Plain("ba"))), recording=SLOW) as made:
+        shadowed = Shadowed(Arm(), made)
+        shadowed.search("ab", 10)
+        shadowed.search_with("ab", 10, cast("dict[str, Scalar]", {"limit": value}))
+        shadowed.search("ab", 10)
+        found = drained(made)
+    assert [one.outcome for one in found.observations] == [Class.REORDER] * 2
+    (fault,) = found.degradations
+    assert "the param 'limit'" in fault.cause
+
+
+def test_what_was_lost_last_is_said_when_the_log_is_closed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = Stream.append
+    with comparison(tmp_path, on_thread(arm())) as made:
+        monkeypatch.setattr(Stream, "append", fails)
+        ask(made, 3)
+        assert made.drain(60)
+        monkeypatch.setattr(Stream, "append", whole)
+    (said,) = streams.read(tmp_path).degradations
+    assert said.cause.startswith("3 were not written down: OSError")
 
 
 @pytest.mark.parametrize(

@@ -15,8 +15,8 @@ from harness.shadow.log import streams
 from harness.shadow.log.log import Log
 from harness.shadow.log.record import DIVERGING, Observation, dumped
 from harness.shadow.log.streams import Read
+from tests.make.shadow import degradation, divergence, observation
 from tests.shadow.killed import ROUNDS
-from tests.shadow.make import degradation, divergence, observation
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

@@ -41,6 +41,7 @@ def test_a_worker_answers_with_who_it_is_and_what_it_cost(start: type[ThreadWork
     assert (side.status, side.hits) == (Status.ANSWERED, hits("ab"))
     assert side.served_by == OTHER.fingerprint
     assert side.before == side.after == f"{OTHER.fingerprint[:16]}:0"
+    assert side.elapsed_ns is not None
     assert 0 < side.elapsed_ns < 20 * SECOND
     raised = worker.ask(("abc", 2, {}), late_ns=0, hang_ns=20 * SECOND)
     assert raised.status is Status.TIMED_OUT

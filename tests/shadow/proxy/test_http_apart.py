@@ -16,12 +16,16 @@ import pytest
 from harness.core.errors import EvidenceError, HarnessError
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.log import streams
+from harness.shadow.log.record import Kind
 from harness.shadow.proxy import http_apart
+from harness.shadow.proxy.backlog import Backlog
 from harness.shadow.proxy.http_apart import Apart
 from harness.shadow.proxy.http_candidate import http_candidate
-from harness.shadow.proxy.http_tap import Exchange
+from harness.shadow.proxy.http_exchange import Exchange
 from tests.shadow.live.make import comparison, on_thread
 from tests.shadow.servers import READING
+
+pytestmark = pytest.mark.slow
 
 NOWHERE = "http://127.0.0.1:9"
 ASKED = b"/search?q=apple&size=3"
@@ -56,7 +60,7 @@ def test_what_is_handed_over_is_in_the_log(tmp_path: Path) -> None:
         for _ in range(5):
             made.put(exchange(error="cut"))
         made.put(exchange(b"/elsewhere"))
-        made.left(exchange())
+        made.untaken(exchange(), "the client left")
         made.close()
     found = streams.read(tmp_path)
     assert len(found.observations) == 5
@@ -88,14 +92,41 @@ def test_a_process_that_dies_is_told_of_and_whoever_serves_goes_on(tmp_path: Pat
 def test_what_is_too_much_to_wait_is_counted(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(http_apart, "BACKLOG", 0)
+    monkeypatch.setattr(http_apart, "Backlog", partial(Backlog, items=0))
     with apart(tmp_path, []) as made:
         for _ in range(4):
             made.put(exchange())
         made.close()
     found = streams.read(tmp_path)
     assert not found.observations
-    assert ["the 4. time" in one.cause for one in found.degradations] == [False, False, True]
+    assert {one.kind for one in found.degradations} == {Kind.NOT_TAKEN}
+    assert sum(one.times for one in found.degradations) == 4
+
+
+def test_large_answers_wait_in_little_room(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A bound on their number alone let them fill the memory of the process that serves."""
+    monkeypatch.setattr(http_apart, "Backlog", partial(Backlog, size=3_000_000))
+    with apart(tmp_path, []) as made:
+        process = psutil.Process()
+        before = process.memory_info().rss
+        for _ in range(300):
+            large = exchange()
+            large.answer += bytes(2_000_000)
+            made.put(large)
+        grown = process.memory_info().rss - before
+        made.close()
+    assert grown < 100_000_000
+    assert len((found := streams.read(tmp_path)).observations) < 300
+    assert found.degradations
+
+
+def test_of_an_exchange_whose_client_left_nothing_is_kept(tmp_path: Path) -> None:
+    with apart(tmp_path, []) as made:
+        large = exchange()
+        large.answer += bytes(1_000_000)
+        made.untaken(large, "the client left")
+        made.close()
+    assert large.kept == len(ASKED)
 
 
 def test_a_comparison_that_does_not_open_is_an_error_at_the_start() -> None:

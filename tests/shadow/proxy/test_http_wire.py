@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import socket
-import struct
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from contextlib import ExitStack
 from pathlib import Path
 from threading import Event, Thread, Timer
 from time import sleep
@@ -19,81 +16,21 @@ from harness.shadow.live.comparison import Comparison
 from harness.shadow.proxy.http_proxy import Room
 from tests.shadow.live.make import comparison
 from tests.shadow.servers import Server, candidate, passing, settled
-
-OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
-FOUND = b'{"hits": {"hits": [{"_id": "ab", "_score": 9.5}]}, "timed_out": false}'
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(FOUND), FOUND)
-SEARCH = b"GET /search?q=apple HTTP/1.1\r\nHost: search.test\r\n\r\n"
-WAIT_S = 20.0
-
-
-@dataclass
-class Wire:
-    """A server that says what it is told to, whatever it hears, and keeps what it heard."""
-
-    says: list[bytes]
-    """What it sends, in order, each after the next request's bytes came; then it hangs up."""
-    hears: list[int]
-    """How many bytes to wait for before each of them."""
-    resets: bool = False
-    heard: list[bytes] = field(default_factory=list)
-    """By connection."""
-
-    def serve(self, opened: socket.socket) -> None:
-        with opened:
-            opened.settimeout(WAIT_S)
-            at = len(self.heard)
-            self.heard.append(b"")
-            for most, words in zip(self.hears, self.says, strict=True):
-                until = len(self.heard[at]) + most
-                while len(self.heard[at]) < until:
-                    if not (part := opened.recv(65536)):
-                        return
-                    self.heard[at] += part
-                for low in range(0, len(words), 7):
-                    opened.sendall(words[low : low + 7])
-            if self.resets:
-                linger = struct.pack("ii", 1, 0)
-                opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
-
-
-@contextmanager
-def wired(wire: Wire) -> Iterator[str]:
-    with socket.create_server(("127.0.0.1", 0)) as opened:
-        ending = Event()
-
-        def accept() -> None:
-            while not ending.is_set():
-                try:
-                    client, _ = opened.accept()
-                except OSError:
-                    return
-                Thread(target=wire.serve, args=(client,), daemon=True).start()
-
-        Thread(target=accept, daemon=True).start()
-        yield f"http://127.0.0.1:{opened.getsockname()[1]}"
-        ending.set()
-
-
-def said_to(url: str, sent: bytes, step: int = 11) -> bytes:
-    """Send bytes in small parts, and give all that comes until the other side ends."""
-    host, _, port = url.removeprefix("http://").rpartition(":")
-    with socket.create_connection((host, int(port)), WAIT_S) as opened:
-        opened.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        for low in range(0, len(sent), step):
-            opened.sendall(sent[low : low + step])
-        got = b""
-        try:
-            while part := opened.recv(65536):
-                got += part
-        except ConnectionResetError:
-            got += b"<reset>"
-        return got
-
-
-def request(line: bytes, *headers: bytes, body: bytes = b"") -> bytes:
-    return b"\r\n".join([line, b"Host: search.test", *headers, b"", b""]) + body
-
+from tests.shadow.wire import (
+    ANSWER,
+    OK,
+    RESET,
+    SEARCH,
+    WAIT_S,
+    Wire,
+    exactly,
+    joined,
+    request,
+    resets,
+    said_to,
+    through,
+    wired,
+)
 
 METHODS = (
     b"GET", b"POST", b"PUT", b"PATCH", b"DELETE", b"OPTIONS", b"SEARCH", b"QUERY", b"PROPFIND",
@@ -227,32 +164,6 @@ def test_our_own_name_becomes_that_of_the_control(tmp_path: Path) -> None:
     assert wire.heard == [b"GET /below/a HTTP/1.1\r\nhost:  " + theirs + b" \r\nX: 1\r\n\r\n"]
 
 
-@contextmanager
-def through(
-    tmp_path: Path, wire: Wire, room: Room | None = None
-) -> Iterator[tuple[str, Comparison]]:
-    """Give the proxy before ``wire``, and what it offers to."""
-    with (
-        comparison(tmp_path, candidate(Server())) as made,
-        wired(wire) as address,
-        passing(address, made, room=room) as url,
-    ):
-        yield url, made
-
-
-def joined(url: str) -> socket.socket:
-    host, _, port = url.removeprefix("http://").rpartition(":")
-    return socket.create_connection((host, int(port)), WAIT_S)
-
-
-def exactly(opened: socket.socket, count: int) -> bytes:
-    """Wait for so many bytes; a socket with a time limit gives what is there, whatever is asked."""
-    heard = b""
-    while len(heard) < count and (part := opened.recv(count - len(heard))):
-        heard += part
-    return heard
-
-
 def failed(made: Comparison) -> str:
     """Give the error of the one attempt, which is one of the control's."""
     (one,) = settled(made).divergences
@@ -268,7 +179,7 @@ def test_an_answer_that_is_cut_is_a_failure_of_the_control(
 ) -> None:
     wire = Wire([ANSWER[:kept]], [len(SEARCH)], resets=resets)
     with through(tmp_path, wire) as (url, made):
-        assert ANSWER.startswith(said_to(url, SEARCH).removesuffix(b"<reset>"))
+        assert ANSWER.startswith(said_to(url, SEARCH).removesuffix(RESET))
         error = failed(made)
     assert ("ended before the answer" in error) or resets
 
@@ -323,8 +234,8 @@ def test_clients_that_say_nothing_or_half_make_room_for_others(tmp_path: Path) -
 def test_a_head_that_never_ends_is_hung_up_on(tmp_path: Path) -> None:
     room = Room(connections=8, head_s=0.2)
     with through(tmp_path, Wire([], []), room) as (url, _):
-        assert said_to(url, SEARCH[:-2]) in {b"", b"<reset>"}
-        assert said_to(url, b"") in {b"", b"<reset>"}
+        assert said_to(url, SEARCH[:-2]) in {b"", RESET}
+        assert said_to(url, b"") in {b"", RESET}
 
 
 def test_a_client_that_left_says_nothing_of_the_control(tmp_path: Path) -> None:
@@ -334,8 +245,8 @@ def test_a_client_that_left_says_nothing_of_the_control(tmp_path: Path) -> None:
             opened.sendall(SEARCH)
             while not any(wire.heard):
                 sleep(0.002)
-            linger = struct.pack("ii", 1, 0)
-            opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            resets(opened)
         found = settled(made, faults=1)
     assert found.tally.attempted == 0
     assert "the client left" in found.degradations[0].cause
+    assert wire.heard == [SEARCH + RESET]

@@ -15,8 +15,8 @@ from harness.shadow.live.compare import judged
 from harness.shadow.live.pair import Attempt, Pair, Served
 from harness.shadow.log.record import Observation, Seen, Side
 from harness.shadow.watch.fold import differing, failures, overlaps, slower, sure
+from tests.make.shadow import SEEN, observation
 from tests.shadow.arms import MANIFEST, hits
-from tests.shadow.make import SEEN, observation
 
 pytestmark = pytest.mark.slow
 PRINT = MANIFEST.fingerprint

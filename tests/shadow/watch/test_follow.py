@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -68,6 +69,35 @@ def test_a_follower_sees_what_the_reader_of_the_whole_sees(tmp_path: Path) -> No
     assert summary.missing == whole.missing
     assert summary.degradations == {("candidate", Kind.CRASH): 9}
     assert [(t.times, t.text) for t in summary.diverging.traces()] == [(9, "a query")]
+
+
+def test_a_log_whose_first_files_are_gone_is_read_from_the_next_one(tmp_path: Path) -> None:
+    with log(tmp_path) as writer:
+        for first in range(1, 40, 3):
+            batch(writer, first, 3)
+    streams.path(tmp_path, Observation, 1).unlink()
+    streams.path(tmp_path, Observation, 3).unlink()
+    whole, summary = streams.read(tmp_path), Summary(bounds())
+    assert Follower([tmp_path]).feed(summary) == whole.tally.attempted > 0
+    assert summary.missing == whole.missing > 0
+
+
+def test_an_attempt_that_is_there_twice_is_refused(tmp_path: Path) -> None:
+    with log(tmp_path) as writer:
+        batch(writer, 1, 3)
+        follower = Follower([tmp_path])
+        follower.feed(Summary(bounds()))
+        batch(writer, 2, 1)
+    with pytest.raises(EvidenceError, match=r"attempt 2 .* twice"):
+        follower.feed(Summary(bounds()))
+
+
+def test_a_log_under_another_writers_name_is_refused(tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        with log(tmp_path / name) as out:
+            out.append([replace(attempt(n), writer=out.writer) for n in (1, 2)], [], [])
+    with pytest.raises(EvidenceError, match="the same query at the same nanosecond"):
+        Follower([tmp_path / "a", tmp_path / "b"]).feed(Summary(bounds()))
 
 
 def test_a_torn_line_waits_until_it_is_whole(tmp_path: Path) -> None:

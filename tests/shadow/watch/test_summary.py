@@ -99,6 +99,7 @@ def test_a_track_is_thinned_and_ends_with_how_things_stand() -> None:
     assert set(gaps.tolist()) == {gaps[0]}
 
 
+@pytest.mark.slow
 def test_the_median_ratio_is_held_at_every_look() -> None:
     """Of 100 streams at a confidence of 0.9, at most about ten ever lose the true median."""
     lost = 0
