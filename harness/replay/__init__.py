@@ -1,1 +1,1 @@
-"""Asking open engines questions, and keeping what they said and how long it took."""
+"""Run queries on open engines, and keep their answers and times."""

@@ -1,4 +1,4 @@
-"""Ask one arm one question and watch what comes back."""
+"""Run one query on one arm and observe the outcome."""
 
 from __future__ import annotations
 
@@ -14,21 +14,22 @@ from harness.core.run import Row, Status
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """What happened when one arm was asked one query, once."""
+    """Outcome of one query on one arm, once."""
 
     row: Row
     elapsed_ns: int
     """From the text that a person typed to the hits shown; also of a failure."""
     retries: int = 0
     """Attempts that failed before the answer."""
+    rate_limited: int = 0
+    """Of these, attempts that a server refused to limit the rate."""
 
 
 def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Observation:
     """Ask once. An exception is an observation, not a crash.
 
     An answer that came after its time limit is a timeout, whatever it says: a person had left.
-    An arm that takes no params is asked with the text alone, and judged as what it is: one that
-    ignores filters.
+    An arm that takes no params gets the text alone, and is judged as one that ignores filters.
     """
     answer: Answer | None = None
     error = ""
@@ -50,9 +51,9 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
     if elapsed_ns > time_limit_ns:
         late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
         late_row = Row(query.query_id, Status.TIMED_OUT, error=late)
-        return Observation(late_row, elapsed_ns, answer.retries)
+        return Observation(late_row, elapsed_ns, answer.retries, answer.rate_limited)
     row = Row(query.query_id, Status.ANSWERED, answer.hits, answer.served_by)
-    return Observation(row, elapsed_ns, answer.retries)
+    return Observation(row, elapsed_ns, answer.retries, answer.rate_limited)
 
 
 def _told(exc: BaseException) -> str:
@@ -63,7 +64,7 @@ def _told(exc: BaseException) -> str:
 def fault(answer: object, k: int) -> str:
     """Say what is wrong with an answer; empty where nothing is.
 
-    What is no answer at all, a NaN or infinite score, and more hits than were asked for break an
+    A value that is not an answer, a NaN or infinite score, and more than ``k`` hits break an
     engine's contract. Hits that come as a generator would be searched for off the clock.
     """
     if not isinstance(answer, Answer) or not isinstance(answer.served_by, str):

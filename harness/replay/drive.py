@@ -36,16 +36,16 @@ def drive(
 ) -> Run:
     """Ask every query once, in seeded order, and give the run in the order of ``queries``.
 
-    The run says under which conditions it was asked.
+    The run states the conditions under which it was made.
 
     Finished parts lie below ``parts``, named by all that they depend on (``code_sha256`` stands
-    for the engine's source), and are not asked again. ``advance`` is told how many queries are
+    for the engine's source), and are reused. ``advance`` is told how many queries are
     done.
     """
     order = list(queries)
     random.Random(seed).shuffle(order)
     rows: dict[str, Row] = {}
-    retries = 0
+    retries = limited = 0
     for at in range(0, len(order), PART):
         some = order[at : at + PART]
         depends_on = [
@@ -61,13 +61,19 @@ def drive(
         if part is None:
             seen = [_seen(arm, searcher, query, k, time_limit_s) for query in some]
             part = Run.of(arm, [one.row for one in seen])
-            part = replace(part, retries=sum(one.retries for one in seen))
+            part = replace(
+                part,
+                retries=sum(one.retries for one in seen),
+                rate_limited=sum(one.rate_limited for one in seen),
+            )
             write_run(part, path)
         retries += part.retries
+        limited += part.rate_limited
         rows.update((row.query_id, row) for row in part.rows())
         advance(len(some))
     run = Run.of(arm, [rows[query.query_id] for query in queries])
-    return replace(run, conditions=Conditions(k, time_limit_s), retries=retries)
+    asked = Conditions(k, time_limit_s)
+    return replace(run, conditions=asked, retries=retries, rate_limited=limited)
 
 
 def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> Observation:

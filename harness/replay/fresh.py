@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from multiprocessing import get_context
 from multiprocessing.connection import Connection
 
@@ -21,20 +22,36 @@ def in_fresh_process(work: Work, advance: Advance) -> None:
         HarnessError: ``work`` raised one.
         InvalidArm: it raised something else, or its process died.
     """
+    with started(work) as follow:
+        follow(advance)
+
+
+@contextmanager
+def started(work: Work) -> Iterator[Callable[[Advance], None]]:
+    """Start Python anew (spawn) and do ``work`` there; give a call that waits for its end.
+
+    The call is told to whom ``work`` reports, and raises as ``in_fresh_process`` does. Without it,
+    the process ends where the block ends.
+    """
     context = get_context("spawn")
     ours, theirs = context.Pipe(duplex=False)
     child = context.Process(target=_process, args=(work, theirs), daemon=True)
     child.start()
     theirs.close()
+
+    def follow(advance: Advance) -> None:
+        try:
+            _follow(ours, advance)
+            child.join(STOPPED_S)
+        except EOFError:
+            child.join(STOPPED_S)
+            raise InvalidArm(
+                f"its process died with exit code {child.exitcode} before it was done. What was"
+                " done before is kept: run the same command again, or look for what killed it"
+            ) from None
+
     try:
-        _follow(ours, advance)
-        child.join(STOPPED_S)
-    except EOFError:
-        child.join(STOPPED_S)
-        raise InvalidArm(
-            f"its process died with exit code {child.exitcode} before it was done. What was done"
-            " before is kept: run the same command again, or look for what killed it"
-        ) from None
+        yield follow
     finally:
         if child.is_alive():
             child.terminate()

@@ -2,9 +2,9 @@
 
 Linux counts for every thread how long it waited for a processor (``schedstat``, the second number;
 Documentation/scheduler/sched-stats.rst of the kernel). All threads of the process are summed up,
-for engines have workers. Where nothing counts it, as on macOS, all of the wall time in which no
-processor worked for the process stands for it: an engine that sleeps or reads a disk is then
-taken for one that was kept waiting, and never the reverse.
+for engines have workers. Where the system does not count it, as on macOS, all of the wall time in
+which no processor worked for the process stands for it. An engine that sleeps or reads a disk is
+then taken for one that was kept waiting, and never the reverse.
 """
 
 from __future__ import annotations

@@ -1,15 +1,13 @@
 """Race: several open arms asked the same texts, interleaved, one clock each (method, section 5).
 
-This is what one process does. Closed loop: the next question comes when the last was answered, so a
+This is what one process does. Closed loop: the next query comes when the last was answered, so a
 race says how long an answer takes, not how long people wait at a rate of arrivals.
 """
 
 from __future__ import annotations
 
-import gc
 import random
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
 from dataclasses import dataclass
 from time import perf_counter_ns
 from typing import NamedTuple
@@ -19,6 +17,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.core.run import Row, Status
 from harness.replay.ask import observe
+from harness.replay.collector import quiet
 from harness.replay.meter import Meter, Taken
 from harness.replay.race_texts import Texts
 from harness.replay.reference import Reference
@@ -76,8 +75,8 @@ def race(
     The first few come again, and then as variants that no process has asked before.
 
     Texts come in an order of this process. All arms have a text before the next one comes, in
-    seeded order, so that a slow moment of the machine falls on all of them; from process to process
-    that order moves on by one, so that each arm is asked first equally often. Each answer is
+    seeded order, so that a slow moment of the machine falls on all of them. From process to process
+    that order moves on by one, so that each arm is first equally often. Each answer is
     compared with ``expected``, by arm and query; that to a variant must end alike and be given by
     the same engine.
 
@@ -110,7 +109,7 @@ def race(
         return enumerate((*order[first:], *order[:first]))
 
     try:
-        with _quiet_collector():
+        with quiet():
             for query in texts.warm:
                 for turn, name in turns(query):
                     ask(name, query, 0, turn)
@@ -142,18 +141,3 @@ def shown(row: Row, k: int) -> Expected:
     """Reduce an answer to what must be the same: its end, its documents in order, who answered."""
     documents = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
     return row.status, documents[:k], row.served_by
-
-
-@contextmanager
-def _quiet_collector() -> Iterator[None]:
-    """Keep the garbage collector from running inside somebody's time."""
-    was_on = gc.isenabled()
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
-        if was_on:
-            gc.enable()

@@ -24,7 +24,7 @@ HELD_BACK = 5
 ENOUGH = 5
 """Different words, of which there are 119 other orders: more than a set is raced in."""
 TRIES = 8
-"""So many orders are drawn for one that is no text of the set."""
+"""Orders that are drawn to find one that is not a text of the set."""
 
 
 class Texts(NamedTuple):

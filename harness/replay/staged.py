@@ -77,7 +77,7 @@ def told(searcher: Staged, query: Query, k: int) -> tuple[Stage, ...]:
     """Ask for the stages of one query.
 
     Raises:
-        TypeError: they, or the hits of one, are no tuple: what an engine yields need not end.
+        TypeError: they, or the hits of one, are not a tuple; a generator need not end.
     """
     stages = searcher.stages(query.text, k, query.params)
     for found in (stages, *(stage.hits for stage in stages if isinstance(stages, tuple))):
@@ -87,7 +87,7 @@ def told(searcher: Staged, query: Query, k: int) -> tuple[Stage, ...]:
 
 
 def unstaged(shown: Run) -> Traced:
-    """Give the one stage of an arm that nobody can ask for others."""
+    """Give the one stage of an arm that does not report stages."""
     return Traced((Run.of(ANSWER, shown.rows()),), (), {})
 
 

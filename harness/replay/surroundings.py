@@ -78,7 +78,7 @@ def between(before: Look, after: Look) -> Surroundings:
 
 
 def throttled_s(files: tuple[Path, ...]) -> float:
-    """Seconds that a quota held this control group back so far; 0 where there is no quota."""
+    """Seconds that a quota held this control group back so far; 0 without a quota."""
     for path in files:
         try:
             lines = path.read_text(encoding="ascii", errors="replace").splitlines()

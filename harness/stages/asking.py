@@ -19,7 +19,7 @@ from harness.shadow.live.generation import Generation, answers_for
 from harness.shadow.live.side import asked
 from harness.shadow.log.record import Side
 from harness.stages.custody.proof import check_same, read_manifest
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 
 NO_LIMIT_NS = 1 << 62
@@ -121,7 +121,7 @@ def _opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     made = read_manifest(layout, arm.name)
     if made.engine == IMPORTED:
         raise EvidenceError(f"{arm.name}: was imported as a run, so its engine cannot be queried")
-    check_settings(layout, arm)
+    check_index(layout, arm)
     with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, made, searcher.manifest)
         yield searcher

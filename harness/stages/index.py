@@ -9,11 +9,14 @@ from engines import registry as arms
 from engines.registry import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
-from harness.core.errors import IndexNotReady
+from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.files import replacing_folder, write_json
 from harness.core.reading import text_of
 from harness.corpus.prepared import Prepared
-from harness.stages.layout import MADE_WITH, Layout
+from harness.stages.custody import receipt
+from harness.stages.layout import FILES, MADE_WITH, NOTES, Layout
+
+OURS = arms.__name__.split(".")[0]
 
 
 def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
@@ -22,9 +25,16 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
     documents = Prepared.open(layout.data).documents()
     with replacing_folder(layout.index(arm.name)) as folder:
         manifest = arm.build(documents, folder)
+        note_files(folder)
         (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
     write_json(layout.manifest(arm.name), asdict(manifest))
     return manifest
+
+
+def note_files(folder: Path) -> None:
+    """Note the digest of each file of an index, as it was built."""
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
+    receipt.write(folder / FILES, files)
 
 
 def sources(arm: Arm) -> tuple[Path, ...]:
@@ -32,17 +42,38 @@ def sources(arm: Arm) -> tuple[Path, ...]:
     return (arm.path, *sorted(arm.path.parent.glob("*.py")))
 
 
+def check_index(layout: Layout, arm: Arm) -> None:
+    """Compare the arm and the files of its index with what they were when it was built.
+
+    The files of an engine that is not of this project may change: some write where they read.
+
+    Raises:
+        IndexNotReady: there is no index, or the arm or a file of its index was changed since.
+    """
+    check_settings(layout, arm)
+    if type(arm.engine).__module__.split(".")[0] != OURS:
+        return
+    try:
+        receipt.check_all(layout.index(arm.name) / FILES, _cure(layout, arm))
+    except EvidenceError as exc:
+        raise IndexNotReady(str(exc)) from exc
+
+
 def check_settings(layout: Layout, arm: Arm) -> None:
-    """Hold the arm against the one that its index was built with.
+    """Compare the arm with the one that its index was built with.
 
     Raises:
         IndexNotReady: there is no index, or the arm was changed since.
     """
-    of_run = layout.root.parent.parent.name == "work"
-    index_again = f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"
-    cure = "Repeat the harness run that wrote this folder" if of_run else index_again
+    cure = _cure(layout, arm)
     noted = layout.index(arm.name) / MADE_WITH
     if not noted.is_file():
         raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {cure}")
     if text_of(noted) != of_files(sources(arm)):
         raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {cure}")
+
+
+def _cure(layout: Layout, arm: Arm) -> str:
+    if layout.root.parent.parent.name == "work":
+        return "Repeat the harness run that wrote this folder"
+    return f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"

@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
-from tempfile import TemporaryDirectory
 
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_text
+from harness.core.scratch import scratch
 from harness.stages import sample
 from harness.stages.additions import added, make_runnable
 
@@ -121,8 +121,7 @@ def _flows(wanted: Begun, folder: Path, root: Path) -> dict[Path, bytes]:
 def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
     """Give each file of the project by its place in the folder."""
     words = {"name": wanted.folder.resolve().name, "control": wanted.control}
-    with TemporaryDirectory() as beside:
-        written = Path(beside)
+    with scratch() as written:
         words["documents"] = str(sample.write(written / DATA).documents)
         data = sorted(path for path in written.rglob("*") if path.is_file())
         files = {path.relative_to(written).as_posix(): path.read_bytes() for path in data}

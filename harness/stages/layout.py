@@ -7,8 +7,9 @@ from pathlib import Path
 
 from harness.core.names import checked
 
-MADE_WITH = "arm.sha256"
-"""In the folder of an index: which arm it was built by."""
+MADE_WITH, FILES = "arm.sha256", "files.json"
+"""In the folder of an index: which arm it was built by, and the digests of the other files."""
+NOTES = frozenset({MADE_WITH, FILES})
 
 
 @dataclass(frozen=True, slots=True)

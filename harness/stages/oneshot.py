@@ -126,9 +126,8 @@ def oneshot(
         layout,
         list(pairs.values()),
         params.compare,
-        params.score,
+        params.score.inference(wanted.threads),
         how=template.clusters,
-        threads=wanted.threads,
     )
     if wanted.timed:
         tell("racing")

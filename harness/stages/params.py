@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
 from harness.core.errors import BadPolicy
-from harness.core.formats import yaml_file
+from harness.core.formats import MAX_YAML_BYTES, yaml_of
 from harness.core.names import Name, fault
-from harness.core.reading import Malformed
+from harness.core.reading import Malformed, naming, text_of
+from harness.stats.inference import Inference
 
 ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")
+MOST_HITS, MOST_RESAMPLES, MOST_ROUNDS, A_DAY_S = 1_000_000, 10_000_000, 10_000, 86_400
+MOST_WORKERS = 256
+"""Processes, and threads in each: a slip of a digit must not start programs until memory ends."""
 
 
 def _arm(name: str) -> str:
@@ -35,7 +40,7 @@ class _Section(BaseModel):
 class ReplayParams(_Section):
     """How arms are asked."""
 
-    k: int = Field(ge=1)
+    k: int = Field(ge=1, le=MOST_HITS)
     time_limit_s: float = Field(gt=0)
     seed: int
 
@@ -45,8 +50,14 @@ class ScoreParams(_Section):
 
     measures: tuple[str, ...] = Field(min_length=1, strict=False)
     confidence: float = Field(gt=0.5, lt=1)
-    resamples: int = Field(ge=1_000)
+    resamples: int = Field(ge=1_000, le=MOST_RESAMPLES)
     seed: int
+
+    def inference(self, threads: int = 1) -> Inference:
+        """Give what intervals are drawn by; no number depends on ``threads``."""
+        return Inference(
+            confidence=self.confidence, resamples=self.resamples, seed=self.seed, threads=threads
+        )
 
 
 class CompareParams(_Section):
@@ -65,9 +76,9 @@ class SelftestParams(_Section):
 class RaceParams(_Section):
     """How arms are timed."""
 
-    processes: int = Field(ge=1)
+    processes: int = Field(ge=1, le=MOST_WORKERS)
     queries: int = Field(ge=1)
-    k: int = Field(ge=1)
+    k: int = Field(ge=1, le=MOST_HITS)
     warmup: int = Field(ge=0)
     repeated: int = Field(ge=1)
     resume_hours: float = Field(ge=0)
@@ -77,11 +88,11 @@ class RaceParams(_Section):
 class LoadParams(_Section):
     """How arms are asked by many at once."""
 
-    k: int = Field(ge=1)
-    processes: int = Field(ge=1)
-    threads: int = Field(ge=1)
-    seconds: float = Field(gt=0)
-    rounds: int = Field(ge=1)
+    k: int = Field(ge=1, le=MOST_HITS)
+    processes: int = Field(ge=1, le=MOST_WORKERS)
+    threads: int = Field(ge=1, le=MOST_WORKERS)
+    seconds: float = Field(gt=0, le=A_DAY_S)
+    rounds: int = Field(ge=1, le=MOST_ROUNDS)
     cold: int = Field(ge=0)
     warm: int = Field(ge=0)
     rates: tuple[float, ...] = Field(min_length=1, strict=False)
@@ -127,7 +138,8 @@ def read(path: Path) -> Params:
         BadPolicy: it is missing, no YAML, or a key is unknown, missing or of the wrong type.
     """
     try:
-        return Params.model_validate(yaml_file(path))
+        with naming(path):
+            return _read(text_of(path, most=MAX_YAML_BYTES))
     except FileNotFoundError:
         raise BadPolicy(path, "no such file", "Run inside the project's folder") from None
     except Malformed as exc:
@@ -136,3 +148,9 @@ def read(path: Path) -> Params:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"
         raise BadPolicy(path, f"{key}: {first['msg']}", "See docs/params.md") from exc
+
+
+@lru_cache(maxsize=1)
+def _read(text: str) -> Params:
+    """Read the settings of one file once: a command asks for them several times."""
+    return Params.model_validate(yaml_of(text))

@@ -32,6 +32,7 @@ class Noting:
             raise ZeroDivisionError("of an engine")
 
 
+@pytest.mark.slow
 def test_it_is_another_process_and_tells_how_far_it_is(tmp_path: Path) -> None:
     done: list[int] = []
     in_fresh_process(Noting(tmp_path / "note"), done.append)
@@ -40,6 +41,7 @@ def test_it_is_another_process_and_tells_how_far_it_is(tmp_path: Path) -> None:
     assert done == [2, 3]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("ends", "error", "said"),
     [

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+import re
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -12,7 +13,8 @@ from engines import registry as arms
 from engines.stacks.text.fts5 import Fts5
 from harness.core.errors import IndexNotReady, InvalidArm, UnknownName
 from harness.corpus.prepared import Prepared
-from harness.stages.index import check_settings, index, sources
+from harness.stages.index import check_index, check_settings, index, sources
+from harness.stages.layout import FILES, NOTES
 from tests.toy import ARMS, Toy
 
 
@@ -24,7 +26,7 @@ def test_the_manifest_says_what_was_indexed(measured: Toy) -> None:
         assert manifest["documents"] == data.documents == 60
         assert manifest["corpus_sha256"] == data.corpus_sha256
         engines.add(manifest["engine"])
-    assert engines == {"sqlite-fts5", "tantivy", "hybrid"}
+    assert engines == {"sqlite-fts5", "tantivy", "blend"}
 
 
 def test_building_again_gives_the_same_manifest(project: Toy) -> None:
@@ -76,3 +78,33 @@ def test_the_python_beside_an_arm_is_part_of_it(project: Toy, tmp_path: Path) ->
 def test_an_index_that_was_never_built_is_named(project: Toy) -> None:
     with pytest.raises(IndexNotReady, match=r"index/dense: no index here\. Run: harness index"):
         check_settings(project.layout, arms.load("dense", project.cache))
+
+
+@pytest.mark.parametrize("arm", ["fts5", "tantivy", "hash-hybrid"])
+def test_a_flipped_byte_of_any_index_file_is_named(project: Toy, arm: str) -> None:
+    """Half of such flips gave wrong answers, or none, signed as the arm's."""
+    of = arms.load(arm, project.cache)
+    folder = project.layout.index(arm)
+    files = [path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES]
+    assert files
+    for path in (path for path in files if path.stat().st_size):
+        whole = path.read_bytes()
+        middle = len(whole) // 2
+        path.write_bytes(whole[:middle] + bytes([whole[middle] ^ 1]) + whole[middle + 1 :])
+        with pytest.raises(IndexNotReady, match=rf"{re.escape(str(path))}: was changed since"):
+            check_index(project.layout, of)
+        path.write_bytes(whole)
+    check_index(project.layout, of)
+
+
+def test_an_engine_of_ones_own_may_write_where_it_reads(project: Toy) -> None:
+    of = arms.load("fts5", project.cache)
+    (project.layout.index("fts5") / FILES).unlink()
+    with pytest.raises(IndexNotReady, match=r"files\.json: is not there"):
+        check_index(project.layout, of)
+    assert isinstance(of.engine, Fts5)
+    check_index(project.layout, replace(of, engine=Foreign(of.engine.settings)))
+
+
+class Foreign(Fts5):
+    """An engine whose module is not of this project."""

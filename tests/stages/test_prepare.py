@@ -181,6 +181,7 @@ def test_judgements_that_someone_changed_are_refused(zoo: Folders) -> None:
         zoo.prepare()
 
 
+@pytest.mark.slow
 def test_traffic_is_made_from_the_settings_of_the_card(mail: Folders) -> None:
     read = mail.prepare()
     assert read.manifest.documents == 1_000
@@ -188,6 +189,7 @@ def test_traffic_is_made_from_the_settings_of_the_card(mail: Folders) -> None:
     assert {query.params.keys() >= {"project_id"} for query in read.queries()} == {True, False}
 
 
+@pytest.mark.slow
 def test_another_seed_is_not_what_the_card_says(mail: Folders) -> None:
     other = Traffic(messages=1_000, seed=6, queries=2)
     card.write(mail.dataset, card.read(mail.dataset).model_copy(update={"traffic": other}))
@@ -195,6 +197,7 @@ def test_another_seed_is_not_what_the_card_says(mail: Folders) -> None:
         mail.prepare()
 
 
+@pytest.mark.slow
 def test_changed_judgements_of_traffic_are_refused(mail: Folders) -> None:
     judged = mail.qrels / "test.qrels"
     judged.write_text(judged.read_text().replace(" 2\n", " 1\n", 1))

@@ -1,7 +1,7 @@
-"""When questions come and which they are: drawn before a trial, so that no answer moves them.
+"""Times and queries of arrivals, drawn before a trial, so that answers do not change them.
 
-People do not wait for each other's answers, so arrivals of many people are a Poisson process:
-gaps between them are exponential and know nothing of the service (Kleinrock, "Queueing Systems",
+People do not wait for each other's answers, so arrivals of many people are a Poisson process.
+Gaps between them are exponential and independent of the service (Kleinrock, "Queueing Systems",
 vol. 1, section 2.4). Arrivals of a real day, which come in bursts, are read from a file.
 """
 
@@ -22,7 +22,7 @@ from harness.core.records import Query
 
 NS_PER_S = 1_000_000_000
 UNSLICED = "all"
-"""Class of a question that belongs to no slice."""
+"""Class of a query without a slice."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -32,7 +32,7 @@ class Arrivals:
     offsets_ns: NDArray[np.int64]
     """Intended starts after the trial's own start, ascending, shape (arrivals,)."""
     picks: NDArray[np.int64]
-    """Which question comes, as its row in the list of queries, shape (arrivals,)."""
+    """Row in the list of queries of each arrival, shape (arrivals,)."""
     classes: tuple[str, ...]
     """Query class of each arrival."""
     rate: float
@@ -43,7 +43,7 @@ class Arrivals:
 
 
 class Mix:
-    """Query classes and how often each is asked.
+    """Query classes and how often each is drawn.
 
     With weights a class is drawn by its weight and then one of its queries, each alike; without,
     every query is drawn alike and its class is its first slice.
@@ -75,7 +75,7 @@ class Mix:
     def draw(
         self, count: int, rng: np.random.Generator
     ) -> tuple[NDArray[np.int64], tuple[str, ...]]:
-        """Draw questions, shape (count,), and the class of each."""
+        """Draw rows of queries, shape (count,), and the class of each."""
         if not self._names:
             picks = rng.integers(len(self._queries), size=count)
             return picks, tuple(self.class_of(self._queries[row]) for row in picks)
@@ -121,8 +121,8 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
     Times are seconds after the first midnight or any other start; the first one becomes 0.
 
     Raises:
-        BadFile: it is missing, a line is no arrival, time runs backwards, a query is unknown, or
-            there are not two arrivals.
+        BadFile: it is missing, a line is not an arrival, time runs backwards, a query is unknown,
+            or there are not two arrivals.
     """
     cure = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
     rows = {query.query_id: row for row, query in enumerate(queries)}

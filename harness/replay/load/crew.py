@@ -1,14 +1,13 @@
 """The workers of a trial: processes of their own, each with threads, that start together.
 
 Every worker opens the arm for itself. Threads of one process share its interpreter, so they show
-what an engine does that holds it; processes do not. The parent only waits: what it costs falls on
-nobody's time. Processes are started afresh for each trial (spawn), so each trial has its cold
+what an engine does that holds it; processes do not. The parent only waits, so its own cost is in
+no measured time. Processes are started afresh for each trial (spawn), so each trial has its cold
 start, and the memory that is counted is that of this arm alone.
 """
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
@@ -23,6 +22,7 @@ from typing import Any, NamedTuple
 from harness.core.engine import Searcher
 from harness.core.errors import InvalidArm
 from harness.core.run import Status
+from harness.replay.collector import setting_aside
 from harness.replay.load.loop import Plan, Served, WallClock, Worker
 from harness.replay.memory import peak_bytes, resident_bytes
 
@@ -166,8 +166,7 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
                 first = Worker(plan, searcher, shared.take, WallClock(), 0)
                 cold.extend(first.warm_up(number * threads + of))
                 if of == 0:
-                    gc.collect()
-                    gc.freeze()  # what opening made is never looked at again
+                    set_aside()
                 at_once.wait()
                 worker = Worker(plan, searcher, shared.take, WallClock(), began[0][0])
                 found = list(iter(worker.step, None))
@@ -179,13 +178,11 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
             at_once.abort()
 
     crew = [Thread(target=thread, args=(of,), daemon=True) for of in range(threads)]
-    try:
+    with setting_aside() as set_aside:
         for one in crew:
             one.start()
         for one in crew:
             one.join()
-    finally:
-        gc.unfreeze()
     if broken:
         raise next((exc for exc in broken if not isinstance(exc, BrokenBarrierError)), broken[0])
     start_ns, cpu_ns = began[0]

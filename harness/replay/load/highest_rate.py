@@ -2,11 +2,11 @@
 
 A trial at a rate keeps the budget or misses it, by chance too. The higher the rate, the rarer it
 keeps it, and what is looked for is the rate at which it is an even chance. Bisection with single
-trials finds where to look. Then each end of the interval is confirmed by trials of its own: the low
-end is a rate that all of n trials keep, the high end one that all of n miss. Were the chance at
-the low end below one half, all n would keep it with a chance below 2^-n; an end that is not
-confirmed moves outward and is tried again, ``TRIES`` times at most, so the interval as a whole is
-wrong with a chance of at most ``2 * TRIES * 2^-n`` (Bonferroni), and n follows from the
+trials finds where to look. Then each end of the interval is confirmed by trials of its own. All of
+n trials keep the rate at the low end, and all of n miss the rate at the high end. Were the chance
+at the low end below one half, all n would keep it with probability below 2^-n. An end that is not
+confirmed moves outward and is tried anew, ``TRIES`` times at most. So the interval as a whole is
+wrong with probability at most ``2 * TRIES * 2^-n`` (Bonferroni), and n follows from the
 confidence. That the chance falls with the rate is all that is assumed.
 """
 
@@ -37,7 +37,7 @@ class Highest:
     """PASS: a rate with its interval. FAIL: no rate keeps the budget. INCONCLUSIVE: too noisy."""
     reason: str
     estimate: Estimate | None
-    """Questions a second; ``n`` counts all trials."""
+    """Queries a second; ``n`` counts all trials."""
     tried: tuple[tuple[float, bool | None], ...]
     """Every rate in the order of the trials, and whether it was kept."""
 

@@ -60,7 +60,7 @@ class Histogram:
         """Read what ``encoded`` wrote.
 
         Raises:
-            EvidenceError: it is no histogram, or one of another form.
+            EvidenceError: it is not a histogram, or one of another form.
         """
         counts = _empty()
         try:

@@ -1,11 +1,12 @@
-"""Load: questions that come on their own schedule, whatever the engine does (method, section 5).
+"""Open-loop load test: queries arrive on a schedule drawn beforehand (method, section 5).
 
-A race asks the next question when the last was answered. An engine that stops for a second is then
-asked nothing for a second, and one slow answer stands for all that people would have waited for
-(coordinated omission; Gil Tene, "How NOT to Measure Latency", 2015). Here each arrival has its
-intended start, drawn beforehand. Workers take arrivals in order; one that is free early waits for
-the intended start, one that is late begins at once; and the response time counts from the intended
-start in either case. Without a schedule the same workers run a closed loop, for the number beside.
+A race sends the next query when the last was answered. An engine that stops for a second then gets
+no query for a second, and one slow answer stands for all that would have waited. This is called
+coordinated omission (Gil Tene, "How NOT to Measure Latency", 2015). Here each arrival has its
+intended start, drawn beforehand. Workers take arrivals in order. A worker that is free early waits
+for the intended start, and one that is late begins at once. The response time counts from the
+intended start in either case. Without a schedule the same workers run a closed loop, for the
+number beside.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class Plan:
     expected: Mapping[str, Expected]
     """By query id, from the arm's run: an engine that answers otherwise is not measured."""
     cold: int
-    """Questions that each worker asks right after opening, kept by themselves."""
+    """Queries of each worker right after opening; their times are kept apart."""
     warm: int
-    """Questions that each worker asks then, kept nowhere."""
+    """Queries of each worker after these; their times are not kept."""
 
 
 PATIENCE = 2
@@ -82,7 +83,7 @@ PATIENCE = 2
 
 
 class Served(NamedTuple):
-    """One arrival and what became of it; all times by the trial's clock."""
+    """One arrival and its outcome; all times by the trial's clock."""
 
     arrival: int
     intended_ns: int
@@ -164,7 +165,7 @@ class Worker:
     def warm_up(self, number: int) -> list[tuple[int, int]]:
         """Ask what comes right after opening; give row of the query and time of the cold ones.
 
-        ``number`` is the worker's own, so that workers begin at different questions. Failures
+        ``number`` is the worker's own, so that workers begin at different queries. Failures
         are left out: they show again in the trial.
         """
         plan = self._plan

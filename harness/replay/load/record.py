@@ -31,7 +31,7 @@ class Record:
     number: int
     """Round, or number of the trial within a search."""
     purpose: str
-    """``curve`` for a trial that was asked for, ``search`` for one of a search."""
+    """``curve`` for a trial at a given rate, ``search`` for one of a search."""
     trial: Trial
     about: Mapping[str, Any]
     """Machine, its load before the trial, time, fingerprints and settings."""
@@ -78,7 +78,7 @@ class Record:
         """Read what ``line`` wrote.
 
         Raises:
-            EvidenceError: it is no trial, or one of another format.
+            EvidenceError: it is not a trial, or one of another format.
         """
         try:
             told = json_of(line)

@@ -23,7 +23,7 @@ class Noise(NamedTuple):
     """Whether an arm against itself is alike enough to compare others by."""
 
     verdict: Verdict
-    """PASS or INCONCLUSIVE; noise is no one's fault."""
+    """PASS or INCONCLUSIVE; noise never fails an engine."""
     ratios: tuple[float, ...]
     """Second opening over first, one a round."""
     reason: str

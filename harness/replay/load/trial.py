@@ -36,7 +36,7 @@ class Trial:
     service: Mapping[str, Histogram]
     """Nanoseconds from the real start, by query class."""
     cold: Mapping[str, Histogram]
-    """Nanoseconds of the first questions right after opening, in a closed loop, by class."""
+    """Nanoseconds of the first queries right after opening, in a closed loop, by class."""
     percentiles: Mapping[str, Estimate]
     """Of the response times in the order of arrival; where there are too few, none."""
     lag_ns: int
@@ -64,8 +64,8 @@ class Trial:
     def lags(self, max_lag: float) -> bool:
         """Tell whether the generator was later than ``max_lag`` of the p99 that it measured.
 
-        Its times are then its own and not the engine's. A trial without an answer has no p99, and
-        its generator has nothing to be held against.
+        Its times are then its own and not the engine's. A trial without an answer has no p99, so
+        its generator cannot be compared with one.
         """
         p99_ns = self.overall.percentile(LAG_PERCENT)
         return p99_ns is not None and self.lag_ns > max_lag * p99_ns

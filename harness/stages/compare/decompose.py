@@ -25,7 +25,7 @@ from harness.measures.quality import score
 from harness.replay.staged import Traced, trace, unstaged
 from harness.report.explore.stages_table import Decomposed, Moved, to_csv, to_json
 from harness.stages.custody.proof import check_run, check_same, read_manifest
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 from harness.stages.score.stage import slices
 from harness.stats import discoveries
@@ -93,13 +93,22 @@ def write(found: Decomposed, to: Path) -> None:
     """Write every query to a file, in the format that its ending names.
 
     Raises:
-        HarnessError: it ends in neither ``.csv`` nor ``.json``.
+        HarnessError: as ``check_ending``.
     """
+    check_ending(to)
     if to.suffix == ".csv":
         write_text(to, to_csv(found))
-    elif to.suffix == ".json":
-        write_json(to, to_json(found))
     else:
+        write_json(to, to_json(found))
+
+
+def check_ending(to: Path) -> None:
+    """Let a file pass whose ending names a format.
+
+    Raises:
+        HarnessError: it ends in neither ``.csv`` nor ``.json``.
+    """
+    if to.suffix not in {".csv", ".json"}:
         raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
 
 
@@ -111,7 +120,7 @@ def _trace(
     if manifest.engine == IMPORTED:
         return unstaged(shown)
     arm = arms.load(wanted.candidate, cache)
-    check_settings(layout, arm)
+    check_index(layout, arm)
     with (
         arm.open(layout.index(arm.name)) as searcher,
         progress(f"asking {arm.name} for its stages", len(queries)) as advance,

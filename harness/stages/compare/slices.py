@@ -57,10 +57,7 @@ def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estim
             found[name] = summarise(
                 Scores(measure, paired.query_ids, paired.difference, {}),
                 span=span_of_difference(measure),
-                confidence=rules.confidence,
-                resamples=rules.resamples,
-                seed=rules.seed,
+                inference=rules,
                 clusters=evidence.clusters,
-                threads=rules.threads,
             )
     return found

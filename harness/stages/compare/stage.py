@@ -22,14 +22,16 @@ from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.stages.custody import receipt
 from harness.stages.layout import Layout
-from harness.stages.params import CompareParams, ScoreParams
+from harness.stages.params import CompareParams
 from harness.stages.score.crosscheck import crosscheck, some
 from harness.stages.score.means import as_json
 from harness.stages.score.stage import FEWEST, check_scores
+from harness.stats.inference import Inference
 
 Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
 KEYS = ("control", "candidate")
+CLASSES = pa.schema([(name, pa.string()) for name in (*KEYS, "query_id", "class")])
 DEPTH = "depth"
 """Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
 
@@ -38,10 +40,9 @@ def compare(
     layout: Layout,
     pairs: Sequence[Pair],
     params: CompareParams,
-    sure: ScoreParams,
+    inference: Inference,
     *,
     how: Clustering = BY_TEXT,
-    threads: int = 1,
 ) -> None:
     """Write agreement and paired differences for each pair, and of each control with itself.
 
@@ -58,7 +59,7 @@ def compare(
         path = layout.again(control) if control == candidate else layout.run(candidate)
         runs = read_run(layout.run(control)), read_run(path)
         agreement = agree(*runs, depths=params.depths, p=params.rbo_p)
-        drawn = some(agreement.query_ids, sure.seed)
+        drawn = some(agreement.query_ids, inference.seed)
         crosscheck(*runs, agreement, depths=params.depths, queries=drawn)
         found[control, candidate] = agreement
     write_scores(layout.agreement, KEYS, {pair: dict(a.scores) for pair, a in found.items()})
@@ -67,13 +68,12 @@ def compare(
         for pair, agreement in found.items()
         for query_id, name in zip(agreement.query_ids, agreement.classes, strict=True)
     ]
-    names = [*KEYS, "query_id", "class"]
-    columns = list(zip(*rows, strict=True)) if rows else [()] * len(names)
+    columns = list(zip(*rows, strict=True)) if rows else [()] * len(CLASSES)
     with replacing(layout.classes) as beside:
-        table = pa.table([pa.array(column, pa.string()) for column in columns], names)
+        table = pa.table([pa.array(column, pa.string()) for column in columns], CLASSES.names)
         pq.write_table(table.replace_schema_metadata(_noted(found.values())), beside)
     clusters = Prepared.open(layout.data).clusters(how)
-    apart = differences(layout, pairs, sure, clusters, threads)
+    apart = differences(layout, pairs, inference, clusters)
     write_json(layout.differences, as_json({"~".join(pair): e for pair, e in apart.items()}))
     receipt.write(layout.compare_receipt, _files(layout, pairs))
 
@@ -107,9 +107,8 @@ def _files(layout: Layout, pairs: Sequence[Pair]) -> Iterable[Path]:
 def differences(
     layout: Layout,
     pairs: Sequence[Pair],
-    sure: ScoreParams,
+    inference: Inference,
     clusters: Mapping[str, str],
-    threads: int,
 ) -> dict[Pair, dict[str, Estimate]]:
     """Mean of candidate - control of each measure, with its interval."""
     scores = read_scores(layout.per_query, ["arm"])
@@ -123,11 +122,8 @@ def differences(
             measure: summarise(
                 Scores(measure, paired.query_ids, paired.difference, {}),
                 span=span_of_difference(measure),
-                confidence=sure.confidence,
-                resamples=sure.resamples,
-                seed=sure.seed,
+                inference=inference,
                 clusters=clusters,
-                threads=threads,
             )
             for measure, paired in by_measure.items()
             if independent(paired.query_ids, clusters) >= FEWEST
@@ -143,12 +139,12 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     """
     cure = f"Run: harness compare --dataset {layout.root.name}"
     try:
-        table = table_of(layout.classes)
+        table = table_of(layout.classes, CLASSES)
     except (OSError, ValueError) as exc:
         raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
     classes: dict[Pair, list[tuple[str, str]]] = {}
     for control, candidate, query_id, name in zip(
-        *(table.column(at).to_pylist() for at in range(4)), strict=True
+        *(table.column(name).to_pylist() for name in CLASSES.names), strict=True
     ):
         classes.setdefault((control, candidate), []).append((query_id, name))
     scores = read_scores(layout.agreement, KEYS)

@@ -32,7 +32,8 @@ def _of_hits(hits: Sequence[Hit], known: frozenset[str]) -> Iterator[str]:
         yield from wrong
 
 
-def _answers(subject: Subject) -> Iterator[str]:
+def errors(subject: Subject) -> Iterator[str]:
+    """Yield each query that raised, with its error."""
     for one in subject.asked:
         if one.error:
             yield f"{one}: {one.error}"
@@ -138,7 +139,7 @@ RETURN = "Let search return Answer(hits, self.manifest.fingerprint) with a tuple
 BY_BEST = "Order by (-score, doc_id) and cut after that: engines.ranking.order.by_best does both"
 SANITISE = "Quote or remove what your parser reads as syntax before it sees the text"
 CHECKS = (
-    Check("answers", "Every query gets an Answer.", RETURN, _answers),
+    Check("answers", "Every query gets an Answer.", RETURN, errors),
     Check(
         "finds",
         "A query with words of a document finds something.",

@@ -72,12 +72,6 @@ def _read(subject: Subject) -> Iterator[tuple[Asked, Read]]:
         yield one, subject.searcher.exchange(one.text, one.k)[0]
 
 
-def _answers(subject: Subject) -> Iterator[str]:
-    for one in subject.asked:
-        if one.error:
-            yield f"{one}: {one.error}"
-
-
 def _finds(subject: Subject) -> Iterator[str]:
     if not any(one.hits for one in subject.answered()):
         where = "of the data set" if subject.documents else "of the harness"
@@ -148,7 +142,7 @@ CHECKS = (
         "answers",
         "Every query gets an answer that the file can read.",
         "Correct the key of the file that the message names",
-        _answers,
+        answers.errors,
     ),
     Check(
         "finds",

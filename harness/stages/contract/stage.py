@@ -2,20 +2,21 @@
 
 from __future__ import annotations
 
-import shutil
 import weakref
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
-from tempfile import TemporaryDirectory, mkdtemp
 from typing import Any
 
 from engines import registry
 from harness.core.engine import Engine, Manifest
-from harness.core.errors import DatasetError
+from harness.core.errors import DatasetError, HarnessError
+from harness.core.formats import toml_file
+from harness.core.reading import Malformed
 from harness.core.records import Document
+from harness.core.scratch import scratch
 from harness.corpus.prepared import Prepared
 from harness.stages.contract import answers, indexes, mapping, process, sameness
 from harness.stages.contract.check import Check, Finding, examine_all
@@ -23,8 +24,6 @@ from harness.stages.contract.documents import COMMON, DOCUMENTS, OBVIOUS
 from harness.stages.contract.subject import Named, Subject, standing
 
 CHECKS: tuple[Check, ...] = (*answers.CHECKS, *sameness.CHECKS, *process.CHECKS, *indexes.CHECKS)
-PREFIX = "harness-check-"
-"""Of temporary folders."""
 QUERIES = 50
 """Queries of a data set that are run, taken evenly from all."""
 
@@ -98,19 +97,20 @@ def check(name: str, cache: Path, sample: Sample | None = None) -> Checked:
     """
     given = sample or Sample()
     arm = registry.load(name, cache)
-    engine: Engine = arm
-    named: Named | None = Named(name, cache)
-    checks, documents = CHECKS, given.documents
-    if isinstance(arm.engine, mapping.ServedElsewhere):
-        checks = mapping.CHECKS
-        if given.own:
-            engine, named, documents = arm.engine.of_any_documents(), None, ()
-    with (
-        TemporaryDirectory(prefix=PREFIX) as scratch,
-        standing(engine, Path(scratch), documents, given.texts, named) as subject,
-    ):
+    checks = mapping.CHECKS if isinstance(arm.engine, mapping.ServedElsewhere) else CHECKS
+    with scratch() as beside, _stood(arm, Named(name, cache), beside, given) as subject:
         found = tuple(examine_all(checks, subject, own_documents=given.own))
         return Checked(arm.name, subject.built, found)
+
+
+def _stood(
+    engine: Engine, named: Named | None, beside: Path, given: Sample
+) -> AbstractContextManager[Subject]:
+    """Build and open an engine; one whose server holds documents takes whatever it has."""
+    inner = engine.engine if isinstance(engine, registry.Arm) else engine
+    if given.own and isinstance(inner, mapping.ServedElsewhere):
+        return standing(inner.of_any_documents(), beside, (), given.texts, None)
+    return standing(engine, beside, given.documents, given.texts, named)
 
 
 class Bench:
@@ -126,14 +126,22 @@ class Bench:
         Raises:
             HarnessError: as ``check``.
         """
-        scratch = Path(mkdtemp(prefix=PREFIX))
         opened = ExitStack()
-        opened.callback(shutil.rmtree, scratch, ignore_errors=True)
         weakref.finalize(self, opened.close)
+        beside = opened.enter_context(scratch())
         given, sample = self._engine, self._sample
         arm = None
         if isinstance(given, str | Path):
-            arm = Named(str(given), scratch / "cache")
+            arm = Named(str(given), beside / "cache")
             given = registry.load(*arm)
-        made = standing(given, scratch, sample.documents, sample.texts, arm)
-        return opened.enter_context(made)
+        return opened.enter_context(_stood(given, arm, beside, sample))
+
+
+def is_served_elsewhere(engine: str | Path | Engine) -> bool:
+    """Tell by the file alone, for no engine is made when tests are collected."""
+    if not isinstance(engine, str | Path):
+        return isinstance(engine, mapping.ServedElsewhere)
+    try:
+        return toml_file(registry.path_of(str(engine))).get("stack") == "http"
+    except (HarnessError, OSError, Malformed):
+        return False

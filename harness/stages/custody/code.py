@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import engines
@@ -12,8 +13,9 @@ JUDGING = ("core", "gates", "measures", "policy", "stats")
 """Packages of the harness that a verdict comes from."""
 
 
+@cache
 def code_sha256() -> str:
-    """Digest of the source of ``harness`` and ``engines``, arms included.
+    """Digest of the source of ``harness`` and ``engines``, arms included, read once a process.
 
     The settings, policies and data sets of an installed package do not count: they lie outside of
     both in a clone.

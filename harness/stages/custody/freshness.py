@@ -15,7 +15,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json
 from harness.core.formats import json_file
 from harness.policy.age import check_age, check_past
-from harness.stages.layout import MADE_WITH, Layout
+from harness.stages.layout import NOTES, Layout
 
 
 def note_replayed(
@@ -39,7 +39,7 @@ def index_files(layout: Layout, arm: str) -> str | None:
     What the engine says of its index (its fingerprint) has no part in it.
     """
     folder = layout.index(arm)
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MADE_WITH)
+    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
     named = [(path.relative_to(folder).as_posix(), digest.of_file(path)) for path in files]
     return digest.of_json(named) if named else None
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from harness.core.scratch import scratch
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
 from harness.policy.pins import Pin
@@ -40,8 +40,8 @@ def pin_folder(folder: Folder, policy_file: Path, *, at: datetime, by: str) -> P
     Raises:
         BadFile, DatasetError: it is not one.
     """
-    with TemporaryDirectory() as place:
-        load_folder(folder.path, folder.split, Path(place) / "data", forms=folder.forms)
-        data = Prepared.open(Path(place) / "data")
+    with scratch() as place:
+        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
+        data = Prepared.open(place / "data")
         inventory = Inventory.of(data.queries(), data.qrels())
     return pin_beside(policy_file, folder.path.resolve().name, inventory, {}, at=at, by=by)

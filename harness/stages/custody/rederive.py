@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
 from pydantic import ValidationError
@@ -23,6 +22,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.formats import json_file, json_of
 from harness.core.reading import text_of
+from harness.core.scratch import scratch
 from harness.corpus.score_table import read_scores
 from harness.policy.applied import Judged, as_applied
 from harness.policy.load import load_policy
@@ -68,14 +68,14 @@ def rederive(
         EvidenceError: a value differs; the message names it, as stored and as derived.
     """
     threads = subject.rules.threads
-    with TemporaryDirectory() as folder:
+    with scratch() as folder:
         before = experiment_log.before_decision(layout, about["record"]["number"])
-        again = _beside(layout, Path(folder), before)
+        again = _beside(layout, folder, before)
         score(again, subject.arms, subject.score, threads=threads)
         _same_scores(layout.per_query, again.per_query, ["arm"])
         pairs = list(dict.fromkeys(subject.pairs.values()))
         how = subject.policy.clusters if subject.policy else BY_TEXT
-        compare(again, pairs, subject.compare, subject.score, how=how, threads=threads)
+        compare(again, pairs, subject.compare, subject.score.inference(threads), how=how)
         values = _same_agreement(layout, again)
         if selftest:
             _same_selftest(layout, again, subject)

@@ -19,6 +19,7 @@ from harness.core.formats import json_file
 from harness.core.run import Run
 from harness.corpus.parquet import table_of
 from harness.corpus.runs import read_run
+from harness.corpus.score_table import score_columns
 from harness.replay.fitness import vector_flags
 from harness.replay.machine import processor
 from harness.stages.custody.dvc_lock import outputs
@@ -31,6 +32,9 @@ ABOUT, SCORES, FIRST, FINDINGS = "about.json", "scores.parquet", "first.parquet"
 FIRST_HITS = 10
 HINT = "Bring it back from git, or record anew: harness reproduce --record"
 DIGEST_BYTES = 4
+
+
+TOLD = pa.schema([("arm", pa.string()), ("query_id", pa.string()), ("told", pa.int64())])
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +94,7 @@ def record(root: Path, layout: Layout, arms: tuple[str, ...]) -> Path:
         ]
         columns = [pa.array(column) for column in zip(*rows, strict=True)]
         with replacing(beside / FIRST) as part:
-            pq.write_table(pa.table(columns, ["arm", "query_id", "told"]), part, compression="zstd")
+            pq.write_table(pa.table(columns, TOLD.names), part, compression="zstd")
     return folder
 
 
@@ -153,7 +157,7 @@ def _first(layout: Layout, arm: str) -> dict[str, int]:
 
 def _first_hits(path: Path, layout: Layout) -> Iterator[tuple[str, tuple[int, int]]]:
     then: dict[str, dict[str, int]] = {}
-    for row in _rows(path):
+    for row in _rows(path, TOLD):
         then.setdefault(row["arm"], {})[row["query_id"]] = row["told"]
     for arm, told in then.items():
         now = _first(layout, arm) if layout.run(arm).is_file() else {}
@@ -165,7 +169,7 @@ def _values(path: Path) -> dict[tuple[str, str, str], float]:
     """Value by measure, arm and query."""
     return {
         (row["measure"], row["arm"], row["query_id"]): row["value"]
-        for row in _rows(path)
+        for row in _rows(path, score_columns(["arm"]), ("value", "undefined"))
         if row["value"] is not None
     }
 
@@ -201,9 +205,9 @@ def _verdicts(findings: Mapping[str, Any]) -> dict[str, str]:
     }
 
 
-def _rows(path: Path) -> list[dict[str, Any]]:
+def _rows(path: Path, wanted: pa.Schema, nullable: tuple[str, ...] = ()) -> list[dict[str, Any]]:
     try:
-        rows: list[dict[str, Any]] = table_of(path).to_pylist()
+        rows: list[dict[str, Any]] = table_of(path, wanted, nullable).to_pylist()
     except (OSError, ValueError) as exc:
         raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
     return rows

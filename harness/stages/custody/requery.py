@@ -23,7 +23,7 @@ from harness.corpus.runs import read_run
 from harness.replay.ask import observe
 from harness.stages.custody.freshness import index_files, replayed_index
 from harness.stages.custody.proof import check_same, read_manifest
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 
 NO_LIMIT_NS = 1 << 62
@@ -76,7 +76,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     if wanted.engine == IMPORTED:
         return Requeried(name, 0, 0, imported=True)
     arm = registry.load(file, cache)
-    check_settings(layout, arm)
+    check_index(layout, arm)
     noted = replayed_index(layout, name)
     if noted is not None and noted != index_files(layout, name):
         raise EvidenceError(

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from harness.core.scratch import scratch
 from harness.corpus import jsonl, mbox
 from harness.stages.imports.collections import import_jsonl
 from harness.stages.imports.report import NOTHING_STATED, About, ImportReport
@@ -42,8 +42,8 @@ def import_mbox(
     """
     found = mbox.read(mbox_file)
     odd = (*about.warnings, *mbox.problems_of(found))
-    with TemporaryDirectory() as folder:
-        corpus = Path(folder) / "corpus.jsonl"
+    with scratch() as folder:
+        corpus = folder / "corpus.jsonl"
         jsonl.write_documents(corpus, found.documents)
         report = import_jsonl(
             name,

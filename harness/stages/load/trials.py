@@ -29,7 +29,7 @@ from harness.replay.race import Expected, shown
 from harness.replay.reference import Reference
 from harness.report.load.inputs import LoadReport
 from harness.stages.custody.proof import check_run, read_manifest
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 from harness.stages.load.files import CURVE, LOAD_KEY, Parts, keep, parts_of
 from harness.stages.load.opener import Opener
@@ -80,7 +80,7 @@ class Loading:
         self.control = next(iter(self.arms))
         for name, arm in self.arms.items():
             check_run(layout, name)
-            check_settings(layout, arm)
+            check_index(layout, arm)
         self._queries: tuple[Query, ...] = Prepared.open(layout.data).queries()
         self._mix = Mix(self._queries, wanted.mix)
         self._recorded = recorded(wanted.arrivals, self._queries) if wanted.arrivals else None

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 from harness.core.clusters import Clustering
 from harness.core.evidence import Evidence
+from harness.core.scratch import scratch
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
 from harness.corpus.score_table import read_scores
@@ -58,9 +57,9 @@ def ground_of_folder(folder: Folder, policy: Policy, race: Raced | None) -> Grou
     Raises:
         BadFile, DatasetError: it is not one.
     """
-    with TemporaryDirectory() as place:
-        load_folder(folder.path, folder.split, Path(place) / "data", forms=folder.forms)
-        data = Prepared.open(Path(place) / "data")
+    with scratch() as place:
+        load_folder(folder.path, folder.split, place / "data", forms=folder.forms)
+        data = Prepared.open(place / "data")
         inventory = Inventory.of(data.queries(), data.qrels())
         return Ground(
             folder.path.resolve().name, at_hand(data, policy.clusters, race), inventory, {}

@@ -39,9 +39,7 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
                 name: aa_ratio(
                     times,
                     percent,
-                    confidence=rules.confidence,
-                    resamples=rules.resamples,
-                    seed=rules.seed,
+                    inference=rules,
                 )
                 for name, percent in RATIOS.items()
             }
@@ -67,9 +65,7 @@ def _ratios(candidate: Nanoseconds, control: Nanoseconds, rules: Rules) -> dict[
             candidate,
             control,
             percent,
-            confidence=rules.confidence,
-            resamples=rules.resamples,
-            seed=rules.seed,
+            inference=rules,
         )
         for name, percent in RATIOS.items()
     }

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import secrets
 import shutil
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -27,7 +28,7 @@ from harness.replay.race import UNSEEN, Expected, shown
 from harness.replay.race_texts import Texts, draw, varied
 from harness.stages.custody.proof import check_run, read_manifest
 from harness.stages.experiments.inputs import note_timed
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 from harness.stages.load.opener import Opener
 from harness.stages.params import RaceParams
@@ -64,7 +65,7 @@ def race(
     for name, arm in loaded.items():
         read_manifest(layout, name)
         check_run(layout, name)
-        check_settings(layout, arm)
+        check_index(layout, arm)
     data = Prepared.open(layout.data)
     queries = data.queries()
     texts = draw(
@@ -162,11 +163,10 @@ def read_race(layout: Layout) -> Race | None:
     cure = f"Run: harness race --dataset {layout.root.name}"
     if not layout.times.is_file():
         raise EvidenceError(f"{layout.times}: the times of the race are gone. {cure}")
-    try:
+    with _of_a_race(layout.race_receipt, cure):
         receipt = json_file(layout.race_receipt)
+    with _of_a_race(layout.times, cure):
         times = read_times(layout.times)
-    except ValueError as exc:
-        raise BadFile(layout.race_receipt, f"not a race ({exc})", cure) from exc
     if times.about.get("receipt_sha256") != digest.of_json(receipt):
         raise EvidenceError(
             f"{layout.times}: these are the times of another race than {layout.race_receipt}"
@@ -182,6 +182,14 @@ def read_race(layout: Layout) -> Race | None:
         if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
             raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {cure}")
     return race_of(times, receipt["arms"], receipt["strays"])
+
+
+@contextmanager
+def _of_a_race(path: Path, cure: str) -> Iterator[None]:
+    try:
+        yield
+    except ValueError as exc:
+        raise BadFile(path, f"not of a race ({exc})", cure) from exc
 
 
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:

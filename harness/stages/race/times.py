@@ -84,7 +84,7 @@ def read_part(path: Path) -> Part:
     Raises:
         Malformed: it is no part of a race.
     """
-    table = table_of(path)
+    table = table_of(path, COLUMNS)
     try:
         return Part(table, json_of((table.schema.metadata or {})[b"about"].decode()))
     except KeyError:
@@ -181,7 +181,7 @@ def read_times(path: Path) -> Times:
     Raises:
         Malformed: it is no file of times, or one of another format.
     """
-    table = table_of(path)
+    table = table_of(path, COLUMNS)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if about.get("format") != FORMAT or table.schema.names != COLUMNS.names:
         raise Malformed(f"the times are not of format {FORMAT}")

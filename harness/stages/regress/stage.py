@@ -191,9 +191,7 @@ def _moved(then: Side, now: Side, together: Mapping[str, str], rules: Rules) -> 
         difference = summarise(
             Scores(measure, paired.query_ids, paired.difference, {}),
             span=span_of_difference(measure),
-            confidence=rules.confidence,
-            resamples=rules.resamples,
-            seed=rules.seed,
+            inference=rules,
             clusters=together,
         )
         levels = float(paired.control.mean()), float(paired.candidate.mean())

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+from contextlib import nullcontext
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 import engines
@@ -17,11 +19,13 @@ from harness.core.run import Run, Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import write_run
 from harness.replay.drive import drive
+from harness.replay.fresh import Advance
 from harness.stages.custody.freshness import asked_since, index_files, note_replayed
 from harness.stages.custody.proof import check_corpus, check_same, note_run, read_manifest
-from harness.stages.index import check_settings, sources
+from harness.stages.index import check_index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
+from harness.stages.replay.ahead import ahead
 from harness.stages.replay.attribution import check_served
 from harness.stages.replay.tally import Tally, check_depth
 
@@ -47,13 +51,20 @@ def replay(
     arm = arms.load(arm_name, cache)
     wanted = read_manifest(layout, arm.name)
     counted = index_files(layout, arm.name)
-    first = _ask(layout, arm, wanted, params, params.seed)
-    if not (first.status == Status.ANSWERED).any():
-        raise InvalidArm(
-            f"{arm.name}: not one of {len(first)} queries was answered;"
-            f" the first error is: {next(filter(None, first.errors), 'none')}"
-        )
-    again = _ask(layout, arm, wanted, params, params.seed + AGAIN_SEED_STEP)
+    queries = len(Prepared.open(layout.data).queries())
+    otherwise = params.model_copy(update={"seed": params.seed + AGAIN_SEED_STEP})
+    work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
+    with ahead(arm, queries, work) as wait:
+        with progress(f"asking {arm.name}", queries) as advance:
+            first = _ask(layout, arm, wanted, params, advance)
+        if not (first.status == Status.ANSWERED).any():
+            raise InvalidArm(
+                f"{arm.name}: not one of {len(first)} queries was answered;"
+                f" the first error is: {next(filter(None, first.errors), 'none')}"
+            )
+        done = wait()
+    with nullcontext(_untold) if done else progress(f"asking {arm.name} again", queries) as advance:
+        again = _ask(layout, arm, wanted, otherwise, advance)
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
     note_run(layout, arm.name)
@@ -64,16 +75,24 @@ def replay(
     return first
 
 
-def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed: int) -> Run:
+def _ask_alone(
+    layout: Layout, arm: str, cache: Path, params: ReplayParams, advance: Advance
+) -> None:
+    """Do what ``_ask`` does, for the parts that it leaves."""
+    _ask(layout, arms.load(arm, cache), read_manifest(layout, Path(arm).stem), params, advance)
+
+
+def _untold(_: int) -> None:
+    """Tell nobody."""
+
+
+def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, advance: Advance) -> Run:
     data = Prepared.open(layout.data)
     queries = data.queries()
     source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
-    check_settings(layout, arm)
+    check_index(layout, arm)
     check_corpus(layout, arm.name, wanted, data)
-    with (
-        arm.open(layout.index(arm.name)) as searcher,
-        progress(f"asking {arm.name}", len(queries)) as advance,
-    ):
+    with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, wanted, searcher.manifest)
         tally = Tally(searcher)
         run = drive(
@@ -82,8 +101,8 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, seed:
             queries,
             k=params.k,
             time_limit_s=params.time_limit_s,
-            seed=seed,
-            parts=layout.parts(arm.name) / str(seed),
+            seed=params.seed,
+            parts=layout.parts(arm.name) / str(params.seed),
             code_sha256=of_files(source),
             advance=advance,
         )

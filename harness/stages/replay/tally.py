@@ -40,9 +40,13 @@ class Tally:
 def remarks(run: Run) -> Iterator[str]:
     """Say what a reader of the means has to know: repeated attempts, and queries without answer."""
     if run.retries:
+        count = run.rate_limited
+        limited = (
+            f". The server limited the rate of {count} of them: set rate_per_s" if count else ""
+        )
         yield (
             f"{run.arm}: {run.retries} attempts failed and were repeated; their time is in the"
-            " latencies"
+            f" latencies{limited}"
         )
     failed = [at for at, status in enumerate(run.status) if status != Status.ANSWERED]
     if failed:

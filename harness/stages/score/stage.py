@@ -22,6 +22,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import ScoreParams
 from harness.stages.score.crosscheck import crosscheck_quality
 from harness.stages.score.means import Means, as_csv, as_json
+from harness.stats.inference import Inference
 
 FEWEST = 2
 """An interval needs at least two queries."""
@@ -49,7 +50,8 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     write_scores(layout.per_query, ["arm"], found)
     clusters = data.clusters()
     by_arm = {arm: found[(arm,)] for arm in arms}
-    means = estimates(by_arm, clusters, params, threads)
+    inference = params.inference(threads)
+    means = estimates(by_arm, clusters, inference)
     write_json(layout.scores, as_json(means))
     write_text(layout.means_plot, as_csv(means, params.measures))
     by_slice = {
@@ -57,8 +59,7 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
             estimates(
                 {arm: {m: s.only(ids) for m, s in of.items()} for arm, of in by_arm.items()},
                 clusters,
-                params,
-                threads,
+                inference,
             )
         )
         for name, ids in slices(queries).items()
@@ -101,8 +102,7 @@ def slices(queries: Iterable[Query]) -> dict[str, frozenset[str]]:
 def estimates(
     scores: Mapping[str, Mapping[str, Scores]],
     clusters: Mapping[str, str],
-    params: ScoreParams,
-    threads: int,
+    inference: Inference,
 ) -> dict[str, dict[str, Estimate]]:
     """Mean with interval of each measure that has a value for two clusters of queries or more."""
     sure = [
@@ -113,11 +113,8 @@ def estimates(
     ]
     means = summarise_each(
         [(found, span_of(measure)) for _, measure, found in sure],
-        confidence=params.confidence,
-        resamples=params.resamples,
-        seed=params.seed,
+        inference=inference,
         clusters=clusters,
-        threads=threads,
     )
     by_arm: dict[str, dict[str, Estimate]] = {arm: {} for arm in scores}
     for (arm, measure, _), mean in zip(sure, means, strict=True):

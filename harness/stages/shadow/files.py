@@ -86,6 +86,23 @@ def read_reading(path: Path) -> Reading:
     return read_table(path, Reading, "Give the path of a file as examples/shadow/http.toml")
 
 
+def http_reading(path: Path) -> Reading:
+    """Read where the queries and answers of a server over HTTP are; its own arm's file says it too.
+
+    Raises:
+        BadPolicy: as ``read_reading``, or as ``harness.stages.shadow.of_arm``.
+    """
+    try:
+        is_arm = "stack" in toml_of(text_of(path, most=MAX_SETTINGS_BYTES))
+    except (OSError, Malformed):
+        is_arm = False
+    if not is_arm:
+        return read_reading(path)
+    from harness.stages.shadow.of_arm import of_arm
+
+    return of_arm(path)
+
+
 def read_register(path: Path) -> Register:
     """Read what is accepted; an empty file accepts nothing.
 

@@ -18,7 +18,7 @@ from harness.shadow.log.record import query_key
 from harness.shadow.watch.again import Again, Now, again, questions
 from harness.shadow.watch.register import BLOCKING, Register, Standing
 from harness.stages.custody.proof import check_corpus, check_same, read_manifest
-from harness.stages.index import check_settings
+from harness.stages.index import check_index
 from harness.stages.layout import Layout
 
 
@@ -81,7 +81,7 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
     """
     arm = arms.load(name, cache)
     wanted = read_manifest(layout, arm.name)
-    check_settings(layout, arm)
+    check_index(layout, arm)
     check_corpus(layout, arm.name, wanted, Prepared.open(layout.data))
     with arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, wanted, searcher.manifest)

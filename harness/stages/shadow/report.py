@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from harness.core.files import write_json, write_text
 from harness.core.scores import Estimate
-from harness.report.rounding import for_json
+from harness.report.rounding import estimate_for_json
 from harness.report.shadow.json_file import to_json
 from harness.report.shadow.page import to_page
 from harness.report.shadow.words import Shadowed
@@ -52,7 +52,10 @@ def shadow_report(
     written = Written(out / "index.html", out / "shadow.json", found)
     times = _percentiles(found.summary)
     page = to_page(found, _those(folders, wanted), times, today=today, top=top, commands=commands)
-    said = {arm: {name: _said(value) for name, value in row.items()} for arm, row in times.items()}
+    said = {
+        arm: {name: estimate_for_json(value) for name, value in row.items()}
+        for arm, row in times.items()
+    }
     write_text(written.page, page)
     write_json(written.json, to_json(found, today=today, percentiles=said))
     return written
@@ -82,10 +85,3 @@ def _percentiles(summary: Summary) -> Mapping[str, Mapping[str, Estimate | None]
             for percent in PERCENTS
         }
     return found
-
-
-def _said(found: Estimate | None) -> Mapping[str, float | int | None] | None:
-    if found is None:
-        return None
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    return {**{name: for_json(value) for name, value in ends.items()}, "n": found.n}

@@ -13,6 +13,7 @@ from harness.replay.load.histogram import HIGHEST_NS, Histogram
 TIMES = st.lists(st.integers(1, HIGHEST_NS) | st.integers(1, 10_000_000), max_size=40)
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(st.lists(TIMES, max_size=5))
 def test_shards_merge_to_the_histogram_of_all(shards: list[list[int]]) -> None:
@@ -25,6 +26,7 @@ def test_shards_merge_to_the_histogram_of_all(shards: list[list[int]]) -> None:
     assert merged.encoded() == everything.encoded()
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(TIMES)
 def test_what_is_encoded_is_read_back(times: list[int]) -> None:

@@ -12,6 +12,8 @@ from harness.replay.load.loop import Plan, Served
 from harness.replay.load.trial import Trial, summed
 from tests.replay.virtual import MS, S, plan_of, questions, serve, steady
 
+pytestmark = pytest.mark.slow
+
 QUERIES = questions(30)
 ARRIVALS = poisson(Mix(QUERIES, {"short": 2, "long": 1}), 100.0, 30.0, (1,))
 PLAN = plan_of(QUERIES, ARRIVALS, 30.0)

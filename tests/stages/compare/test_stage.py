@@ -14,7 +14,7 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.corpus.parquet import table_of
 from harness.corpus.runs import read_run, write_run
 from harness.corpus.score_table import read_scores
-from harness.stages.compare.stage import check_compared, compare, read_agreement
+from harness.stages.compare.stage import CLASSES, check_compared, compare, read_agreement
 from harness.stages.custody.proof import note_run
 from harness.stages.score.means import read_means
 from tests.toy import CANDIDATE, CONTROL, NOTHING, Toy
@@ -32,7 +32,7 @@ def test_each_query_has_a_class_and_each_control_a_noise(measured: Toy) -> None:
 
 
 def test_tables_of_other_pairs_are_refused(project: Toy) -> None:
-    table = table_of(project.layout.classes)
+    table = table_of(project.layout.classes, CLASSES)
     at = table.column_names.index("candidate")
     others = pa.array(["other"] * table.num_rows)
     pq.write_table(table.set_column(at, "candidate", others), project.layout.classes)
@@ -71,7 +71,7 @@ def test_differences_are_candidate_less_control(measured: Toy) -> None:
 
 
 def test_no_pair_is_no_comparison(project: Toy) -> None:
-    compare(project.layout, [], project.params.compare, project.params.score)
+    compare(project.layout, [], project.params.compare, project.params.score.inference())
     assert read_agreement(project.layout) == {}
     assert json.loads(project.layout.differences.read_text()) == {}
 
@@ -79,13 +79,13 @@ def test_no_pair_is_no_comparison(project: Toy) -> None:
 def test_comparing_before_scoring_is_refused(project: Toy) -> None:
     project.layout.score_receipt.unlink()
     with pytest.raises(EvidenceError, match=r"nothing was measured yet\. .*harness score"):
-        compare(project.layout, [PAIR], project.params.compare, project.params.score)
+        compare(project.layout, [PAIR], project.params.compare, project.params.score.inference())
 
 
 def test_comparing_a_run_that_is_newer_than_its_scores_is_refused(project: Toy) -> None:
     write_run(read_run(project.layout.run("hash-hybrid")), project.layout.run(CANDIDATE))
     with pytest.raises(EvidenceError, match="was changed since"):
-        compare(project.layout, [PAIR], project.params.compare, project.params.score)
+        compare(project.layout, [PAIR], project.params.compare, project.params.score.inference())
 
 
 def test_a_comparison_is_of_the_runs_it_was_made_from(project: Toy) -> None:
@@ -105,4 +105,4 @@ def test_classes_that_are_gone_are_named(project: Toy) -> None:
 def test_a_depth_below_one_is_refused(project: Toy) -> None:
     params = project.params.compare.model_copy(update={"depths": (0,)})
     with pytest.raises(HarnessError, match="depth 0"):
-        compare(project.layout, [PAIR], params, project.params.score)
+        compare(project.layout, [PAIR], params, project.params.score.inference())

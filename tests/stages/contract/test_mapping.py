@@ -14,6 +14,8 @@ from harness.stages.contract.check import Finding, Outcome
 from harness.stages.contract.stage import Sample, check
 from tests.engines.http.serving import DOCUMENTS, Served, serving
 
+pytestmark = pytest.mark.slow
+
 pytest.importorskip("jmespath", reason='needs the extra "http"')
 SAMPLE = Sample(DOCUMENTS, ("red cone", "blue cone", "green ball"), own=False)
 

@@ -23,6 +23,8 @@ from harness.stages.race.stage import read_race
 from tests.forging import forge
 from tests.toy import ARMS, CONTROL, GATES, HEAD, RACED, STEP, Toy
 
+pytestmark = pytest.mark.slow
+
 AHEAD = timedelta(hours=40)
 
 

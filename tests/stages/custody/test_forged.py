@@ -25,6 +25,8 @@ from harness.stages.selftest import selftest, write_selftest
 from tests.forging import forge, promoted, replace_in, restamp
 from tests.toy import GATES, HEAD, RACED, STEP, Toy
 
+pytestmark = pytest.mark.slow
+
 WIDE = GATES.replace("margin = 0.1", "margin = 0.2")
 HARD = HEAD + STEP + WIDE.replace("floor = 0.6", "floor = 0.995") + RACED
 Spoil = Callable[[Toy], object]
@@ -240,6 +242,13 @@ def test_a_report_of_tests_that_says_otherwise_is_refused(held: Toy) -> None:
 def test_a_decision_that_does_not_state_its_settings_is_refused(held: Toy) -> None:
     forge(held.layout, lambda about: about["provenance"]["settings"].pop("score"))
     with pytest.raises(BadFile, match="does not state its settings"):
+        verify(held.layout)
+
+
+@pytest.mark.parametrize("kind", ["corpus", "queries", "qrels"])
+def test_a_decision_on_other_data_is_refused(held: Toy, kind: str) -> None:
+    forge(held.layout, lambda about: about["provenance"]["sha256"].update({kind: "0" * 64}))
+    with pytest.raises(EvidenceError, match=rf"decision\.json: was made from other {kind}\."):
         verify(held.layout)
 
 

@@ -58,6 +58,7 @@ def test_an_imported_run_is_as_old_as_its_taking_in(project: Toy, tmp_path: Path
     assert timedelta(0) <= datetime.now(UTC) - at < timedelta(minutes=5)
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_old_is_not_judged(project: Toy) -> None:
     aged(project, 1.9)
     project.decide()
@@ -71,6 +72,7 @@ def test_a_run_that_is_too_old_is_not_judged(project: Toy) -> None:
         decide(project.layout, load_policy(file), file, control="", now=datetime.now(UTC))
 
 
+@pytest.mark.slow
 def test_an_arm_that_no_gate_looks_at_may_be_old(project: Toy) -> None:
     now = datetime.now(UTC)
     note_replayed(project.layout, "hash-hybrid", now - timedelta(days=9))
@@ -95,6 +97,7 @@ def test_a_note_that_is_none_is_named(project: Toy) -> None:
         check_replayed(project.layout, [CONTROL], now=datetime.now(UTC), evidence_days=2)
 
 
+@pytest.mark.slow
 def test_the_decision_says_it_and_rests_on_it(project: Toy) -> None:
     project.decide()
     (about,) = json.loads(project.layout.decision.read_text())["datasets"]

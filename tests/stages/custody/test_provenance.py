@@ -11,7 +11,8 @@ import pytest
 import engines
 import harness
 from harness.corpus.prepared import Prepared
-from harness.stages.custody.code import code_sha256, judging_sha256
+from harness.stages.custody import code
+from harness.stages.custody.code import judging_sha256
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import sides
 from tests.toy import ARMS, CONTROL, Toy
@@ -52,6 +53,7 @@ def test_the_codes_digest_is_of_every_module_and_arm(
         folder = tmp_path / package.__name__
         shutil.copytree(package.__path__[0], folder, ignore=shutil.ignore_patterns("*.pyc"))
         monkeypatch.setattr(package, "__path__", [str(folder)])
+    code_sha256 = code.code_sha256.__wrapped__
     before, judging = code_sha256(), judging_sha256()
     assert code_sha256() == before
     seen, judged_by = {before}, []

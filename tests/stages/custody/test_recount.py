@@ -25,6 +25,8 @@ from harness.stages.score import crosscheck
 from tests.gates import build
 from tests.toy import Toy
 
+pytestmark = pytest.mark.slow
+
 Fault = Callable[[pytest.MonkeyPatch], object]
 
 

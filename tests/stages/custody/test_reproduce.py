@@ -69,7 +69,7 @@ def test_the_largest_difference_of_each_measure_is_named(recorded: Toy) -> None:
     of = [at for at, row in enumerate(rows) if row["value"] and row["measure"] == "nDCG@10"]
     rows[of[0]]["value"] += 0.25
     rows[of[1]]["value"] -= 0.5
-    pq.write_table(pa.Table.from_pylist(rows), path)
+    pq.write_table(pa.Table.from_pylist(rows, pq.read_schema(path)), path)
     (moved,) = reproduce(recorded.root, recorded.layout).moved
     at = rows[of[1]]
     assert (moved.measure, moved.arm, moved.query_id) == ("nDCG@10", at["arm"], at["query_id"])

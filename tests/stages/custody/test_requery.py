@@ -50,6 +50,7 @@ def test_an_honest_run_is_what_its_engine_shows(project: Toy) -> None:
     )
 
 
+@pytest.mark.slow
 def test_a_run_written_by_hand_is_named_though_all_follows_from_it(project: Toy) -> None:
     run = read_run(project.layout.run(CANDIDATE))
     forged(project, docs=swapped(run))

@@ -35,6 +35,7 @@ def decided(project: Toy) -> Toy:
     return project
 
 
+@pytest.mark.slow
 def test_receipts_written_anew_break_the_signature(decided: Toy, tmp_path: Path) -> None:
     mine = key(tmp_path, "me")
     may = allowed(tmp_path, mine)
@@ -45,6 +46,7 @@ def test_receipts_written_anew_break_the_signature(decided: Toy, tmp_path: Path)
         signed_by(decided.layout, may)
 
 
+@pytest.mark.slow
 def test_the_next_decision_is_unsigned(decided: Toy, tmp_path: Path) -> None:
     mine = key(tmp_path, "me")
     sign(decided.layout, mine)
@@ -53,6 +55,7 @@ def test_the_next_decision_is_unsigned(decided: Toy, tmp_path: Path) -> None:
         signed_by(decided.layout, allowed(tmp_path, mine))
 
 
+@pytest.mark.slow
 def test_a_signature_of_something_else_does_not_count(decided: Toy, tmp_path: Path) -> None:
     mine = key(tmp_path, "me")
     receipt = decided.layout.decision_receipt
@@ -62,6 +65,7 @@ def test_a_signature_of_something_else_does_not_count(decided: Toy, tmp_path: Pa
         signed_by(decided.layout, allowed(tmp_path, mine))
 
 
+@pytest.mark.slow
 def test_what_is_no_key_is_named(decided: Toy, tmp_path: Path) -> None:
     (tmp_path / "none").write_text("no key")
     with pytest.raises(BadFile, match="none: did not sign"):
@@ -71,6 +75,7 @@ def test_what_is_no_key_is_named(decided: Toy, tmp_path: Path) -> None:
         signed_by(decided.layout, tmp_path / "nobody")
 
 
+@pytest.mark.slow
 def test_without_openssh_it_is_said(
     decided: Toy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

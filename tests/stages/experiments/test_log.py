@@ -16,6 +16,8 @@ from harness.stages.experiments.inputs import inputs, race_settings, stock
 from harness.stages.experiments.log import FILE, FIRST, inventory_of, keep, read, share
 from tests.toy import CANDIDATE, CONTROL, Toy
 
+pytestmark = pytest.mark.slow
+
 
 def test_a_race_and_a_decision_are_a_line_each(project: Toy) -> None:
     begun, race = read(project.layout).experiments

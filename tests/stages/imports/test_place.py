@@ -57,6 +57,7 @@ def beir(folder: Path, documents: int) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_kill_leaves_the_old_one_or_the_new_one(tmp_path: Path) -> None:
     beir(tmp_path / "new", 5)
     seen, said = set(), ""

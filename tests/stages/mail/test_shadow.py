@@ -74,6 +74,7 @@ def search(service: Switched, text: str, more: dict[str, object] | None = None) 
     return service.search(InProject(project_key="*", query=text, **(more or {}))).result  # type: ignore[arg-type]
 
 
+@pytest.mark.slow
 def test_every_question_under_the_switch_is_an_attempt_and_no_other(log: Read) -> None:
     assert log.tally.attempted == len(TEXTS) * len(MORE)
     assert log.tally.attempted == log.tally.compared

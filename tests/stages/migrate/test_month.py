@@ -77,6 +77,7 @@ class Operator:
         return value_in(self.folder / FILE)
 
 
+@pytest.mark.slow
 def test_a_month_with_a_regression_expiry_and_a_way_back(tmp_path: Path) -> None:
     operator = Operator(tmp_path / "migration")
     migrate.begin(operator.folder, SOON, "fts5", now=day(1, 8), by=BY)
@@ -127,6 +128,7 @@ def test_a_month_with_a_regression_expiry_and_a_way_back(tmp_path: Path) -> None
     assert operator.serves == "shadow"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("missed", [0, 1, 5])
 def test_a_day_without_evidence_is_no_day_of_shadow(tmp_path: Path, missed: int) -> None:
     """The fourteenth day comes as many days later as there were without."""

@@ -21,6 +21,8 @@ from harness.stages.plan.registering import register
 from tests.forging import forge
 from tests.toy import GATES, HEAD, STEP, Toy
 
+pytestmark = pytest.mark.slow
+
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 PLAIN = HEAD + STEP + GATES
 DEMANDED = HEAD + 'registered = "toy.plan.json"\n' + STEP + GATES

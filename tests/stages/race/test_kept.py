@@ -21,6 +21,8 @@ from harness.stats.caches import seen_ratio
 from tests import toy
 from tests.toy import CANDIDATE, CONTROL, NAME, Toy, here
 
+pytestmark = pytest.mark.slow
+
 THINKS_NS = 20_000_000
 Begin = Callable[..., None]
 
@@ -36,6 +38,7 @@ def ratios(found: Race) -> tuple[float, float]:
     return seen[0].value, seen[1].high
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("depth", ["of the replay", "of the race"])
 def test_answers_that_an_engine_kept_on_disk_are_found_in_every_race(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, depth: str
@@ -84,6 +87,7 @@ def kinds(project: Toy) -> list[str]:
     return [line.kind for line in experiment_log.read(project.layout).experiments]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(("stops_in", "goes_on"), [(0, "begun"), (1, "resumed")])
 def test_a_race_that_was_stopped_is_in_the_log(
     project: Toy, begin: Begin, stops_in: int, goes_on: str

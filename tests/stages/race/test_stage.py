@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -28,7 +27,10 @@ from harness.stages.race.part import RacePart
 from harness.stages.race.stage import race, read_race
 from harness.stages.race.times import COLUMNS, read_times
 from harness.stages.replay.stage import replay
+from tests.steady import CLOCK
 from tests.toy import CANDIDATE, CONTROL, Toy, here
+
+pytestmark = pytest.mark.slow
 
 
 def test_every_time_is_kept(measured: Toy) -> None:
@@ -123,8 +125,9 @@ def test_times_of_another_race_are_refused(project: Toy) -> None:
 
 @pytest.mark.parametrize("name", ["race_receipt", "times"])
 def test_broken_files_are_named(project: Toy, name: str) -> None:
-    getattr(project.layout, name).write_text("{not")
-    with pytest.raises(BadFile, match=r"race\.json: not a race"):
+    path: Path = getattr(project.layout, name)
+    path.write_text("{not")
+    with pytest.raises(BadFile, match=rf"{path.name}: not of a race"):
         read_race(project.layout)
 
 
@@ -212,6 +215,7 @@ def test_an_interrupted_race_goes_on_with_the_process_that_failed(project: Toy) 
     assert ran == [0, 1, 1, 2, 0, 1, 2]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("old", ["hours", "seed"])
 def test_parts_of_long_ago_or_of_another_race_are_not_gone_on_with(project: Toy, old: str) -> None:
     ran: list[int] = []
@@ -261,7 +265,7 @@ def test_an_engine_with_a_memo_is_judged_by_what_it_does_first(
 
     def remembering(searcher: TantivySearcher, text: str, k: int) -> Answer:
         if (id(searcher), text) not in seen:
-            time.sleep(0.04)
+            CLOCK.passes(400_000_000)
             seen[id(searcher), text] = honest(searcher, text, k)
         return seen[id(searcher), text]
 

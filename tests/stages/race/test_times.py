@@ -120,6 +120,7 @@ def judged(race: Race, **changed: float) -> Finding:
     return build.judge("latency_ratio", build.evidence(9, race=told), **BOUND | changed)
 
 
+@pytest.mark.slow
 def test_on_a_quiet_machine_the_gate_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     race = raced(Machine(0.0), tmp_path, monkeypatch)
     assert verdict(race) is Verdict.FAIL
@@ -127,6 +128,7 @@ def test_on_a_quiet_machine_the_gate_fails(tmp_path: Path, monkeypatch: pytest.M
     assert {times.shape for times in race.unseen_ns.values()} == {(3, 0)}, "no variant was asked"
 
 
+@pytest.mark.slow
 def test_beside_busy_programs_it_would_pass_and_says_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -144,6 +146,7 @@ def test_beside_busy_programs_it_would_pass_and_says_nothing(
     assert light.by == "its answers waited for a processor"
 
 
+@pytest.mark.slow
 def test_a_busy_neighbour_that_nobody_waits_for_is_seen(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import shutil
-import sqlite3
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -15,10 +13,10 @@ from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
-from harness.stages.index import index
+from harness.stages.index import index, note_files
 from harness.stages.replay.attribution import check_served
 from harness.stages.replay.stage import replay
-from tests.engines.damage import overwrite
+from tests.make.damage import cut, flip, run_sql
 from tests.replay.arms import Table, hits
 from tests.toy import Toy
 
@@ -34,21 +32,6 @@ embedder = "hash"
 max_tokens = 64
 """
 Damage = Callable[[Path], object]
-
-
-def flip(path: Path, at: int = -1) -> None:
-    raw = bytearray(path.read_bytes())
-    raw[at] ^= 0xFF
-    overwrite(path, raw)
-
-
-def cut(path: Path) -> None:
-    overwrite(path, path.read_bytes()[:-7])
-
-
-def sql(index_folder: Path, statement: str) -> None:
-    with closing(sqlite3.connect(index_folder / mail.STORE)) as db, db:
-        db.execute(statement)
 
 
 def a_segment(index_folder: Path) -> Path:
@@ -89,12 +72,13 @@ DAMAGE: dict[str, tuple[str, str, Damage, str]] = {
     "fts5-dropped": (
         "lexical",
         "fts5",
-        lambda at: sql(at, "DROP TABLE messages_fts"),
+        lambda at: run_sql(at / mail.STORE, "DROP TABLE messages_fts"),
         "no such table: messages_fts.*answered by like",
     ),
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damaged", DAMAGE)
 def test_an_arm_whose_index_was_damaged_is_invalid_and_has_no_run(
     project: Toy, damaged: str
@@ -108,6 +92,7 @@ def test_an_arm_whose_index_was_damaged_is_invalid_and_has_no_run(
     run = project.layout.run("own")
     run.unlink()
     spoil(project.layout.index("own"))
+    note_files(project.layout.index("own"))
     with pytest.raises(InvalidArm, match=f"own: 41 of 41 answers were served .*{why}"):
         replay(project.layout, str(own), project.cache, params)
     assert not run.exists()
@@ -117,7 +102,8 @@ def test_a_store_that_is_broken_is_not_opened(project: Toy) -> None:
     own = project.root / "own.toml"
     own.write_text(ARM.format(mode="lexical", switch="tantivy"))
     index(project.layout, str(own), project.cache)
-    sql(project.layout.index("own"), "DROP TABLE messages")
+    run_sql(project.layout.index("own") / mail.STORE, "DROP TABLE messages")
+    note_files(project.layout.index("own"))
     with pytest.raises(IndexNotReady, match="no such table"):
         replay(project.layout, str(own), project.cache, project.params.replay)
 

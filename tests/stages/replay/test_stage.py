@@ -17,7 +17,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.replay import drive
 from harness.stages.custody.proof import read_manifest
-from harness.stages.index import index
+from harness.stages.index import index, note_files
 from harness.stages.layout import MADE_WITH
 from harness.stages.replay.stage import replay
 from tests.toy import ARMS, NOTHING, Toy
@@ -66,6 +66,9 @@ def test_a_dropped_table_is_no_run(project: Toy) -> None:
     before = project.layout.run("fts5").read_bytes()
     with closing(sqlite3.connect(project.layout.index("fts5") / FILE)) as db, db:
         db.execute("DROP TABLE search")
+    with pytest.raises(IndexNotReady, match=r"fts5\.db: was changed since"):
+        again(project)
+    note_files(project.layout.index("fts5"))
     with pytest.raises(IndexNotReady, match=r"fts5\.db: no such table"):
         again(project)
     assert project.layout.run("fts5").read_bytes() == before

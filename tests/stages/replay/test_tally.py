@@ -71,4 +71,6 @@ def test_queries_without_an_answer_are_told_with_the_first_error() -> None:
     (said,) = remarks(Run.of("half", [fine, broken, Row("q3", Status.TIMED_OUT)]))
     assert said == ("half: 2 of 3 queries have no answer; the first, q2: ValueError: no kitchen")
     (said,) = remarks(replace(Run.of("half", [fine]), retries=3))
-    assert said.startswith("half: 3 attempts failed and were repeated")
+    assert said == "half: 3 attempts failed and were repeated; their time is in the latencies"
+    (said,) = remarks(replace(Run.of("half", [fine]), retries=3, rate_limited=2))
+    assert said.endswith(". The server limited the rate of 2 of them: set rate_per_s")

@@ -2,30 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from harness.core.errors import BadFile
 from harness.core.records import Query
-from harness.core.scores import Scores
 from harness.stages.report.ci import lost, read, seen_from_root
+from tests.make.runs import scores_of
 
 TEXTS = {name: Query(name, f"text of {name}") for name in "abcdef"}
 
 
-def scores(values: Mapping[str, float], **undefined: str) -> Scores:
-    found = np.array([*values.values()], dtype=np.float64)
-    return Scores(
-        "nDCG@10", tuple(values), found, {why: tuple(ids) for why, ids in undefined.items()}
-    )
-
-
 def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
-    before = scores({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
-    now = scores({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
+    before = scores_of({"a": 0.5, "b": 1.0, "c": 0.2, "d": 1.0})
+    now = scores_of({"a": 0.4, "b": 0.2, "c": 0.3, "d": 1.0})
     found = lost(before, now, TEXTS)
     assert [(loss.query_id, loss.before, loss.now) for loss in found] == [
         ("b", 1.0, 0.2),
@@ -35,13 +26,13 @@ def test_the_largest_loss_comes_first_and_no_gain_at_all() -> None:
 
 
 def test_equal_losses_go_by_id() -> None:
-    before, now = scores({"b": 1.0, "a": 1.0}), scores({"b": 0.5, "a": 0.5})
+    before, now = scores_of({"b": 1.0, "a": 1.0}), scores_of({"b": 0.5, "a": 0.5})
     assert [loss.query_id for loss in lost(before, now, TEXTS)] == ["a", "b"]
 
 
 def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
-    before = scores({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
-    now = scores({"a": 0.0}, timed_out="bc", failed="d")
+    before = scores_of({"a": 1.0, "b": 0.0, "c": 0.5}, failed="d")
+    now = scores_of({"a": 0.0}, timed_out="bc", failed="d")
     found = lost(before, now, TEXTS)
     assert [(loss.query_id, loss.now, loss.instead) for loss in found] == [
         ("b", None, "timed_out"),
@@ -51,7 +42,7 @@ def test_no_answer_is_worse_than_any_number_and_is_none() -> None:
 
 
 def test_a_query_that_only_now_has_an_answer_lost_nothing() -> None:
-    assert lost(scores({}, failed="a"), scores({"a": 0.1}), TEXTS) == ()
+    assert lost(scores_of({}, failed="a"), scores_of({"a": 0.1}), TEXTS) == ()
 
 
 def test_a_file_is_called_as_its_repository_does(

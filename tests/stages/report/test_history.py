@@ -16,6 +16,8 @@ from harness.stages.report import history
 from tests.cli.conftest import Harness, harness
 from tests.toy import NAME, Toy
 
+pytestmark = pytest.mark.slow
+
 __all__ = ["harness"]
 
 

@@ -18,7 +18,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.measures.quality import score
 from harness.stages.score.crosscheck import crosscheck, crosscheck_quality
-from tests.measures.make import qrels_of, random_case, run_of
+from tests.make.runs import qrels_of, random_case, run_of
 
 DEPTHS = (3, 10)
 LISTS = st.lists(

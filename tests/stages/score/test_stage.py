@@ -81,7 +81,7 @@ def test_a_run_that_is_cut_short_is_refused(project: Toy) -> None:
     path.write_bytes(path.read_bytes()[:100])
     with pytest.raises(EvidenceError, match=r"fts5\.parquet: was changed since"):
         score(project.layout, ["fts5"], project.params.score)
-    with pytest.raises(BadFile, match="not a Parquet file"):
+    with pytest.raises(BadFile, match="not a parquet file"):
         read_run(path)
 
 

@@ -24,6 +24,8 @@ from harness.stages.shadow.run import Asking, Ran, mixed, shadow_run, titles
 from tests.source import ROOT
 from tests.toy import CANDIDATE, CONTROL, Toy
 
+pytestmark = pytest.mark.slow
+
 SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")
 PAIR = CONTROL, CANDIDATE
 K = 50

@@ -1,0 +1,93 @@
+"""The second replay by another process: the same runs, asked once here, and whole if it fails."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from engines import registry
+from engines.stacks.text.fts5 import Fts5Searcher
+from harness.core.engine import Answer
+from harness.core.errors import InvalidArm
+from harness.replay.fresh import Advance
+from harness.stages.replay import ahead
+from harness.stages.replay import stage as stages
+from tests.toy import Toy
+
+
+@pytest.fixture
+def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """Count what this process asks; any replay is worth a second one, on any machine."""
+    honest = Fts5Searcher.search
+    texts: list[str] = []
+
+    def noting(searcher: Fts5Searcher, text: str, k: int) -> Answer:
+        texts.append(text)
+        return honest(searcher, text, k)
+
+    monkeypatch.setattr(Fts5Searcher, "search", noting)
+    monkeypatch.setattr(ahead, "WORTH", 1)
+    monkeypatch.setattr(ahead, "usable_cores", lambda: 2)
+    return texts
+
+
+def replayed(project: Toy) -> tuple[bytes, bytes]:
+    stages.replay(project.layout, "fts5", project.cache, project.params.replay)
+    again = project.layout.again("fts5").read_bytes()
+    return project.layout.run("fts5").read_bytes(), again
+
+
+@pytest.mark.slow
+def test_this_process_asks_each_query_once_and_the_runs_are_the_same(
+    project: Toy, asked: list[str]
+) -> None:
+    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
+    assert replayed(project) == before
+    assert len(asked) == len(set(asked))
+
+
+class Dies:
+    """The work of a process that ends before it did anything."""
+
+    def __call__(self, _: Advance) -> None:
+        os._exit(3)
+
+
+@pytest.mark.slow
+def test_what_the_other_process_did_not_do_is_done_here(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = project.layout.run("fts5").read_bytes(), project.layout.again("fts5").read_bytes()
+    monkeypatch.setattr(stages, "partial", lambda *_: Dies())
+    assert replayed(project) == before
+    assert len(asked) == 2 * len(set(asked))
+
+
+@pytest.mark.slow
+def test_an_arm_that_answers_nothing_is_waited_for_by_nobody(
+    project: Toy, asked: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object) -> Answer:
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(Fts5Searcher, "search", broken)
+    with pytest.raises(InvalidArm, match="not one of"):
+        replayed(project)
+    assert not asked
+
+
+@pytest.mark.parametrize(
+    ("stack", "shared"),
+    [("fts5", True), ("mail", True), ("http", False), ("postgres", False), ("remote/mcp", False)],
+)
+def test_an_index_that_a_server_holds_is_asked_by_one_process(stack: str, *, shared: bool) -> None:
+    assert stack in registry.known_stacks()
+    assert registry.is_shared(stack) is shared
+
+
+def test_code_that_a_user_brought_is_asked_by_one_process(tmp_path: Path) -> None:
+    (tmp_path / "own.py").write_text("def engine(settings, cache): return object()\n")
+    (tmp_path / "own.toml").write_text('summary = "Own."\nstack = "own.py"\n')
+    assert not registry.load(str(tmp_path / "own.toml"), tmp_path).shared
