@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from harness.api.beside import Sides
     from harness.api.board import Leaderboard, leaderboard
-    from harness.api.comparing import Difference, Sure, compare
+    from harness.api.comparing import Difference, Inference, compare
     from harness.api.contract import EngineCheck, engine_contract
     from harness.api.deciding import Decided, decide
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
@@ -30,10 +30,10 @@ __all__ = [
     "Drawing",
     "EngineCheck",
     "EngineComparison",
+    "Inference",
     "Leaderboard",
     "Scored",
     "Sides",
-    "Sure",
     "Watched",
     "compare",
     "compare_engines",
@@ -52,7 +52,7 @@ __all__ = [
 HOMES = {
     "beside": ("Sides",),
     "board": ("Leaderboard", "leaderboard"),
-    "comparing": ("Difference", "Sure", "compare"),
+    "comparing": ("Difference", "Inference", "compare"),
     "contract": ("EngineCheck", "engine_contract"),
     "deciding": ("Decided", "decide"),
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from harness.api.comparing import Difference, Sure, difference
+from harness.api.comparing import Difference, difference
 from harness.api.given import QrelsLike, RunLike
 from harness.api.html import table
 from harness.api.loading import load_qrels, named_run
@@ -19,6 +19,7 @@ from harness.core.scores import Paired, Scores
 from harness.report.rounding import number
 from harness.stats.bootstrap import FEWEST
 from harness.stats.holm import adjusted
+from harness.stats.inference import Inference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -128,7 +129,7 @@ def leaderboard(
     qrels: QrelsLike,
     measures: Sequence[str],
     *,
-    sure: Sure,
+    sure: Inference,
     queries: Sequence[str] | None = None,
     intents: Mapping[str, str] | None = None,
 ) -> Leaderboard:
@@ -157,7 +158,7 @@ def ranked(
     scores: Mapping[str, Mapping[str, Scores]],
     control: str,
     measures: Sequence[str],
-    sure: Sure,
+    sure: Inference,
     intents: Mapping[str, str],
 ) -> Leaderboard:
     """Make a leaderboard from existing scores; ``scores`` is by run and measure.

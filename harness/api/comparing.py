@@ -13,43 +13,17 @@ from harness.api.html import table
 from harness.api.loading import load_qrels, named_run
 from harness.api.scoring import score
 from harness.core.clusters import codes
-from harness.core.errors import HarnessError
 from harness.core.scores import Estimate, Paired, Scores
 from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
 from harness.report.rounding import interval, number, p_value, signed
+from harness.stats.inference import Inference
 from harness.stats.randomization import sign_flip
 
 if TYPE_CHECKING:
     import pandas as pd
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Sure:
-    """Confidence, resamples and seed of intervals and tests; nothing has a default.
-
-    Raises:
-        HarnessError: the confidence is not between 0 and 1, or ``resamples`` is below 1.
-    """
-
-    confidence: float
-    """Confidence of two-sided intervals; 1 minus it is the significance level of tests."""
-    resamples: int
-    """Resamples of bootstrap and randomization test."""
-    seed: int
-    threads: int = 1
-    """Number of threads; results do not depend on it."""
-
-    def __post_init__(self) -> None:
-        if not 0 < self.confidence < 1:
-            raise HarnessError(f"confidence is {self.confidence}; give one between 0 and 1")
-        if self.resamples < 1:
-            raise HarnessError(f"resamples is {self.resamples}; give at least 1, better 10000")
-
-    @property
-    def level(self) -> float:
-        """Significance level: 1 minus the confidence."""
-        return 1 - self.confidence
+__all__ = ["Difference", "Inference", "compare", "difference"]
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -129,7 +103,7 @@ def compare(
     qrels: QrelsLike,
     measure: str,
     *,
-    sure: Sure,
+    sure: Inference,
     queries: Sequence[str] | None = None,
     intents: Mapping[str, str] | None = None,
 ) -> Difference:
@@ -154,7 +128,7 @@ def compare(
 
 
 def difference(
-    paired: Paired, arms: tuple[str, str], sure: Sure, intents: Mapping[str, str]
+    paired: Paired, arms: tuple[str, str], sure: Inference, intents: Mapping[str, str]
 ) -> Difference:
     """Give the mean difference with interval and p-value; ``arms`` are control and candidate.
 
@@ -164,11 +138,8 @@ def difference(
     estimate = summarise(
         Scores(paired.measure, paired.query_ids, paired.difference, {}),
         span=span_of_difference(paired.measure),
-        confidence=sure.confidence,
-        resamples=sure.resamples,
-        seed=sure.seed,
+        inference=sure,
         clusters=intents,
-        threads=sure.threads,
     )
     p = sign_flip(
         paired.difference,

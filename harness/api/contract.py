@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from unittest import SkipTest
 
 from harness.core.engine import Engine
 from harness.core.records import Document
+from harness.stages.contract import mapping
 from harness.stages.contract.check import Check, Outcome, examine
 from harness.stages.contract.documents import DOCUMENTS
-from harness.stages.contract.stage import CHECKS, Bench, Sample
+from harness.stages.contract.stage import CHECKS, Bench, Sample, is_served_elsewhere
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,6 +21,8 @@ class EngineCheck:
 
     check: Check
     bench: Bench
+    skips: bool = False
+    """Whether a check that has nothing to look at is skipped, as pytest and unittest do."""
 
     def __call__(self) -> None:
         """Check the promise.
@@ -26,10 +30,13 @@ class EngineCheck:
         Raises:
             AssertionError: it is broken, or nothing could be checked; the message has the first
                 violations and what to do.
+            SkipTest: an engine over HTTP gives the check nothing to look at.
             HarnessError: the engine's file is wrong, or its index cannot be built or opened.
         """
         __tracebackhide__ = True
         found = examine(self.check, self.bench.subject)
+        if self.skips and found.outcome is Outcome.NOT_CHECKED:
+            raise SkipTest(f"{self.check}: {found.reason}")
         if found.outcome is not Outcome.HOLDS:
             raise AssertionError(str(found))
 
@@ -50,6 +57,9 @@ def engine_contract(
     ``documents``, also give ``queries`` that match them; checks that need the sample documents are
     then left out. The check in another process needs a path, not an object.
 
+    A file with ``stack = "http"`` gets the checks of ``harness arm check``: of its mapping, and of
+    all that holds without building an index. The documents are those that the server has.
+
     As a test::
 
         @pytest.mark.parametrize("check", engine_contract("own.toml"), ids=str)
@@ -59,8 +69,9 @@ def engine_contract(
     sample = Sample() if documents is DOCUMENTS else Sample(documents, queries, own=False)
     bench = Bench(engine, sample)
     known = isinstance(engine, str | Path)
+    elsewhere = is_served_elsewhere(engine)
     return tuple(
-        EngineCheck(check, bench)
-        for check in CHECKS
+        EngineCheck(check, bench, elsewhere)
+        for check in (mapping.CHECKS if elsewhere else CHECKS)
         if (sample.own or not check.own_documents) and (known or not check.by_name)
     )

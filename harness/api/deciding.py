@@ -11,7 +11,7 @@ from harness.api.html import table
 from harness.core.gate import Finding, StepDecision
 from harness.policy.decide import exit_code
 from harness.policy.load import load_policy
-from harness.report.rounding import in_unit, interval, interval_ms
+from harness.report.rounding import in_unit, interval_in
 from harness.stages import decide as stage
 from harness.stages.left import left_by_run
 
@@ -62,7 +62,7 @@ class Decided:
         )
 
     def _repr_html_(self) -> str:
-        header = ("gate", "verdict", "measured", "bound", "why", "to settle it")
+        header = ("gate", "verdict", "measured", "bound", "why", "to reach a decision")
         return "".join(
             table(
                 _title(step),
@@ -100,7 +100,7 @@ def _title(step: StepDecision) -> str:
 def _row(found: Finding) -> tuple[str, ...]:
     measured = "nothing"
     if found.estimate is not None:
-        ends = interval_ms if found.unit == "ns" else interval
-        measured = f"{in_unit(found.estimate.value, found.unit)} {ends(found.estimate)}"
+        ends = interval_in(found.estimate, found.unit)
+        measured = f"{in_unit(found.estimate.value, found.unit)} {ends}"
     said = found.verdict.upper()
     return found.gate, said, measured, found.bound, found.reason, found.settle

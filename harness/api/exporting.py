@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from harness.api.board import Leaderboard, ranked
-from harness.api.comparing import Sure
 from harness.api.drawing import KINDS, draw_differences, draw_forest
 from harness.api.exported import check, exported
 from harness.api.text import to_latex, to_markdown
@@ -21,6 +20,7 @@ from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.stages.layout import Layout
 from harness.stages.score.stage import check_scores
+from harness.stats.inference import Inference
 
 TABLE = "table"
 PER_QUERY = "per_query.csv"
@@ -43,7 +43,7 @@ class Wanted:
 def export(
     layout: Layout,
     wanted: Wanted,
-    sure: Sure,
+    sure: Inference,
     to: Path,
     *,
     reads: Sequence[Path] = (),
@@ -89,7 +89,9 @@ def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]
     return {arm: found[arm] for arm in dict.fromkeys(named)}
 
 
-def _about(layout: Layout, wanted: Wanted, sure: Sure, board: Leaderboard) -> dict[str, object]:
+def _about(
+    layout: Layout, wanted: Wanted, sure: Inference, board: Leaderboard
+) -> dict[str, object]:
     """Say what is exported and how sure it was to be, but for what moves no number."""
     said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}
     del said["threads"]

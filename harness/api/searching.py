@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from numbers import Real
+from pathlib import Path
+from traceback import extract_tb
 from typing import TYPE_CHECKING, SupportsFloat, TypeAlias
 
-from harness.api.comparing import Difference, Sure, difference
+from harness.api.comparing import Difference, difference
 from harness.api.given import QrelsLike
 from harness.api.grouping import near_duplicates
 from harness.api.html import table
@@ -20,6 +22,7 @@ from harness.core.printable import one_line
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
 from harness.report.rounding import interval, number, p_value, signed
+from harness.stats.inference import Inference
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -109,8 +112,14 @@ class EngineComparison:
         return table(f"{names[1]} compared with {names[0]}", header, rows, self._failed("; ", ""))
 
     def _failed(self, between: str, before: str) -> str:
-        """Count the queries that failed, by function; empty where none did."""
+        """Count the queries that failed or showed a document twice; empty where none did."""
         said = [f"{name} failed on {len(of):,}" for name, of in self.failures.items() if of]
+        twice = {run.arm: int((run.duplicates > 0).sum()) for run in (self.control, self.candidate)}
+        said.extend(
+            f"{name} showed a document twice on {count:,}, and only the first place counts"
+            for name, count in twice.items()
+            if count
+        )
         return before + between.join(said) if said else ""
 
 
@@ -121,7 +130,7 @@ def compare_engines(
     qrels: QrelsLike,
     measures: Sequence[str],
     *,
-    sure: Sure,
+    sure: Inference,
     names: tuple[str, str] = ("control", "candidate"),
     intents: Mapping[str, str] | None = None,
 ) -> EngineComparison:
@@ -152,6 +161,11 @@ def compare_engines(
     if names[0] == names[1]:
         raise EvidenceError(f"two engines are named {names[0]}; give two `names`")
     judged = load_qrels(qrels)
+    if queries.keys().isdisjoint(judged.query_ids):
+        raise EvidenceError(
+            f"none of the {len(queries)} queries has a judgement: queries are named as"
+            f" {min(queries)!r}, judgements as {min(judged.query_ids)!r}"
+        )
     first, second = (checked("an arm", name) for name in names)
     runs = shown_by(control, queries, first), shown_by(candidate, queries, second)
     left, right = (score(run, judged, measures, queries=tuple(queries)).scores for run in runs)
@@ -179,14 +193,20 @@ def _row(search: Search, query_id: str, text: str, name: str) -> Row:
         if isinstance(given, Iterable) and not isinstance(given, Mapping | str | bytes):
             given = list(given)
     except Exception as exc:  # noqa: BLE001  the query failed; the others go on
-        said = one_line(f"{type(exc).__name__}: {exc}", ERROR)
-        return Row(query_id, Status.FAILED, error=said)
+        return Row(query_id, Status.FAILED, error=one_line(_raised(exc), ERROR))
     if isinstance(given, Mapping):
         (row,) = load_run({query_id: given}, name).rows()
         return row
     if not isinstance(given, list):
         raise RunError(f"{where}: gives a {type(given).__name__}. {SHAPES}")
     return Row(query_id, Status.ANSWERED, _hits(given, where))
+
+
+def _raised(exc: Exception) -> str:
+    """Say what a function raised, and on which line."""
+    frames = extract_tb(exc.__traceback__)
+    at = f" ({Path(frames[-1].filename).name}:{frames[-1].lineno})" if frames else ""
+    return f"{type(exc).__name__}: {exc}{at}"
 
 
 def _hits(given: Sequence[object], where: str) -> list[Hit]:
@@ -201,6 +221,8 @@ def _hits(given: Sequence[object], where: str) -> list[Hit]:
         if not (isinstance(pair, tuple) and len(pair) == len(("id", "score"))):
             raise RunError(f"{where}: rank {rank} is a {type(item).__name__}. {SHAPES}")
         doc_id, score = pair
+        if isinstance(doc_id, int):
+            raise RunError(f"{where}: rank {rank} has the number {doc_id}. Give str({doc_id})")
         if not isinstance(doc_id, str) or not isinstance(score, Real) or isinstance(score, bool):
             raise RunError(f"{where}: rank {rank} is {item!r}. {SHAPES}")
         value = float(score)

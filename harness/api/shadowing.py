@@ -15,6 +15,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.report.shadow import words
 from harness.report.shadow.sides import side_by_side
+from harness.report.shadow.troubles import troubles
 from harness.report.shadow.words import Shadowed
 from harness.shadow.log.record import Divergence, Observation, Seen
 from harness.shadow.watch.alarms import Alarm
@@ -131,7 +132,7 @@ class Watched:
             words.classes(self.kept, by_slice=True),
             words.alarms(self.found),
             words.divergences(self.found, LISTED, text=QUERY),
-            words.troubles(self.kept),
+            troubles(self.kept),
         )
         said = line(f"{words.headline(self.found)} {words.span(self.kept)}")
         return said + "".join(shown(table) for table in tables if table.rows)

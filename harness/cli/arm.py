@@ -15,6 +15,7 @@ from rich.table import Table
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
+from harness.core.scratch import scratch
 
 if TYPE_CHECKING:
     from harness.stages.contract.check import Finding
@@ -73,8 +74,6 @@ def check(
 @contextmanager
 def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | None]:
     """Prepare the data set in a temporary folder; None where none is named."""
-    from tempfile import TemporaryDirectory
-
     from harness.stages.contract.stage import Sample
     from harness.stages.imports.collections import load_folder
     from harness.stages.prepare import prepare
@@ -82,8 +81,8 @@ def _sample(project: Project, dataset: str, split: str) -> Iterator[Sample | Non
     if not dataset:
         yield None
         return
-    with TemporaryDirectory(prefix="harness-check-") as scratch:
-        data = Path(scratch) / "data"
+    with scratch() as beside:
+        data = beside / "data"
         if Path(dataset).is_dir():
             load_folder(Path(dataset), split, data)
         else:

@@ -1,4 +1,4 @@
-"""``harness ask``: one question to one arm or several, what they show, and why."""
+"""``harness ask``: run one query on one arm or several, and show hits and reasons."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ TITLE = 100
 """Characters of a document that a line shows."""
 WHO = {True: " by the arm itself", False: " by [bold]not the arm itself[/bold]", None: ""}
 PIPED, NARROWEST = 160, 60
-"""Columns of a line where there is no terminal, and those that a document has at least."""
+"""Columns of a line without a terminal, and the fewest columns of a document."""
 
 
 def register(app: typer.Typer) -> None:

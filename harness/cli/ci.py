@@ -49,6 +49,7 @@ def ci(
 
     Example: harness ci --out out --queries data/queries.jsonl
     """
+    from harness.core.errors import BadFile
     from harness.core.owned import RUN, check_apart, check_held
     from harness.core.reading import text_of
     from harness.policy.decide import exit_code
@@ -56,14 +57,18 @@ def ci(
     from harness.report.decision.ci import notes
     from harness.stages.report.ci import check, write
 
+    noted = os.environ.get(ON_GITHUB) == "true" if github is None else github
+    summary = os.environ.get(SUMMARY) if noted else None
+    if summary and Path(summary).exists() and not Path(summary).is_file():
+        raise BadFile(Path(summary), "is not a file", f"Name a file in {SUMMARY}, or unset it")
     checked = check(left, baseline, queries)
     check_held(left, RUN)
     check_apart(left, filter(None, [baseline]))
     comment = write(checked, left, most)
-    if os.environ.get(ON_GITHUB) == "true" if github is None else github:
+    if noted:
         for note in notes(checked, most):
             out.print(command(note), markup=False)
-        if summary := os.environ.get(SUMMARY):
+        if summary:
             with Path(summary).open("a", encoding="utf-8") as file:
                 file.write(text_of(comment))
     out.print(f"The comment: {comment}", markup=False)

@@ -24,6 +24,7 @@ WITHOUT = {
     "serve": "`harness serve` and `harness shadow http` do not run",
     "http": "engines over HTTP, by a TOML file, do not run",
     "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
+    "postgres": "the arms over PostgreSQL do not run",
     "fast": "measures and message search are slower, with the same values",
 }
 """What is so without an extra of pyproject.toml."""

@@ -43,7 +43,6 @@ def export(
 
     Example: harness export --dataset python-docs --control fts5 --to out/paper --figures pdf
     """
-    from harness.api.comparing import Sure
     from harness.api.exporting import Wanted
     from harness.api.exporting import export as write
 
@@ -55,14 +54,10 @@ def export(
         measures=_words(measures) or params.measures,
         figures=_words(figures),
     )
-    sure = Sure(
-        confidence=params.confidence,
-        resamples=params.resamples,
-        seed=params.seed,
-        threads=threads,
-    )
     reads = (left or layout.root, *project.sources)
-    for file in write(layout, wanted, sure, to, reads=reads, project=project.root.name):
+    for file in write(
+        layout, wanted, params.inference(threads), to, reads=reads, project=project.root.name
+    ):
         out.print(str(file), markup=False)
 
 

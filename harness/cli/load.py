@@ -1,4 +1,4 @@
-"""``harness load``: how arms bear many questions at once."""
+"""``harness load``: an open-loop load test of arms at fixed arrival rates."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def mail_server(
         ),
     ] = None,
 ) -> None:
-    """Serve search_messages and search_messages_product to MCP clients of this machine.
+    """Serve search_messages, search_messages_product and complete_subject to MCP clients.
 
     Speaks over standard input and output, or over HTTP with --http. The address is then printed on
     the error stream with a token, and a client needs both. The index is the one that

@@ -110,9 +110,8 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
         project.layout(dataset),
         pairs,
         params.compare,
-        params.score,
+        params.score.inference(threads),
         how=policy.clusters,
-        threads=threads,
     )
     out.print(f"compared {len(pairs)} pairs of arms")
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -13,6 +12,7 @@ from rich.table import Table
 from harness.cli.base.app import out
 from harness.cli.base.places import Dataset, Left, left_by_run, one_of
 from harness.cli.base.project import Project
+from harness.core.scratch import scratch
 
 if TYPE_CHECKING:
     from harness.stages.regress.stage import Regression
@@ -74,11 +74,11 @@ def regress(
     wanted = tuple(name.strip() for name in arms.split(",") if name.strip())
     codes = []
     for layout in places:
-        with TemporaryDirectory() as brought:
+        with scratch() as brought:
             if Path(baseline).is_dir():
                 then = of_folder(Path(baseline), layout.root.name)
             else:
-                then = of_revision(project.root, baseline, layout.root.name, Path(brought))
+                then = of_revision(project.root, baseline, layout.root.name, brought)
             found = stage(layout, then, judged_by, project.params.compare, arms=wanted)
         _show(found, baseline, worst)
         codes.append(exit_code(found.decisions))
@@ -86,8 +86,8 @@ def regress(
 
 
 def _show(found: Regression, baseline: str, worst: int) -> None:
-    title = f"[bold]{escape(found.dataset)}[/bold], each arm against itself in {escape(baseline)}"
-    out.print(f"\n{title}")
+    name = f"[bold]{escape(found.dataset)}[/bold]"
+    out.print(f"\n{name}, each arm compared with itself in {escape(baseline)}")
     _judged(found)
     for word, arms in (("only then", found.gone), ("only now", found.new)):
         if arms:
@@ -99,13 +99,13 @@ def _show(found: Regression, baseline: str, worst: int) -> None:
 
 
 def _judged(found: Regression) -> None:
+    from harness.cli.base.verdicts import blocking_lines
+
     for decision in found.decisions:
         out.print(f"  {WORDS[decision.verdict.value]}  {escape(decision.step)}")
         for finding in decision.blocking:
-            line = f"{finding.verdict.upper()}: {finding.gate}: {finding.reason}"
-            out.print(f"            {escape(line)}")
-            if finding.settle:
-                out.print(f"            to settle it: {escape(finding.settle)}")
+            for line in blocking_lines(finding):
+                out.print(f"            {escape(line)}")
 
 
 def _means(found: Regression) -> None:

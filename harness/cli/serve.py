@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -55,10 +56,9 @@ def serve(
         err.print(f"serving {app.address}", markup=False)
         if opened:
             Thread(target=_open, args=(app.address,), daemon=True).start()
-        try:
+        with suppress(KeyboardInterrupt):
             server(app).run(sockets=[listening])
-        except KeyboardInterrupt:
-            err.print("stopped", markup=False)
+        err.print("stopped", markup=False)
 
 
 def _open(address: str) -> None:

@@ -14,7 +14,6 @@ from harness.cli.base.places import evidence_at, left_by_run
 from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.core.scores import Estimate
     from harness.stages.compare.variance import Compared, Varied
 
 
@@ -66,6 +65,7 @@ def variance(
 
 
 def _show(found: Varied, asked: Compared, factor: str) -> None:
+    from harness.gates.base import rules
     from harness.report.rounding import signed
     from harness.stats.components import assessor_deviation
 
@@ -81,8 +81,10 @@ def _show(found: Varied, asked: Compared, factor: str) -> None:
         table.add_row(escape(part.source), *row)
     out.print(table)
     plural = "corpora" if factor == "corpus" else "assessors"
-    out.print(f"  mean, other queries of these {plural}: {_said(of.queries_alone)}", markup=False)
-    out.print(f"  mean, other queries and other {plural}: {_said(of.anew)}", markup=False)
+    out.print(
+        f"  mean, other queries of these {plural}: {rules.signed(of.queries_alone)}", markup=False
+    )
+    out.print(f"  mean, other queries and other {plural}: {rules.signed(of.anew)}", markup=False)
     if factor == "assessor":
         apart = assessor_deviation(of, min(found.queries.values()))
         out.print(
@@ -90,7 +92,3 @@ def _show(found: Varied, asked: Compared, factor: str) -> None:
             " a margin below twice that is one that assessors do not agree on",
             markup=False,
         )
-
-
-def _said(found: Estimate) -> str:
-    return f"{found.value:+.4f} [{found.low:+.4f}, {found.high:+.4f}]"

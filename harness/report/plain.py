@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 from harness.core.printable import one_line
 
@@ -20,8 +22,26 @@ def snippet(text: str, query: str, limit: int) -> str:
     return ("…" if start else "") + one_line(line[start:], limit)
 
 
+def minute(moment: str) -> str:
+    """Write an ISO time to the minute, in UTC; another text stays as it is."""
+    try:
+        at = datetime.fromisoformat(moment)
+    except ValueError:
+        return moment
+    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at.tzinfo else moment
+
+
 def markdown(text: str, limit: int | None = None) -> str:
     """Escape for a Markdown table cell: no markup, no HTML, no link, no mention."""
     line = one_line(text, limit).replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
     line = MARKDOWN.sub(r"\\\1", line)
     return re.sub(r"(?<!\w)@", "&#64;", line.replace("://", "&#58;//"))
+
+
+def markdown_rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
+    """Yield the lines of a Markdown table and an empty line; cells are escaped."""
+    yield f"| {' | '.join(markdown(name) for name in header)} |"
+    yield f"|{' --- |' * len(header)}"
+    for row in rows:
+        yield f"| {' | '.join(markdown(cell) or ' ' for cell in row)} |"
+    yield ""

@@ -39,12 +39,17 @@ def signed(value: float | None) -> str:
     return f"+{text}" if value is not None and math.isfinite(value) and value > 0 else text
 
 
+def three_digits(value: float) -> str:
+    """Write ``value`` with three significant digits, and as a whole number from 100 on."""
+    text = f"{value:,.0f}" if abs(value) >= 100 else f"{value:#.3g}".rstrip(".")  # noqa: PLR2004
+    return text.replace("-", MINUS)
+
+
 def milliseconds(value_ns: float | None) -> str:
     """Write a time in milliseconds with three significant digits and no unit."""
     if value_ns is None or not math.isfinite(value_ns):
         return UNDEFINED
-    value = value_ns / NS_PER_MS
-    return f"{value:,.0f}" if value >= 100 else f"{value:#.3g}".rstrip(".")  # noqa: PLR2004
+    return three_digits(value_ns / NS_PER_MS)
 
 
 def p_value(value: float | None) -> str:
@@ -63,24 +68,45 @@ def interval(estimate: Estimate) -> str:
 
 
 def watched(estimate: Estimate) -> str:
-    """Write the ends of a confidence sequence; where they have crossed, no one value is left."""
-    return MOVED if estimate.low > estimate.high else interval(estimate)
+    """Write the ends of a confidence sequence, as long as one value explains what was seen."""
+    return MOVED if moved(estimate) else interval(estimate)
 
 
-def interval_ms(estimate: Estimate) -> str:
-    """Write the two ends of a time in milliseconds."""
+def moved(estimate: Estimate) -> bool:
+    """Tell whether no one value is left: what was seen so far lies outside its own sequence.
+
+    A sequence keeps each end that it ever had, which holds for one value that does not change.
+    """
+    return not estimate.low <= estimate.value <= estimate.high
+
+
+def _figure(value: float, unit: str) -> str:
+    match unit:
+        case "ns":
+            return milliseconds(value)
+        case "ratio":
+            return three_digits(value)
+        case "share":
+            return f"{three_digits(100 * value)} %" if value else "0 %"
+        case _:
+            return number(value)
+
+
+def interval_in(estimate: Estimate, unit: str) -> str:
+    """Write the two ends as ``in_unit`` writes a value; the unit of times and ratios left out."""
     low, high = (
-        milliseconds(end) if math.isfinite(end) else "unbounded"
+        _figure(end, unit) if math.isfinite(end) else "unbounded"
         for end in (estimate.low, estimate.high)
     )
     return f"[{low}, {high}]"
 
 
 def in_unit(value: float | None, unit: str) -> str:
-    """Write a value with its unit; nanoseconds are shown as milliseconds."""
+    """Write a value with its unit: ns as milliseconds, a ratio as times, a share as percent."""
     if value is None or not math.isfinite(value):
         return UNDEFINED
-    return f"{milliseconds(value)} ms" if unit == "ns" else f"{number(value)} {unit}".rstrip()
+    named = {"ns": "ms", "ratio": "times", "share": ""}.get(unit, unit)
+    return f"{_figure(value, unit)} {named}".rstrip()
 
 
 def share(part: int, whole: int) -> str:
@@ -99,3 +125,11 @@ def for_json(value: float | None) -> float | None:
         return None
     cut = float(f"{value:.{JSON_DIGITS}g}")
     return cut if math.isfinite(cut) else value
+
+
+def estimate_for_json(found: Estimate | None) -> dict[str, float | int | None] | None:
+    """Give an estimate as {value, low, high, n}; None for an unbounded end."""
+    if found is None:
+        return None
+    ends = {"value": found.value, "low": found.low, "high": found.high}
+    return {**{name: for_json(value) for name, value in ends.items()}, "n": found.n}

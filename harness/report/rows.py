@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from harness.core.scores import Estimate
+from harness.report.rounding import interval_in, milliseconds
+
 
 @dataclass(frozen=True, slots=True)
 class Cell:
@@ -20,3 +23,10 @@ class Table:
     caption: str
     header: tuple[str, ...]
     rows: tuple[tuple[Cell, ...], ...]
+
+
+def time_cell(found: Estimate | None) -> Cell:
+    """Show nanoseconds in milliseconds with their interval; words where there are too few."""
+    if found is None:
+        return Cell("too few times")
+    return Cell(milliseconds(found.value), interval_in(found, "ns"))

@@ -1,4 +1,4 @@
-"""What is asked for, and what answers: the front page, its news, files, and the judging form."""
+"""Routes of the server: the front page, its news, files, and the judging form."""
 
 from __future__ import annotations
 

@@ -78,8 +78,8 @@ class Progress(NamedTuple):
 def entries(shelf: Shelf, now: datetime) -> tuple[Entry, ...]:
     """List the folders that hold a page, the newest first.
 
-    A verdict is read from ``decision.json`` beside ``index.html`` and held against its own
-    findings; one that does not fit them is not shown.
+    A verdict is read from ``decision.json`` beside ``index.html`` and compared with its own
+    findings. A verdict that does not fit them is not shown.
     """
     by_folder = groupby(sorted(shelf.sheets.values(), key=_place), key=lambda one: one.folder)
     found = [(key, tuple(group)) for key, group in by_folder]

@@ -1,7 +1,7 @@
 """The judging form: a pair at a time, a key a grade, as ``harness judge`` has it in a terminal.
 
-It keeps no state. Where one is and what was done before stand in the address; what the pair was
-judged when it was shown stands in the form, and a grade is only written if that is still so.
+The server keeps no state. The address holds the position and what was done before. The form holds
+the grade that the pair had when it was shown; a new grade is written only if it is unchanged.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from harness.stages.judging.judge import BACK, SKIP
 REMEMBERED = 50
 """How many pairs can be taken back."""
 DIGITS = 9
-"""A longer text is no number: it names no grade and no place, and may be too long to be read."""
+"""Most digits of a number; a longer text names neither a grade nor a place."""
 FORM_BYTES = 65_536
 FIELDS = {"key", "pair", "was", "done"}
 

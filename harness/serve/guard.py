@@ -1,9 +1,9 @@
-"""Who may speak to the server: a browser of this machine that was given the printed address.
+"""Who may use the server: a browser of this machine that was given the printed address.
 
-Loopback alone keeps nobody out: any page that a browser shows may send requests there, and a
-name of a stranger may be made to mean this machine. So every request must name this machine as its
-host, change something only from a page of this server, and carry the cookie that the printed
-address is exchanged for.
+Listening on loopback alone does not protect: any page in a browser may send requests there, and
+a foreign name may resolve to this machine (DNS rebinding). So every request must name this machine
+as its host and carry the cookie that the printed address is exchanged for. A request that changes
+something must come from a page of this server.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def loopback(host: str) -> str:
 
 
 class Guard:
-    """Lets an application be asked by whoever was given the token, and by nobody else."""
+    """Pass requests with the token on to an application; refuse all others."""
 
     def __init__(self, app: ASGIApp, url: str) -> None:
         """Stand before ``app``, which is served at ``url``: scheme, host and port."""

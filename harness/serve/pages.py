@@ -71,8 +71,8 @@ def refused(status: int, title: str, text: str) -> HTMLResponse:
 def welcome() -> HTMLResponse:
     """Go on to the front page.
 
-    By the page itself, and not as a redirection: where the address was opened from a page of
-    another site, a browser would not send a strict cookie along the redirection.
+    The page itself moves on; it is not a redirection. If a page of another site opened the address,
+    a browser would not send a strict cookie along a redirection.
     """
     return _page("word", "", title="The pages are open", text="", go="/")
 
@@ -80,8 +80,8 @@ def welcome() -> HTMLResponse:
 def of_a_report() -> str:
     """Give what a page of a report may do here at most, whatever its own policy says.
 
-    It runs the scripts that this program writes into such pages and no other: a script of
-    somebody else would ask and judge in the name of whoever opened the page.
+    Only the scripts that this program writes into such pages run. A foreign script could send
+    requests and judge in the name of the person who opened the page.
     """
     own = " ".join(script_source((TEMPLATES / name).read_text("utf-8")) for name in REPORTS_RUN)
     return (

@@ -58,7 +58,7 @@ class Folder(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Sheet:
-    """One file that may be asked for."""
+    """One file that may be requested."""
 
     key: str
     """The folder's label and the path below it, with slashes."""
@@ -94,7 +94,7 @@ class Sheet:
 
 @dataclass(frozen=True, slots=True)
 class Shelf:
-    """All that may be asked for at one moment, by key."""
+    """All files that may be requested at one moment, by key."""
 
     sheets: Mapping[str, Sheet]
     pools: Mapping[str, Sheet]
@@ -104,7 +104,7 @@ def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
     """Give every folder its label: its name, with a number where two have one name.
 
     Raises:
-        BadFile: one is no folder, or holds nothing to show.
+        BadFile: one is not a folder, or holds nothing to show.
     """
     found: dict[str, Folder] = {}
     for path in paths:
@@ -140,7 +140,7 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
     except OSError:
         return
     for one in listed:
-        if one.name.startswith("."):
+        if one.name.startswith(".") or not _is_text(one.name):
             continue
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:
@@ -150,6 +150,11 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
     load = within / LOADED / LOAD
     if load.parent.resolve() == load.parent and (found := _sheet(folder, load)):
         yield found
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name can stand in an address: bytes that are not UTF-8 are surrogates here."""
+    return not any("\ud800" <= letter <= "\udfff" for letter in name)
 
 
 def _sheet(folder: Folder, path: Path) -> Sheet | None:

@@ -6,10 +6,10 @@ from typing import NamedTuple
 
 import pytest
 
-from harness.api import Sure
+from harness.api import Inference
 from harness.core.qrels import Qrels
 from harness.core.run import Run
-from tests.measures.make import qrels_of, run_of
+from tests.make.runs import qrels_of, run_of
 
 QUERIES = tuple(f"q{at:02}" for at in range(30))
 
@@ -39,5 +39,5 @@ def small() -> Small:
 
 
 @pytest.fixture
-def sure() -> Sure:
-    return Sure(confidence=0.95, resamples=2_000, seed=5)
+def sure() -> Inference:
+    return Inference(confidence=0.95, resamples=2_000, seed=5)

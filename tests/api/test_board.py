@@ -7,19 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.api import Leaderboard, Sure, leaderboard
+from harness.api import Inference, Leaderboard, leaderboard
 from harness.api.board import ranked
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.run import Status
 from harness.stats.holm import adjusted
 from tests.api.conftest import QUERIES, Small
-from tests.measures.make import run_of
+from tests.make.runs import run_of
 
 MEASURES = ("RR@10", "P@1")
 
 
 @pytest.fixture
-def board(small: Small, sure: Sure) -> Leaderboard:
+def board(small: Small, sure: Inference) -> Leaderboard:
     return leaderboard(small.control, small.candidates, small.qrels, MEASURES, sure=sure)
 
 
@@ -57,7 +57,7 @@ def test_a_frame_has_everything_unrounded(board: Leaderboard) -> None:
     assert np.isnan(rows["control", "RR@10"]["difference"])
 
 
-def test_it_shows_itself_escaped(small: Small, sure: Sure) -> None:
+def test_it_shows_itself_escaped(small: Small, sure: Inference) -> None:
     other = replace(small.better, arm="<b>x</b>")
     said = leaderboard(small.control, [other], small.qrels, ["RR@10"], sure=sure)._repr_html_()
     assert "<b>" not in said
@@ -65,31 +65,31 @@ def test_it_shows_itself_escaped(small: Small, sure: Sure) -> None:
     assert "Holm" in said
 
 
-def test_two_of_one_name_are_refused(small: Small, sure: Sure) -> None:
+def test_two_of_one_name_are_refused(small: Small, sure: Inference) -> None:
     with pytest.raises(EvidenceError, match="two runs are named control"):
         leaderboard(small.control, [small.control], small.qrels, MEASURES, sure=sure)
 
 
-def test_nothing_to_compare_is_refused(small: Small, sure: Sure) -> None:
+def test_nothing_to_compare_is_refused(small: Small, sure: Inference) -> None:
     with pytest.raises(EvidenceError, match="another run"):
         leaderboard(small.control, [], small.qrels, MEASURES, sure=sure)
 
 
-def test_an_unknown_control_or_measure_is_named(board: Leaderboard, sure: Sure) -> None:
+def test_an_unknown_control_or_measure_is_named(board: Leaderboard, sure: Inference) -> None:
     with pytest.raises(UnknownName, match="no arm to be the control named 'x'"):
         ranked(board.scores, "x", MEASURES, sure, {})
     with pytest.raises(UnknownName, match="AP@5"):
         ranked(board.scores, "control", ["AP@5"], sure, {})
 
 
-def test_lost_queries_are_told(small: Small, board: Leaderboard, sure: Sure) -> None:
+def test_lost_queries_are_told(small: Small, board: Leaderboard, sure: Inference) -> None:
     broken = run_of({q: ["a"] for q in QUERIES}, "broken", ended={"q03": Status.TIMED_OUT})
     found = leaderboard(small.control, [broken], small.qrels, ["RR@10"], sure=sure)
     assert "one of two runs failed: 1." in found.note
     assert "missing" not in board.note
 
 
-def test_a_measure_without_pairs_is_left_open(small: Small, sure: Sure) -> None:
+def test_a_measure_without_pairs_is_left_open(small: Small, sure: Inference) -> None:
     one = run_of({"q00": ["a"]}, "one")
     control = run_of({"q00": ["b", "a"]}, "control")
     found = leaderboard(control, [one], small.qrels, ["RR@10"], sure=sure, queries=["q00"])

@@ -15,7 +15,7 @@ from harness.api.contract import EngineCheck, engine_contract
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy
 from harness.core.records import Document
-from harness.stages.contract import stage
+from harness.core.scratch import place
 from harness.stages.contract.stage import CHECKS
 from tests.docs.pages import ROOT
 from tests.stages.contract.toy import Toy, ToySearcher, keeps
@@ -80,20 +80,15 @@ def test_a_wrong_file_is_named_when_it_is_needed(tmp_path: Path) -> None:
 def test_an_index_is_built_once_and_removed(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    monkeypatch.setattr(stage, "mkdtemp", lambda prefix: str(made(tmp_path / prefix)))
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     checks = engine_contract(Toy())
-    assert list(tmp_path.iterdir()) == []
+    assert list(place().iterdir()) == []
     checks[0]()
     checks[1]()
-    assert len(list(tmp_path.iterdir())) == 1
+    assert len(list(place().iterdir())) == 1
     del checks
     gc.collect()
-    assert list(tmp_path.iterdir()) == []
-
-
-def made(folder: Path) -> Path:
-    folder.mkdir()
-    return folder
+    assert list(place().iterdir()) == []
 
 
 @pytest.mark.slow

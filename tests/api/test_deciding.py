@@ -23,6 +23,7 @@ def left(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
+@pytest.mark.slow
 def test_a_policy_is_asked_of_what_is_there(left: Path, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(HEAD + STEP + GATES)
     found = decide(tmp_path / "p.toml", left, control="fts5")
@@ -39,6 +40,7 @@ def test_a_policy_is_asked_of_what_is_there(left: Path, tmp_path: Path) -> None:
     assert "tantivy: PROMOTE (fts5 → tantivy)\n  PASS: Who answers\n" in repr(found)
 
 
+@pytest.mark.slow
 def test_a_stricter_bound_holds_and_says_why(left: Path, tmp_path: Path) -> None:
     (tmp_path / "p.toml").write_text(HEAD + STEP + GATES.replace("floor = 0.6", "floor = 0.999"))
     found = decide(tmp_path / "p.toml", left)

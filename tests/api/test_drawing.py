@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Drawing, Sure, compare, draw_differences, draw_forest, leaderboard
+from harness.api import Drawing, Inference, compare, draw_differences, draw_forest, leaderboard
 from harness.core.errors import HarnessError
 from harness.report.rounding import MINUS
 from tests.api.conftest import Small
@@ -16,7 +16,7 @@ BEGINS = {"png": b"\x89PNG", "svg": b"<?xml", "pdf": b"%PDF"}
 
 
 @pytest.fixture
-def drawings(small: Small, sure: Sure) -> tuple[Drawing, Drawing]:
+def drawings(small: Small, sure: Inference) -> tuple[Drawing, Drawing]:
     apart = compare(small.control, small.worse, small.qrels, "RR@10", sure=sure)
     board = leaderboard(small.control, small.candidates, small.qrels, ["RR@10", "P@1"], sure=sure)
     return draw_differences(apart), draw_forest(board)

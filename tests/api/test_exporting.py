@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from harness.api import Sure, load_qrels, load_run, score
+from harness.api import Inference, load_qrels, load_run, score
 from harness.api.exporting import Wanted, export
 from harness.core.errors import EvidenceError, HarnessError, UnknownName
 from harness.corpus.runs import read_run
 from tests.toy import ARMS, Toy
 
-SURE = Sure(confidence=0.95, resamples=1_000, seed=5)
+SURE = Inference(confidence=0.95, resamples=1_000, seed=5)
 WANTED = Wanted("fts5", (), ("nDCG@10", "RR@10"), ("svg",))
 
 

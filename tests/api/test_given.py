@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from harness.api import Sure, compare, leaderboard, load_qrels, load_run, score
+from harness.api import Inference, compare, leaderboard, load_qrels, load_run, score
 from harness.api.given import Kind, QrelsLike, RunLike, values
 from harness.api.loading import QRELS, RUN
 from harness.core.errors import BadName, DatasetError, EvidenceError, HarnessError, RunError
@@ -115,7 +115,7 @@ def test_a_run_of_ranx_brings_its_name() -> None:
         load_run(OfRanx(SCORES, "bm25 (tuned)"))
 
 
-def test_everything_that_takes_a_run_takes_each_shape(small: Small, sure: Sure) -> None:
+def test_everything_that_takes_a_run_takes_each_shape(small: Small, sure: Inference) -> None:
     control, better = held(small.control), held(small.better)
     grades = small.qrels.grades
     rows = [ir_measures.ScoredDoc(q, d, s) for q, of in better.items() for d, s in of.items()]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import harness
-from harness.api import Sure
+from harness.api import Inference
 from tests.api.conftest import QUERIES, Small
 
 
@@ -12,7 +12,7 @@ def test_queries_in_nearly_the_same_words_are_one_cluster() -> None:
     assert harness.near_duplicates(texts) == {"a": "like a", "c": "like a"}
 
 
-def test_they_widen_an_interval_as_intents_do(small: Small, sure: Sure) -> None:
+def test_they_widen_an_interval_as_intents_do(small: Small, sure: Inference) -> None:
     texts = {
         q: ["wind over a wing", "laminar boundary layer", "heat of a nozzle"][at % 3]
         for at, q in enumerate(QUERIES)

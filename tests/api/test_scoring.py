@@ -9,7 +9,7 @@ from harness.core.errors import UnknownName
 from harness.core.run import Status
 from harness.measures.quality import oracle
 from tests.api.conftest import QUERIES, Small
-from tests.measures.make import qrels_of, run_of
+from tests.make.runs import qrels_of, run_of
 
 
 def test_values_are_those_of_the_library(small: Small) -> None:

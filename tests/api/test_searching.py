@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pytest
 
-from harness.api import EngineComparison, Sure, compare, compare_engines
+from harness.api import EngineComparison, Inference, compare, compare_engines
 from harness.api.grouping import near_duplicates
 from harness.api.searching import shown_by
 from harness.core.errors import BadName, EvidenceError, InvalidArm, RunError
@@ -31,11 +32,11 @@ def by_score(_: str) -> dict[str, float]:
     return {"d2": 1.0, "d1": 9.0}
 
 
-def compared(control: Any, candidate: Any, sure: Sure, **more: Any) -> EngineComparison:  # noqa: ANN401
+def compared(control: Any, candidate: Any, sure: Inference, **more: Any) -> EngineComparison:  # noqa: ANN401
     return compare_engines(control, candidate, QUERIES, QRELS, MEASURES, sure=sure, **more)
 
 
-def test_it_is_what_compare_says_of_the_two_runs(sure: Sure) -> None:
+def test_it_is_what_compare_says_of_the_two_runs(sure: Inference) -> None:
     found = compared(late, early, sure, names=("old", "new"))
     together = near_duplicates(QUERIES)
     runs = shown_by(late, QUERIES, "old"), shown_by(early, QUERIES, "new")
@@ -47,7 +48,7 @@ def test_it_is_what_compare_says_of_the_two_runs(sure: Sure) -> None:
     assert found.differences["RR"].estimate.value == pytest.approx(0.45)
 
 
-def test_the_worse_queries_come_with_the_greatest_loss_first(sure: Sure) -> None:
+def test_the_worse_queries_come_with_the_greatest_loss_first(sure: Inference) -> None:
     found = compared(by_score, early, sure, intents={})
     assert found.worse("RR") == ("q1",)
     assert found.differences["RR"].better == ()
@@ -56,7 +57,7 @@ def test_the_worse_queries_come_with_the_greatest_loss_first(sure: Sure) -> None
     assert row["low"] <= row["difference"] == pytest.approx(-0.05)
 
 
-def test_it_is_frozen_and_shows_itself(sure: Sure) -> None:
+def test_it_is_frozen_and_shows_itself(sure: Inference) -> None:
     found = compared(late, early, sure)
     with pytest.raises(FrozenInstanceError):
         found.control = found.candidate  # type: ignore[misc]
@@ -65,14 +66,16 @@ def test_it_is_frozen_and_shows_itself(sure: Sure) -> None:
     assert "candidate compared with control" in found._repr_html_()
 
 
-def test_a_query_that_raises_has_no_value_and_is_named(sure: Sure) -> None:
+def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
     def fails(text: str) -> list[str]:
         if "birds" in text:
             raise ConnectionError("refused")
         return ["d1"]
 
     found = compared(late, fails, sure)
-    assert found.failures == {"control": {}, "candidate": {"q3": "ConnectionError: refused"}}
+    (said,) = found.failures["candidate"].values()
+    assert re.fullmatch(r"ConnectionError: refused \(test_searching\.py:\d+\)", said)
+    assert (list(found.failures["candidate"]), found.failures["control"]) == (["q3"], {})
     assert found.differences["RR"].estimate.n == 9
     assert found.differences["RR"].paired.lost == ("q3",)
     assert "candidate failed on 1" in repr(found)
@@ -80,16 +83,17 @@ def test_a_query_that_raises_has_no_value_and_is_named(sure: Sure) -> None:
     assert found.candidate.count(Status.FAILED) == 1
 
 
-def test_a_generator_that_raises_late_is_a_failed_query(sure: Sure) -> None:
+def test_a_generator_that_raises_late_is_a_failed_query(sure: Inference) -> None:
     def fails(text: str) -> Any:  # noqa: ANN401  a generator
         yield "d1"
         if "birds" in text:
             raise TimeoutError
 
-    assert compared(late, fails, sure).failures["candidate"] == {"q3": "TimeoutError:"}
+    (said,) = compared(late, fails, sure).failures["candidate"].values()
+    assert said.startswith("TimeoutError: (test_searching.py:")
 
 
-def test_a_function_that_raises_on_every_query_did_not_run(sure: Sure) -> None:
+def test_a_function_that_raises_on_every_query_did_not_run(sure: Inference) -> None:
     with pytest.raises(InvalidArm, match="ZeroDivisionError"):
         compared(late, lambda _: 1 / 0, sure)
 
@@ -102,24 +106,36 @@ def test_a_function_that_raises_on_every_query_did_not_run(sure: Sure) -> None:
         ([3], "rank 1 is a int"),
         ([("d1", 1.0, "x")], "rank 1 is a tuple"),
         ([("d1", "high")], r"rank 1 is \('d1', 'high'\)"),
-        ([(1, 2.0)], r"rank 1 is \(1, 2.0\)"),
+        ([(1, 2.0)], r"rank 1 has the number 1\. Give str\(1\)"),
         ([("d1", 1.0), ("d2", 2.0)], "rank 2 scores 2.0, more than the rank before it. Sort"),
         ([("d1", float("nan"))], "a score must be a finite number"),
         ({"d1": float("inf")}, "the score inf of d1 is not a finite number"),
     ],
 )
-def test_what_is_no_ranking_is_named(given: object, said: str, sure: Sure) -> None:
+def test_what_is_no_ranking_is_named(given: object, said: str, sure: Inference) -> None:
     with pytest.raises(RunError, match=said):
         compared(late, lambda _: given, sure)
 
 
-def test_an_empty_answer_is_an_answer(sure: Sure) -> None:
+def test_a_document_shown_twice_is_said(sure: Inference) -> None:
+    found = compared(late, lambda _: ["d1", "d1", "d2"], sure)
+    says = "candidate showed a document twice on 10, and only the first place counts"
+    assert says in repr(found)
+    assert says in found._repr_html_()
+
+
+def test_judgements_of_other_queries_are_told_from_missing_ones(sure: Inference) -> None:
+    with pytest.raises(EvidenceError, match="queries are named as 'q0', judgements as 'x'"):
+        compare_engines(late, late, QUERIES, {"x": {"d1": 1}}, MEASURES, sure=sure)
+
+
+def test_an_empty_answer_is_an_answer(sure: Inference) -> None:
     found = compared(late, lambda _: [], sure)
     assert found.differences["RR"].estimate.value == -0.5
     assert found.failures["candidate"] == {}
 
 
-def test_names_and_queries_are_needed(sure: Sure) -> None:
+def test_names_and_queries_are_needed(sure: Inference) -> None:
     with pytest.raises(EvidenceError, match="two engines are named a"):
         compared(late, late, sure, names=("a", "a"))
     with pytest.raises(BadName):
@@ -129,7 +145,7 @@ def test_names_and_queries_are_needed(sure: Sure) -> None:
             compare_engines(late, late, queries, QRELS, measures, sure=sure)
 
 
-def test_one_measure_may_be_a_word_and_queries_have_ids(sure: Sure) -> None:
+def test_one_measure_may_be_a_word_and_queries_have_ids(sure: Inference) -> None:
     found = compare_engines(late, early, QUERIES, QRELS, "RR", sure=sure)
     assert list(found.differences) == ["RR"]
     with pytest.raises(EvidenceError, match="queries is a list; give a mapping of query id"):

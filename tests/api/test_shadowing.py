@@ -180,7 +180,9 @@ def test_how_it_closed_in_is_drawn(log: Watched) -> None:
 
 
 def test_two_logs_are_read_as_one_and_one_log_not_as_two(tmp_path: Path) -> None:
-    folders = [written(tmp_path / name, OBSERVED, DIVERGED) for name in "ab"]
+    folders = [written(tmp_path / "a", OBSERVED, DIVERGED)]
+    later = [replace(one, at=one.at + 1) for one in OBSERVED]
+    folders.append(written(tmp_path / "b", later, DIVERGED))
     assert load(*folders).tally.attempted == 170
     with pytest.raises(EvidenceError, match="give each log once"):
         load(folders[0], folders[0])

@@ -7,14 +7,14 @@ from dataclasses import replace
 
 import pytest
 
-from harness.api import Leaderboard, Sure, leaderboard
+from harness.api import Inference, Leaderboard, leaderboard
 from harness.api.text import to_latex, to_markdown
 from tests.api.conftest import QUERIES, Small
-from tests.measures.make import run_of
+from tests.make.runs import run_of
 
 
 @pytest.fixture
-def board(small: Small, sure: Sure) -> Leaderboard:
+def board(small: Small, sure: Inference) -> Leaderboard:
     return leaderboard(small.control, small.candidates, small.qrels, ["RR@10", "P@1"], sure=sure)
 
 
@@ -49,13 +49,13 @@ def test_latex_is_a_booktabs_table(board: Leaderboard) -> None:
         ("~^<>", r"\textasciitilde{}\textasciicircum{}\textless{}\textgreater{}"),
     ],
 )
-def test_a_name_cannot_write_latex(small: Small, sure: Sure, name: str, written: str) -> None:
+def test_a_name_cannot_write_latex(small: Small, sure: Inference, name: str, written: str) -> None:
     other = replace(small.better, arm=name)
     text = to_latex(leaderboard(small.control, [other], small.qrels, ["RR@10"], sure=sure))
     assert f"\n{written} & " in text
 
 
-def test_a_name_cannot_break_a_markdown_table(small: Small, sure: Sure) -> None:
+def test_a_name_cannot_break_a_markdown_table(small: Small, sure: Inference) -> None:
     other = run_of({q: ["a"] for q in QUERIES}, "a|b\n| c")
     text = to_markdown(leaderboard(small.control, [other], small.qrels, ["RR@10"], sure=sure))
     assert r"| a\|b \| c | **1.000**† |" in text

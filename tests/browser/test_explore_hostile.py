@@ -150,6 +150,7 @@ def kept(page: Page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_table_holds_its_shape_and_runs_nothing(tab: Watched, width: int) -> None:
     page = tab.page

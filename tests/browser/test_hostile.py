@@ -109,6 +109,8 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.slow
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_of_it_runs_and_the_layout_holds(
     watched: Watched, files: dict[str, Path], name: str

@@ -23,6 +23,7 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_both_pages_are_on_a_picture(chromium: Browser, reports: Path, tmp_path: Path) -> None:
     screenshots.take(chromium, reports, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"report.png", "explorer.png"}

@@ -34,8 +34,8 @@ Harness = Callable[..., Said]
 
 
 @pytest.fixture(autouse=True)
-def quick(read_once: None, undrawn: None) -> None:
-    """Load a model once for all commands, and write empty pictures on their pages."""
+def quick(read_once: None, answered_once: None, undrawn: None) -> None:
+    """Read a model and ask the canary once for all commands, and write empty pictures on pages."""
 
 
 @pytest.fixture

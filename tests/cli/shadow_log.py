@@ -23,8 +23,8 @@ MENDED = "bolo bera"
 START = 1_780_000_000 * 10**9
 
 
-def write(toy: Toy, folder: Path) -> None:
-    """Ask both arms every query of the toy twice."""
+def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
+    """Ask both arms every query of the toy twice, a second apart."""
     queries = Prepared.open(toy.layout.data).queries()
     slices = {query.text: query.slices for query in queries}
     with ExitStack() as stack:
@@ -39,7 +39,7 @@ def write(toy: Toy, folder: Path) -> None:
             start = perf_counter_ns()
             answer = control.search(text, K)
             served = Served(text, K, {}, answer, "", perf_counter_ns() - start, ours())
-            attempt = Attempt(number, number, START + number * 10**9, served, ours)
+            attempt = Attempt(number, number, start_ns + number * 10**9, served, ours)
             side = asked(candidate, theirs, (text, K, {}), 10**10)
             pairs.append(Pair(attempt, replace(side, hits=()) if text == MENDED else side, ours()))
         found = judged(

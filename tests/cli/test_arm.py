@@ -13,6 +13,8 @@ from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.toy import NAME, Toy
 
+pytestmark = pytest.mark.slow
+
 OWN = ROOT / "examples" / "own_engine"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from engines.stacks.text.hybrid import HybridSearcher
+from engines.stacks.text.blend import BlendSearcher
 from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.corpus.prepared import Prepared
@@ -85,7 +85,7 @@ def test_reasons_that_fail_are_named(harness: Harness, monkeypatch: pytest.Monke
     def breaks(*_: object) -> None:
         raise ValueError("no stages today")
 
-    monkeypatch.setattr(HybridSearcher, "stages", breaks)
+    monkeypatch.setattr(BlendSearcher, "stages", breaks)
     error = harness(*WORDS, "balo", "--arm", "hash-hybrid").error
     assert error == "hash-hybrid: answers, and cannot say why (no stages today)"
 

@@ -110,7 +110,7 @@ def test_a_planted_regression_turns_it_red(story: Story) -> None:
     assert story.red.code == 1, story.red.said
     comment = (story.red.out / "ci.md").read_text()
     assert "| own | fts5 → own | HOLD | PROMOTE | 2 of 4 gates pass |" in comment
-    assert "- **FAIL** own, The first ten are no worse" in comment
+    assert "- **FAIL** own, Quality of the first ten" in comment
     assert "Other than in the baseline: the engine own." in comment
     assert f"| {LOST} | 2 | How do I rename a board? | 1.000 | 0.3155 |" in comment
     assert (story.folder.parent / "summary.md").read_text() == comment
@@ -157,6 +157,7 @@ def test_what_the_action_keeps_is_a_baseline(
     assert with_before == check(story.red.out, story.green.out, None)
 
 
+@pytest.mark.whole("test_what_the_action_keeps_is_a_baseline")
 def test_the_last_line_of_the_script_holds_it_against_its_past(
     story: Story, tmp_path: Path
 ) -> None:
@@ -165,7 +166,7 @@ def test_the_last_line_of_the_script_holds_it_against_its_past(
     path.write_text(path.read_text().replace("# [ -z", "[ -z"))
     done = script(folder, BASELINE=str(story.green.out))
     assert done.code == 0, done.said
-    assert f"each arm against itself in {story.green.out}" in done.said.replace("\n", "")
+    assert f"each arm compared with itself in {story.green.out}" in done.said.replace("\n", "")
 
 
 def test_gates_are_cases_that_servers_read(story: Story) -> None:
@@ -179,7 +180,7 @@ def test_gates_are_cases_that_servers_read(story: Story) -> None:
         ])
     green, red, mended = failures
     assert green == mended == []
-    assert red == ["The first ten are no worse", "The first good hit comes as early"]
+    assert red == ["Quality of the first ten", "First relevant hit"]
 
 
 def test_lines_of_lost_queries_are_noted(story: Story) -> None:
@@ -206,6 +207,17 @@ def spoilt(story: Story, to: Path, name: str) -> Path:
     shutil.copytree(story.red.out, to, ignore=shutil.ignore_patterns("work"))
     (to / name).write_bytes((story.green.out / name).read_bytes())
     return to
+
+
+def test_a_summary_that_is_no_file_is_refused_before_a_word(
+    story: Story, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", str(tmp_path / "pipe"))
+    done = CliRunner().invoke(application(), ["ci", "--out", str(story.red.out), "--github"])
+    assert done.exit_code == 2
+    assert "is not a file" in done.output
+    assert "::" not in done.output
 
 
 def test_values_of_another_run_are_refused(story: Story, tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from engines.stacks.text.hybrid import HybridSearcher
+from engines.stacks.text.blend import BlendSearcher
 from harness.core.engine import Stage
 from harness.corpus.score_table import read_scores
 from harness.corpus.trec import write_run
@@ -105,7 +105,7 @@ def test_stages_that_are_not_of_this_answer_are_refused(
     project: Toy, harness: Harness, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert project
-    monkeypatch.setattr(HybridSearcher, "stages", lambda *_: (Stage("fused", ()),))
+    monkeypatch.setattr(BlendSearcher, "stages", lambda *_: (Stage("fused", ()),))
     assert "is not what it showed" in harness(*WORDS, "--dataset", NAME).error
 
 

@@ -1,7 +1,8 @@
 """Whatever is typed, a command ends by a verdict, by 2 with a message, or well; never by a crash.
 
-An option of a command gets a hostile value, and all others words that work. In the suite each
-command is tried twice; ``CLI_FUZZ=all`` tries every value of every option.
+An option of a command gets a hostile value, and all others words that work. In each
+run every command is tried once, under ``--all`` twice; ``CLI_FUZZ=all`` tries every value of every
+option.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ import os
 import random
 import shlex
 import shutil
+import sys
 from collections.abc import Iterator
 from itertools import count
 from typing import Any
@@ -102,6 +104,8 @@ TEXTS = (
     "", "../../x", "\udcff", "-", "a b", "x" * 300, "/", "\x1b[31mred", "no such thing", "ndcg@10",
     '{"a":', "\U0001f600,\u202e",
 )  # fmt: skip
+EVERY = os.environ.get("CLI_FUZZ", "") == "all"
+EACH_RUN = sys.maxsize if EVERY else len(WORKS)
 NUMBERS = ("-1", "nan", "1e999", "9" * 400, "0", "", "0x10", "1.5")
 
 
@@ -127,7 +131,7 @@ def cases() -> list[tuple[str, int, str]]:
         ]
         paths = [one for one in every if one[2] in PATHS]
         few = [drawn.choice(some) for some in (paths, every) if some]
-        found += every if os.environ.get("CLI_FUZZ", "") == "all" else few
+        found += every if EVERY else few
     return found
 
 
@@ -190,6 +194,7 @@ def spoilt(command: Any, words: list[str], at: int, value: str) -> list[str]:  #
     return [*words[:place], value, *words[place + 1 :]]
 
 
+@pytest.mark.sampled(EACH_RUN)
 @pytest.mark.parametrize(
     ("name", "at", "value"),
     [pytest.param(*one, id=f"{one[0]}-{one[1]}-{at}") for at, one in enumerate(cases())],

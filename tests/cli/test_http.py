@@ -43,6 +43,10 @@ def test_a_run_judges_a_server_and_tells_its_retries(
     assert json.loads((tmp_path / "out" / "decision.json").read_text("utf-8"))
     kept = [read_run(path).retries for path in (tmp_path / "out").rglob("runs/mine.parquet")]
     assert set(kept) == {2}
+    page = (tmp_path / "out" / "index.html").read_text("utf-8")
+    assert "2 attempts repeated, 1 of them rate-limited" in page
+    decided = json.loads((tmp_path / "out" / "decision.json").read_text("utf-8"))
+    assert "2 attempts repeated, 1 of them rate-limited" in json.dumps(decided)
 
 
 def test_an_index_that_moves_is_never_scored(

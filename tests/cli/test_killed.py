@@ -114,6 +114,7 @@ def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, do
     assert [path.name for path in out.rglob("*.partial")] == []
 
 
+@pytest.mark.whole("test_a_killed_run_goes_on")
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 def test_an_engine_that_was_finished_is_not_indexed_again(
     project: Toy, harness: Harness, tmp_path: Path

@@ -38,6 +38,8 @@ def test_a_load_is_run_by_processes_and_shown(project: Toy, harness: Harness) ->
         (("--mix", "nothing=1"), "no slice named 'nothing'"),
         (("--rate", "-1"), "must be above 0"),
         (("--processes", "-1"), "--processes -1"),
+        (("--processes", "9" * 40), "less than or equal to 256"),
+        (("--threads", "257"), "less than or equal to 256"),
         (("--arm", "tantivy"), "none twice"),
         (("--arm", "dense"), "dense"),
     ],

@@ -79,6 +79,7 @@ def test_over_http_the_run_files_are_the_same_bytes(letters: Project, tmp_path: 
     assert as_files(letters, run, tmp_path) == in_process(letters, tmp_path)
 
 
+@pytest.mark.whole("test_over_http_the_run_files_are_the_same_bytes")
 def test_over_stdio_the_run_files_are_the_same_bytes(
     letters: Project, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from typing import Any
 
 import pytest
 
 from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
+from tests.make.decisions import of_gate
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -32,9 +32,7 @@ def leaving_out(project: Toy, count: int) -> list[str]:
 
 
 def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
-    written = json.loads((project.root / "out" / "decision.json").read_text())
-    (step,) = written["datasets"][0]["steps"]
-    return next(found for found in step["findings"] if found["gate"] == "Quality")
+    return of_gate(project.root / "out" / "decision.json", "Quality")
 
 
 def test_what_the_control_leaves_out_is_no_gain(project: Toy, harness: Harness) -> None:

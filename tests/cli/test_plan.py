@@ -10,6 +10,8 @@ import pytest
 from tests.cli.conftest import Harness
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
+
 POLICY = ("plan", "--policy", "policy/toy.toml")
 SMALL = """
 [[step.gate]]

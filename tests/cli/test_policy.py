@@ -11,6 +11,8 @@ from harness.policy.pins import read
 from tests.cli.conftest import Harness
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
+pytestmark = pytest.mark.slow
+
 SAID = "41 queries, 2401 judgements of 41 queries, "
 
 

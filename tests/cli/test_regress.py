@@ -22,7 +22,7 @@ def before(measured: Toy, project: Toy, tmp_path: Path) -> Path:
 def test_no_worse_is_exit_code_zero(harness: Harness, before: Path) -> None:
     said = harness("regress", "--baseline", before)
     assert said.code == 0, said
-    assert f"toy, each arm against itself in {before}" in said.out
+    assert f"toy, each arm compared with itself in {before}" in said.out
     assert "the same answers, hit for hit: fts5, hash-hybrid, tantivy" in said.out
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
 
 from harness.core.errors import HarnessError
@@ -49,7 +50,7 @@ def holding(root: Path) -> list[str]:
     found = []
     for path in sorted(one for one in root.rglob("*") if one.is_file()):
         packed = path.suffix == ".parquet"
-        text = str(table_of(path).to_pylist()) if packed else ""
+        text = str(table_of(path, pa.schema([])).to_pylist()) if packed else ""
         if PLANTED.encode() in path.read_bytes() or PLANTED in text:
             found.append(path.relative_to(root).as_posix())
     return found

@@ -237,6 +237,7 @@ TOOTHLESS = {
 }
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize("rule", TOOTHLESS)
 def test_a_gate_that_cannot_fail_is_convicted(project: Toy, harness: Harness, rule: str) -> None:
     gate = f'[[step.gate]]\nname = "Quality"\nrule = "{rule}"\n{TOOTHLESS[rule]}\n'

@@ -9,6 +9,7 @@ import pytest
 
 from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
+from tests.make.decisions import of_gate
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -43,9 +44,7 @@ def tied(project: Toy, at: float) -> list[str]:
 
 
 def quality(project: Toy) -> Any:  # noqa: ANN401  what json gives back
-    written = json.loads((project.root / "out" / "decision.json").read_text())
-    (step,) = written["datasets"][0]["steps"]
-    return next(found for found in step["findings"] if found["gate"] == "Quality")
+    return of_gate(project.root / "out" / "decision.json", "Quality")
 
 
 def test_a_gate_may_be_made_to_hold_for_every_order_of_ties(project: Toy, harness: Harness) -> None:

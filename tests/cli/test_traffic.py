@@ -14,7 +14,7 @@ from harness.shadow.log.record import Observation
 from harness.stages.custody.proof import read_manifest
 from harness.stages.shadow.traffic import path_of, taken_in
 from tests.cli.conftest import Harness
-from tests.shadow.make import SEEN, observation
+from tests.make.shadow import SEEN, observation
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow

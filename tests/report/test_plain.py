@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from xml.etree import ElementTree as ET
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.core.printable import one_line, printable
-from harness.report.plain import markdown, snippet
+from harness.report.plain import markdown, minute, snippet
 
 
 @given(st.text(st.characters(exclude_categories=[])))
@@ -55,6 +56,19 @@ def test_markdown_has_no_markup_left() -> None:
         "a\\|b \\# c &lt;b&gt;&amp;amp; \\[x\\](https&#58;//e.org) \\`q\\` \\*z\\* &#64;me"
         " nDCG@10 \\\\"
     )
+
+
+@pytest.mark.parametrize(
+    ("moment", "shown"),
+    [
+        ("2026-11-23T14:29:18+00:00", "2026-11-23 14:29 UTC"),
+        ("2026-11-23T14:29:18+02:00", "2026-11-23 12:29 UTC"),
+        ("2026-11-23", "2026-11-23"),
+        ("", ""),
+    ],
+)
+def test_a_moment_is_written_to_the_minute(moment: str, shown: str) -> None:
+    assert minute(moment) == shown
 
 
 @given(st.text())

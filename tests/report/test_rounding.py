@@ -72,12 +72,16 @@ def test_times_are_milliseconds(value: float, text: str) -> None:
 
 def test_an_infinite_end_is_named() -> None:
     assert rounding.interval(Estimate(1.0, 0.5, INF, 3)) == "[0.5000, unbounded]"
-    assert rounding.interval_ms(Estimate(1e6, 5e5, INF, 3)) == "[0.500, unbounded]"
+    assert rounding.interval_in(Estimate(1e6, 5e5, INF, 3), "ns") == "[0.500, unbounded]"
 
 
 def test_values_carry_their_unit() -> None:
     assert rounding.in_unit(2e6, "ns") == "2.00 ms"
-    assert rounding.in_unit(0.5, "ratio") == "0.5000 ratio"
+    assert rounding.in_unit(18.2517, "ratio") == "18.3 times"
+    assert rounding.in_unit(0, "share") == "0 %"
+    assert rounding.in_unit(0.0034, "share") == "0.340 %"
+    assert rounding.in_unit(1.0, "share") == "100 %"
+    assert rounding.interval_in(Estimate(2.0, 0.5, 3121.4, 3), "ratio") == "[0.500, 3,121]"
     assert rounding.in_unit(0.5, "") == "0.5000"
     assert rounding.in_unit(None, "ratio") == "not defined"
 
@@ -111,3 +115,10 @@ def test_no_number_reads_nan_or_inf(value: float) -> None:
 def test_a_sequence_whose_ends_have_crossed_has_no_one_value() -> None:
     assert rounding.watched(Estimate(0.5, 0.4, 0.6, 9)) == "[0.4000, 0.6000]"
     assert rounding.watched(Estimate(0.5, 0.6, 0.4, 9)) == "no one value: it moved"
+
+
+def test_a_sequence_that_does_not_hold_what_was_seen_has_no_one_value() -> None:
+    """Twelve pairs of one kind and then 88 of another: 0.95 [0.847, 0.945] was shown."""
+    assert rounding.watched(Estimate(0.95, 0.847, 0.945, 100)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.3, 0.4, 0.6, 9)) == "no one value: it moved"
+    assert rounding.watched(Estimate(0.4, 0.4, 0.4, 9)) == "[0.4000, 0.4000]"

@@ -72,6 +72,19 @@ def test_it_serves_and_ends_at_a_ctrl_c(site: Path) -> None:
         assert rest == "stopped\n"
 
 
+def test_a_job_of_a_shell_says_too_that_it_ended(site: Path) -> None:
+    """A shell starts what ends in ``&`` with Ctrl-C ignored; the server listens to it again."""
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        with started(site / "reports", "--port", "0") as (process, address):
+            assert httpx.get(address, timeout=60).status_code in {200, 303}
+            process.send_signal(signal.SIGINT)
+            _, rest = process.communicate(timeout=60)
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert (process.returncode, rest) == (0, "stopped\n")
+
+
 def said(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """Give the one line of an error with exit code 2."""
     monkeypatch.setattr(sys, "argv", ["harness", "serve", *words])

@@ -18,6 +18,8 @@ from harness.serve.form import FORM_BYTES, REMEMBERED, word_for
 from harness.stages.judging.judge import judge
 from tests.serve.conftest import SCALE, URL, make_pool
 
+pytestmark = pytest.mark.slow
+
 AT = "/judge/out/pool.qrels"
 ORIGIN = {"origin": URL, "content-type": "application/x-www-form-urlencoded"}
 LONG = "9" * (sys.int_info.default_max_str_digits + 1)

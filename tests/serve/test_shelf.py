@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from pathlib import Path
 
 import pytest
@@ -48,6 +49,7 @@ def spoiled(site: Path) -> Path:
     return site
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("path", ASKED)
 def test_what_is_not_listed_does_not_exist(spoiled: Path, client: TestClient, path: str) -> None:
     assert (spoiled / "secret.html").exists()
@@ -109,6 +111,13 @@ def test_what_is_no_file_is_not_opened(site: Path) -> None:
     os.mkfifo(site / "reports" / "load.html")
     (site / "reports" / "trends.html").mkdir()
     assert not {"reports/load.html", "reports/trends.html"} & keys(site / "reports")
+
+
+def test_a_name_that_is_no_text_hides_itself_and_nothing_else(site: Path) -> None:
+    shutil.copytree(site / "reports", site / "all" / os.fsdecode(b"bad\xff"))
+    shutil.copytree(site / "reports", site / "all" / "good")
+    assert "all/good/index.html" in keys(site / "all")
+    assert all(key.isascii() for key in keys(site / "all"))
 
 
 def test_a_folder_that_is_named_by_a_link_is_served(site: Path) -> None:

@@ -23,7 +23,7 @@ REFUSED: type[Exception] = next(
 
 
 class Bounded(TyperGroup):
-    """Commands whose exit codes are those that they give: an ``exit(1)`` of an engine is none."""
+    """Commands with exit codes of their own; an ``exit(1)`` of an engine does not count."""
 
     def parse_args(self, ctx: typer.Context, args: list[str]) -> list[str]:  # type: ignore[override]
         """Take the options of every command before it or after it."""

@@ -1,7 +1,7 @@
 """How every command ends: 0, 1 and 3 are verdicts, 2 is any failure, 130 an interrupt.
 
-A build server reads 1 as "hold or roll back", so nothing else may end in it: neither a crash of an
-engine, nor an ``exit(1)`` of its own, nor an output that nobody reads any more.
+A build server reads 1 as "hold or roll back", so nothing else may end in it. That excludes a crash
+of an engine, its own ``exit(1)``, and an output whose reader has gone.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
+from io import StringIO
 from pathlib import Path
 from types import FrameType
 from typing import TextIO
@@ -45,7 +46,7 @@ def ended(command: Callable[[], object]) -> int:
         try:
             if sys.stdout is not None:
                 sys.stdout.flush()
-        except (OSError, ValueError) as exc:
+        except (OSError, ValueError, AttributeError) as exc:
             _into_nothing()
             code = failed(exc, debug=debug)
     return code
@@ -155,9 +156,16 @@ def _is_of_the_process(stream: TextIO) -> bool:
 
 def _into_nothing() -> None:
     """Let what is still to be written go nowhere, for Python tries again when it ends."""
-    with suppress(OSError, ValueError):
+    try:
+        out = sys.stdout.fileno()
+    except AttributeError:
+        sys.stdout = StringIO()  # an engine put something else in its place
+        return
+    except (OSError, ValueError):
+        return
+    with suppress(OSError):
         nothing = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nothing, sys.stdout.fileno())
+        os.dup2(nothing, out)
         os.close(nothing)
 
 

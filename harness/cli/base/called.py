@@ -1,9 +1,9 @@
 """Commands in messages and help, as the reader can type them.
 
 In the code a command is written ``harness NAME`` or, where only a clone can run it, ``python3
-run.py NAME``. What is printed names it as this process was called: ``run.py`` says how in a
-variable of the environment; in an installed environment the command is ``harness``, or the path
-of it where the environment is not on ``PATH``.
+run.py NAME``. What is printed names it as this process was called; ``run.py`` says how in a
+variable of the environment. In an installed environment the command is ``harness``, or its path
+where the environment is not on ``PATH``.
 """
 
 from __future__ import annotations

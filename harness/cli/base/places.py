@@ -26,7 +26,7 @@ Left = Annotated[
 ]
 
 Threads = Annotated[
-    int, typer.Option(min=1, help="How many draw resamples; no number depends on it.")
+    int, typer.Option(min=1, max=1024, help="How many draw resamples; no number depends on it.")
 ]
 
 
@@ -49,7 +49,7 @@ def evidence_at(dataset: str, out: Path | None, *, adds: bool = False) -> Layout
 
     Raises:
         HarnessError: both are named, or neither and the project has several data sets.
-        UnknownName, BadName: there is no such data set.
+        UnknownName, BadName: the data set is unknown.
         BadFile, NotOurs: as ``left_by_run`` and ``added_to_run``.
     """
     from harness.core.errors import HarnessError
@@ -129,7 +129,7 @@ def tie_rule(word: str) -> TieRule:
     """Take what is to be made of equal scores.
 
     Raises:
-        UnknownName: there is no such rule.
+        UnknownName: the rule is unknown.
     """
     from harness.core.errors import UnknownName
     from harness.stages.compare.ties import TieRule
@@ -143,7 +143,7 @@ def missing_rule(word: str) -> Missing:
     """Take what a query without a line in a run file is.
 
     Raises:
-        UnknownName: there is no such rule.
+        UnknownName: the rule is unknown.
     """
     from harness.core.errors import UnknownName
     from harness.corpus.trec import Missing

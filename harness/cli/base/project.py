@@ -70,7 +70,7 @@ class Project:
 
     @property
     def cache(self) -> Path:
-        """Folder that may be deleted at any time; what was in it is made again."""
+        """Folder that may be deleted at any time; its contents are rebuilt when needed."""
         return self.place / ".cache"
 
     @property
@@ -94,7 +94,7 @@ class Project:
 
         Raises:
             BadName: no data set can be called so.
-        UnknownName: there is no such data set.
+        UnknownName: the data set is unknown.
         """
         from harness.core.errors import SHOWN, DatasetError
         from harness.core.names import checked

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
-from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
+from harness.report.rounding import in_unit, interval_in
 from harness.stages.score.means import Means
 
 COLOURS = {Outcome.PROMOTE: "green", Outcome.HOLD: "yellow", Outcome.ROLLBACK: "red"}
@@ -28,10 +29,22 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
         if found.waits_for:
             out.print(f"             waits for the step {found.waits_for}")
         for finding in found.blocking:
-            line = f"{finding.verdict.upper()}: {finding.gate}: {finding.reason}"
-            out.print(f"             {escape(line)}")
-            if finding.settle:
-                out.print(f"             to settle it: {escape(finding.settle)}")
+            for line in blocking_lines(finding):
+                out.print(f"             {escape(line)}")
+
+
+def blocking_lines(finding: Finding) -> Iterator[str]:
+    """Say what a gate measured and requires, why, and what leads to a decision."""
+    named = f"{finding.verdict.upper()}: {finding.gate}"
+    if finding.estimate is None:
+        yield f"{named}: {finding.reason}"
+    else:
+        value = in_unit(finding.estimate.value, finding.unit)
+        ends = interval_in(finding.estimate, finding.unit)
+        yield f"{named}: {value} {ends}; required: {finding.bound}"
+        yield f"  {finding.reason}"
+    if finding.settle:
+        yield f"  to reach a decision: {finding.settle}"
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from harness.core.gate import StepDecision, Verdict
 from harness.report.decision.annotations import Annotation, Level
-from harness.report.plain import markdown
+from harness.report.plain import markdown, markdown_rows
 from harness.report.rounding import number, signed
 from harness.report.trends.history import Entry, comparable
 
@@ -104,14 +104,6 @@ def _fell(loss: Loss) -> str:
     return f"{number(loss.before)} → {number(loss.now) if loss.now is not None else loss.instead}"
 
 
-def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(markdown(name) for name in header)} |"
-    yield f"|{' --- |' * len(header)}"
-    for row in rows:
-        yield f"| {' | '.join(markdown(cell) or ' ' for cell in row)} |"
-    yield ""
-
-
 def _word(outcome: str, verdict: Verdict) -> str:
     more = " (inconclusive)" if verdict is Verdict.INCONCLUSIVE else ""
     return f"{outcome.upper()}{more}"
@@ -128,12 +120,12 @@ def _steps(checked: Checked) -> Iterator[str]:
             row.append(_word(old.outcome, old.verdict) if old else "not there")
         rows.append([*row, f"{passed} of {len(one.findings)} gates pass"])
     header = ["step", "arms", "now", *(["before"] if checked.baseline else []), "in short"]
-    yield from _rows(header, rows)
+    yield from markdown_rows(header, rows)
 
 
 def _in_the_way(decision: StepDecision) -> Iterator[str]:
     for finding in decision.blocking:
-        settle = f" To settle it: {finding.settle}" if finding.settle else ""
+        settle = f" To reach a decision: {finding.settle}" if finding.settle else ""
         yield (
             f"- **{finding.verdict.upper()}** {markdown(decision.step)}, {markdown(finding.gate)}:"
             f" {markdown(finding.reason + settle, WHY)}"
@@ -158,7 +150,9 @@ def _means(checked: Checked) -> Iterator[str]:
                 signed(now.value - old.value) if now and old else FAR,
             ]
         rows.append(row)
-    yield from _rows(["arm", entry.measure, *(["before", "difference"] if same else [])], rows)
+    yield from markdown_rows(
+        ["arm", entry.measure, *(["before", "difference"] if same else [])], rows
+    )
     if before:
         other = ", ".join(checked.changed) or "nothing"
         yield f"Other than in the baseline: {markdown(other)}."
@@ -181,4 +175,4 @@ def _losses(checked: Checked, held: Held, most: int) -> Iterator[str]:
         now = number(loss.now) if loss.now is not None else loss.instead
         cells = loss.query_id, str(line) if line else "", loss.text[:TEXT]
         rows.append((*cells, number(loss.before), now))
-    yield from _rows(("query", "line", "text", held.against, held.arm), rows)
+    yield from markdown_rows(("query", "line", "text", held.against, held.arm), rows)

@@ -6,25 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from harness.core.printable import printable
 from harness.report.inputs import ReportInput
-from harness.report.page import custody, latency_tables, slice_tables, tables, trust
+from harness.report.page import custody_lines, latency_tables, slice_tables, tables, trust
 from harness.report.page.cards import card, gate_rows
 from harness.report.page.headline import headline
 from harness.report.page.merged import merged
 from harness.report.page.moved import Moved, movers
 from harness.report.page.unjudged import unjudged
-from harness.report.plain import markdown
+from harness.report.plain import markdown, markdown_rows
 from harness.report.rows import Table
 
 WORST = 10
 TEXT = 100
-
-
-def _rows(header: Sequence[str], rows: Sequence[Sequence[str]]) -> Iterator[str]:
-    yield f"| {' | '.join(markdown(name) for name in header)} |"
-    yield f"|{' --- |' * len(header)}"
-    for row in rows:
-        yield f"| {' | '.join(markdown(cell) or ' ' for cell in row)} |"
-    yield ""
 
 
 def _table(table: Table, level: int) -> Iterator[str]:
@@ -32,7 +24,7 @@ def _table(table: Table, level: int) -> Iterator[str]:
     yield ""
     if table.rows:
         rows = [[" ".join(filter(None, (c.text, c.note))) for c in row] for row in table.rows]
-        yield from _rows(table.header, rows)
+        yield from markdown_rows(table.header, rows)
     else:
         yield "Nothing was measured."
         yield ""
@@ -46,19 +38,19 @@ def _steps(report: ReportInput) -> Iterator[str]:
         arms = f"{markdown(shown.control)} → {markdown(shown.candidate)}"
         yield f"{arms}. **{markdown(shown.answer)}** {markdown(shown.counts)}."
         yield ""
-        yield markdown(" ".join(filter(None, (shown.effect, shown.errs))))
+        yield markdown(" ".join((shown.effect, *shown.sure)))
         yield ""
         header = ("gate", "verdict", "bound", "measured", "interval", "n", "p", "why")
         rows = []
         for row in gate_rows(report, decision):
-            settle = f"To settle it: {row.settle}" if row.settle else ""
+            settle = f"To reach a decision: {row.settle}" if row.settle else ""
             parts = (row.reason, settle, row.trust)
             why = " ".join(f"{part.removesuffix('.')}." for part in parts if part)
             verdict = row.verdict.value.upper()
             measured = (row.value, row.interval, row.n, row.p_value)
             rows.append((row.gate, verdict, row.bound, *measured, why))
         if rows:
-            yield from _rows(header, rows)
+            yield from markdown_rows(header, rows)
 
 
 def _trust(report: ReportInput) -> Iterator[str]:
@@ -85,7 +77,7 @@ def _worst(report: ReportInput) -> Iterator[str]:
 
         if found.worse:
             header = ("query", "text", "slices", "control", "candidate", "difference")
-            yield from _rows(header, [row(moved) for moved in found.worse])
+            yield from markdown_rows(header, [row(moved) for moved in found.worse])
         else:
             yield markdown(found.instead or f"No query lost {report.measure}.")
             yield ""
@@ -99,7 +91,7 @@ def _code(lines: Sequence[str]) -> Iterator[str]:
 
 def _kept(report: ReportInput) -> Iterator[str]:
     if report.custody:
-        yield from (f"- {markdown(line)}" for line in custody.lines(report.custody))
+        yield from (f"- {markdown(line)}" for line in custody_lines.lines(report.custody))
         yield ""
 
 
@@ -140,7 +132,7 @@ def _dataset(report: ReportInput) -> Iterator[str]:
     yield from _worst(report)
     yield "### Provenance"
     yield ""
-    yield from _rows(("what", "value"), tables.provenance(report))
+    yield from markdown_rows(("what", "value"), tables.provenance(report))
     yield from _table(tables.manifests(report), 4)
     yield from _code(report.provenance.commands)
 
@@ -157,7 +149,7 @@ def to_markdown(reports: Sequence[ReportInput]) -> str:
             (report.provenance.dataset, shown.step, shown.outcome.value.upper(), shown.answer)
             for report, shown in decided
         ]
-        lines += _rows(("dataset", "step", "outcome", "in short"), rows)
+        lines += markdown_rows(("dataset", "step", "outcome", "in short"), rows)
     for report in reports:
         lines += _dataset(report)
     return "\n".join(lines).rstrip() + "\n"

@@ -12,7 +12,7 @@ from harness.report.load.inputs import LoadReport, Point
 from harness.report.load.left_out import summed
 from harness.report.rounding import (
     interval,
-    interval_ms,
+    interval_in,
     milliseconds,
     number,
     share,
@@ -96,7 +96,7 @@ def left_out(report: LoadReport) -> Table:
 
 
 def _time(of: Histogram, percent: float, rounds: Estimate | None = None) -> Cell:
-    return Cell(milliseconds(of.percentile(percent)), interval_ms(rounds) if rounds else "")
+    return Cell(milliseconds(of.percentile(percent)), interval_in(rounds, "ns") if rounds else "")
 
 
 def _ratio(report: LoadReport, point: Point) -> Cell:

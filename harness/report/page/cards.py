@@ -13,7 +13,7 @@ from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Paired
 from harness.report.inputs import ReportInput
 from harness.report.page.gate_bars import Bar, bar
-from harness.report.rounding import in_unit, interval, interval_ms, number, p_value, signed
+from harness.report.rounding import in_unit, interval, interval_in, number, p_value, signed
 
 REASONS = 2
 PREFIX = 12
@@ -70,8 +70,8 @@ class Card:
     counts: str
     effect: str
     """What taking the step does to the quality that people look at first."""
-    errs: str
-    """Its false-promotion rate, and the decision that accepted its control, if known."""
+    sure: tuple[str, ...]
+    """How far the queries are independent, and the false-promotion rate and power, if known."""
 
 
 def tone(decision: StepDecision) -> Tone:
@@ -122,7 +122,7 @@ def gate_row(finding: Finding, trust: str = "") -> GateRow:
         value, ends, n = "nothing to measure", "", ""
     else:
         value = in_unit(estimate.value, finding.unit)
-        ends = interval_ms(estimate) if finding.unit == "ns" else interval(estimate)
+        ends = interval_in(estimate, finding.unit)
         n = f"{estimate.n:,}"
     return GateRow(
         gate=finding.gate,
@@ -182,11 +182,13 @@ def effect(report: ReportInput, name: str) -> str:
         else f"{signed(float(pairs.difference.mean()))} (no interval)"
     )
     control, candidate = number(float(pairs.control.mean())), number(float(pairs.candidate.mean()))
-    return (
-        f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
-        f"{dependence(report.dependence.get(name, {}).get(report.measure))}"
-        f"{parted(report)}{alone(report)}"
-    )
+    return f"{report.measure} {control} → {candidate}: {ends}; {movement(pairs)}."
+
+
+def independence(report: ReportInput, name: str) -> str:
+    """Say how far the queries of a comparison are independent; empty where each stands alone."""
+    found = report.dependence.get(name, {}).get(report.measure)
+    return f"{dependence(found)}{parted(report)}{alone(report)}".strip()
 
 
 def dependence(found: Dependence | None) -> str:
@@ -195,7 +197,7 @@ def dependence(found: Dependence | None) -> str:
         return ""
     return (
         f" {found.queries:,} queries in {found.clusters:,} clusters (largest {found.largest}):"
-        f" design effect {found.design_effect:.2f}, worth {found.effective:,.0f} independent ones."
+        f" design effect {found.design_effect:.2f}, effective sample size {found.effective:,.0f}."
     )
 
 
@@ -204,7 +206,10 @@ def parted(report: ReportInput) -> str:
     count = max((len(found.parted) for found in report.evidence.values()), default=0)
     if not count:
         return ""
-    return f" Declared intents part {count:,} queries that are near duplicates by their words."
+    return (
+        f" {count:,} queries have nearly the words of another; the dataset declares another intent"
+        " for each, so they count as independent."
+    )
 
 
 def alone(report: ReportInput) -> str:
@@ -213,7 +218,7 @@ def alone(report: ReportInput) -> str:
     if policy is None or policy.clusters == BY_TEXT:
         return ""
     which = "All queries" if policy.clusters == "none" else "Queries without an intent"
-    return f" {which} were taken to be independent: {policy.clusters_reason}."
+    return f" {which} are taken as independent: {policy.clusters_reason}."
 
 
 def card(report: ReportInput, decision: StepDecision) -> Card:
@@ -234,5 +239,5 @@ def card(report: ReportInput, decision: StepDecision) -> Card:
         more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
         counts=counts(decision),
         effect=effect(report, decision.step),
-        errs=" ".join(filter(None, (errs, accepted))),
+        sure=tuple(filter(None, (independence(report, decision.step), errs, accepted))),
     )

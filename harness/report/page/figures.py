@@ -44,6 +44,9 @@ PANELS = 4
 """Panels beside each other."""
 BINS = np.linspace(0.0, 1.0, 11)
 
+SHORT = frozenset({"ns", "ratio", "share"})
+"""Units that are written beside the value; the others stand in the bound."""
+
 
 def gates(name: str, findings: Sequence[Finding]) -> str | None:
     """Draw each gate's interval against its bound; bounds line up, each row has its own scale."""
@@ -79,7 +82,7 @@ def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
     axes.text(
         1.14,
         at,
-        in_unit(estimate.value, found.unit if found.unit == "ns" else ""),
+        in_unit(estimate.value, found.unit if found.unit in SHORT else ""),
         va="center",
         color=INK,
         fontsize=8.5,

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Sequence
 
+from harness.core.gate import Verdict
 from harness.report.page.cards import Card, Tone
 
 SAID = {
@@ -14,6 +16,7 @@ SAID = {
     Tone.WAITS: "not yet to",
 }
 """In the order in which they are said."""
+BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
@@ -26,18 +29,22 @@ def headline(cards: Sequence[Card]) -> str:
         if (names := [card.step for card in cards if SAID[card.tone] == word])
     ]
     said = "; ".join(parts)
-    why = next((_why(card) for card in cards if card.tone in BLOCKED and card.because), "")
+    blocked = [card for card in cards if card.tone in BLOCKED and card.because]
+    why = _why(blocked[0], alone=len(blocked) == 1) if blocked else ""
     return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
 
 
-def _why(card: Card) -> str:
-    """Say what the first gate in the way of a step measured, and what it asks for."""
+def _why(card: Card, *, alone: bool) -> str:
+    """Say what the first gate in the way of a step measured, its bound, and how many more block."""
     gate = card.because[0]
-    if not gate.interval:
-        return f" ({card.step}: {gate.gate}: {gate.reason})"
-    measured = f"{gate.value} {gate.interval}".replace(" ratio ", " times ")
-    bound = gate.bound.replace("the control's", f"{card.control}'s")
-    return f" ({card.step}: measured {measured}; required: {bound})"
+    said = gate.reason.removesuffix(".")
+    if gate.interval:
+        bound = gate.bound.replace("the control's", f"{card.control}'s")
+        said = f"{gate.value} {gate.interval}, required: {bound}"
+    others = Counter(row.verdict for row in (*card.because[1:], *card.more))
+    more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
+    and_more = f"; {_listed(more)}" if more else ""
+    return f" ({'' if alone else f'{card.step}: '}{gate.gate}: {said}{and_more})"
 
 
 def _listed(names: Iterable[str]) -> str:

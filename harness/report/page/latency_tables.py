@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from harness.core.scores import Estimate
 from harness.report.inputs import Latency, ReportInput
 from harness.report.page.tables import NOT_MEASURED
-from harness.report.rounding import interval, interval_ms, milliseconds, number, percent
-from harness.report.rows import Cell, Table
+from harness.report.rounding import interval, number, percent
+from harness.report.rows import Cell, Table, time_cell
 
 CACHED = 0.5
 """An arm is said to have a cache where a text that it knows surely takes less than this."""
@@ -19,15 +19,10 @@ def percentiles(latency: Latency) -> Table:
     shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
     names = tuple(dict.fromkeys(name for row in shown.values() for name in row))
 
-    def cell(found: Estimate | None) -> Cell:
-        if found is None:
-            return Cell("too few times")
-        return Cell(milliseconds(found.value), interval_ms(found))
-
     rows: list[tuple[Cell, ...]] = []
     for arm, times in latency.percentiles.items():
         if is_verified(latency, arm):
-            rows.append((Cell(arm), *(cell(times.get(name)) for name in names)))
+            rows.append((Cell(arm), *(time_cell(times.get(name)) for name in names)))
         else:
             why = "not shown: its rankings in the race were not those of its run"
             rows.append((Cell(arm, why), *(Cell("not shown") for _ in names)))

@@ -76,6 +76,8 @@ def answered(side: Side | None) -> str:
     parts = [f"{count:,} {word}" for s, word in words.items() if (count := side.run.count(s))]
     if error := next(filter(None, side.run.errors), ""):
         parts.append(f"the first with {one_line(error, SHOWN)}")
+    if side.run.repeated:
+        parts.append(side.run.repeated)
     repeated = int(side.run.duplicates.sum())
     if repeated:
         parts.append(f"{repeated:,} hits shown twice")

@@ -32,19 +32,20 @@ class Trust:
             return ""
         looks = own[name].attempts
         over = "a single look" if looks == 1 else f"{looks} looks"
-        designed = f"designed for {percent(self.alphas[name])} over {over}"
+        designed = f"the design allows {percent(self.alphas[name])} over {over}"
         if self.selftest is None:
-            return f"False-promotion rate: not measured on these queries ({designed})."
+            return f"False-promotion rate: not measured on these queries; {designed}."
         tried = [(one, one.worst) for one in self.selftest.gates if one.step == name]
         known = [(one.gate, worst) for one, worst in tried if worst]
         if not known:
             return (
-                f"False-promotion rate: no gate here can be tried on planted losses ({designed})."
+                "False-promotion rate: not measured, because no gate of this step can be tested by"
+                f" planted losses; {designed}."
             )
         gate, worst = max(known, key=lambda pair: pair[1].promoted.value)
         return (
-            f"False-promotion rate measured with a loss of a gate's whole bound:"
-            f" {_rate(worst.promoted)} ({gate}, {worst.pattern}; {designed})."
+            f"False-promotion rate: {_rate(worst.promoted)} of the trials in which {gate} loses"
+            f" its whole bound ({worst.pattern}); {designed}."
             f"{self._power(name)}"
         )
 
@@ -55,8 +56,10 @@ class Trust:
             return ""
         gains = curve.points[-1].truth > 0
         point = curve.points[-1] if gains else curve.points[0]
-        truth = f"{number(point.truth)} of {curve.what} is gained" if gains else "nothing differs"
-        return f" Power of the step: promoted in {_rate(point.promoted)} where {truth}."
+        who = (
+            f"that gains {number(point.truth)} of {curve.what}" if gains else "equal to its control"
+        )
+        return f" Power: a candidate {who} is promoted in {_rate(point.promoted)} of the trials."
 
     @property
     def alphas(self) -> dict[str, float]:

@@ -12,8 +12,8 @@ from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
 from harness.report.inputs import Links, ReportInput
-from harness.report.page import custody, figures, forests, latency_tables, tables, trust
-from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, paired
+from harness.report.page import custody_lines, figures, forests, latency_tables, tables, trust
+from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
 from harness.report.page.headline import headline
 from harness.report.page.latency_curves import latency_curves
 from harness.report.page.load import LoadView, load_view
@@ -21,6 +21,7 @@ from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
 from harness.report.page.slice_tables import by_slice, slice_differences
 from harness.report.page.unjudged import unjudged
+from harness.report.plain import minute
 from harness.report.rounding import for_json
 from harness.report.rows import Table
 
@@ -154,7 +155,7 @@ def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]
                 number=at,
                 control=evidence.control.arm,
                 candidate=evidence.candidate.arm,
-                effect=effect(report, name),
+                effect=" ".join(filter(None, (effect(report, name), independence(report, name)))),
                 forest=_markup(forests.differences(report, name, f"{prefix}-{at}-forest")),
                 differences=_markup(drawn),
                 agreement=tables.agreement(evidence),
@@ -183,11 +184,11 @@ def view(report: ReportInput, number: int) -> DatasetView:
     return DatasetView(
         number=number,
         dataset=report.provenance.dataset,
-        policy=f"{policy.name} {policy.version}" if policy else "",
-        decided_at=report.provenance.decided_at,
-        expires_at=report.provenance.expires_at or "",
+        policy=f"{policy.name}, version {policy.version}" if policy else "",
+        decided_at=minute(report.provenance.decided_at),
+        expires_at=minute(report.provenance.expires_at or ""),
         start=report.decisions[0].control if report.decisions else "",
-        kept=custody.lines(report.custody) if report.custody else (),
+        kept=custody_lines.lines(report.custody) if report.custody else (),
         headline=headline(cards),
         cards=cards,
         gates=tuple(

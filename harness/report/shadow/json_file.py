@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from datetime import date
 from typing import Any
 
 from harness.core.scores import Estimate
-from harness.report.rounding import for_json
+from harness.report.rounding import estimate_for_json, for_json, moved
 from harness.report.shadow.words import Shadowed, headline
 from harness.shadow.watch.alarms import ARMS
 
@@ -16,7 +17,10 @@ FORMAT = 1
 
 
 def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
-    """Give the summary; estimates are {value, low, high, n}, with null for what is unbounded."""
+    """Give the summary; estimates are {value, low, high, n}, with null for what is unbounded.
+
+    Both ends are null where the values have moved while they were watched: no interval holds then.
+    """
     summary = found.summary
     first, last = summary.first, summary.last
     return {
@@ -32,11 +36,9 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
             for name, counts in summary.by_slice.items()
         },
         "confidence": summary.bounds.watch.confidence,
-        "estimates": {name: _estimate(track.now) for name, track in summary.tracks.items()},
+        "estimates": {name: _held(track.now) for name, track in summary.tracks.items()},
         "sequences": {
-            name: [
-                {"at_ns": point.at, **(_estimate(point.estimate) or {})} for point in track.points
-            ]
+            name: [{"at_ns": point.at, **(_held(point.estimate) or {})} for point in track.points]
             for name, track in summary.tracks.items()
         },
         "latency_ns": percentiles,
@@ -46,7 +48,7 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
                 "arm": one.arm,
                 "state": str(one.state),
                 "bound": one.bound,
-                "estimate": _estimate(one.estimate),
+                "estimate": estimate_for_json(one.estimate),
                 "since": one.since,
                 "note": one.note,
             }
@@ -85,12 +87,15 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
             {"class": str(kind), "reason": reason, "times": count}
             for (kind, reason), count in sorted(summary.reasons.items())
         ],
+        "not_taken": [
+            {"cause": cause, "times": count} for cause, count in sorted(summary.not_taken.items())
+        ],
+        "untimed": summary.untimed,
         "served_by": {arm: dict(summary.served_by[arm]) for arm in ARMS},
     }
 
 
-def _estimate(found: Estimate | None) -> dict[str, Any] | None:
-    if found is None:
-        return None
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    return {**{name: for_json(value) for name, value in ends.items()}, "n": found.n}
+def _held(found: Estimate | None) -> dict[str, float | int | None] | None:
+    if found is not None and moved(found):
+        found = replace(found, low=-math.inf, high=math.inf)
+    return estimate_for_json(found)

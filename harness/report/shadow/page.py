@@ -12,10 +12,10 @@ from markupsafe import Markup
 
 from harness.core.scores import Estimate
 from harness.report.html import TEMPLATES, environment
-from harness.report.rounding import interval_ms, milliseconds
-from harness.report.rows import Cell, Table
+from harness.report.rows import Cell, Table, time_cell
 from harness.report.shadow import figures, words
 from harness.report.shadow.sides import side_by_side
+from harness.report.shadow.troubles import troubles
 from harness.report.shadow.words import Shadowed
 from harness.shadow.log.record import Divergence
 from harness.shadow.watch.alarms import ARMS
@@ -65,7 +65,7 @@ def to_page(
             divergences=words.divergences(found, LISTED, text=QUERY),
             sides=side_by_side(found.judged.standing[:top], divergences),
             accepted=words.accepted(found, today.isoformat()),
-            troubles=words.troubles(summary),
+            troubles=troubles(summary),
             who=words.who(summary),
             commands=tuple(commands),
         )
@@ -83,13 +83,8 @@ def _tone(found: Shadowed) -> str:
 def _percentiles(found: Percentiles) -> Table:
     names = tuple(dict.fromkeys(name for row in found.values() for name in row))
 
-    def cell(value: Estimate | None) -> Cell:
-        if value is None:
-            return Cell("too few times")
-        return Cell(milliseconds(value.value), interval_ms(value))
-
     rows = tuple(
-        (Cell(arm), *(cell(row.get(name)) for name in names)) for arm, row in found.items()
+        (Cell(arm), *(time_cell(row.get(name)) for name in names)) for arm, row in found.items()
     )
     return Table("Milliseconds per query, each arm on its own clock", ("arm", *names), rows)
 

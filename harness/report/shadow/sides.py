@@ -96,7 +96,8 @@ def _shown(arm: str, side: Side, other: Side) -> Shown:
         )
         for rank, hit in enumerate(side.hits[:DEPTH], start=1)
     )
-    about = [f"{milliseconds(side.elapsed_ns)} ms", f"{len(side.hits):,} hits"]
+    took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
+    about = [took, f"{len(side.hits):,} hits"]
     about += [one_line(side.note, QUERY)] if side.note else []
     return Shown(arm, " · ".join(about), hits, "" if hits else _instead(side))
 

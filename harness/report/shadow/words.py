@@ -66,6 +66,8 @@ def headline(found: Shadowed) -> str:
         )
     elif found.summary.tally.compared:
         said.append("every divergence is accepted")
+    if count := found.summary.not_taken.total():
+        said.append(f"{_many(count, 'served query', 'served queries')} could not be compared")
     said_of = f"{found.between.said}: " if found.between.said else ""
     text = "; ".join(said) + "."
     return said_of + (text[0].lower() + text[1:] if said_of else text)
@@ -95,9 +97,11 @@ def tally(summary: Summary) -> Table:
     }
     cells = (Cell(f"{count:,}", share(count, of.attempted)) for count in parts.values())
     lost = Cell(f"{summary.missing:,}", "numbered, and not in the log" if summary.missing else "")
-    row = (Cell(f"{of.attempted:,}"), *cells, lost)
+    count = summary.not_taken.total()
+    other = Cell(f"{count:,}", "served, and no attempts" if count else "")
+    row = (Cell(f"{of.attempted:,}"), *cells, lost, other)
     header = ("attempted", *(f"= {name}" if at == 0 else f"+ {name}" for at, name in
-                             enumerate(parts)), "lost beside")  # fmt: skip
+                             enumerate(parts)), "lost beside", "not taken")  # fmt: skip
     return Table("Request accounting", header, (row,))
 
 
@@ -191,23 +195,6 @@ def what_was_typed(trace: Trace, limit: int) -> str:
     if not trace.text:
         return "(its divergence is not in the log)"
     return one_line(trace.text, limit) or "(white space)"
-
-
-def troubles(summary: Summary) -> Table:
-    """Show degradations, and why attempts were not compared."""
-    rows = [
-        (Cell(f"{arm}: {kind}"), Cell(f"{count:,}"), Cell("degradation"))
-        for (arm, kind), count in sorted(
-            summary.degradations.items(), key=lambda item: (-item[1], item[0])
-        )
-    ]
-    rows += [
-        (Cell(kind, one_line(reason, 160)), Cell(f"{count:,}"), Cell("not compared"))
-        for (kind, reason), count in sorted(
-            summary.reasons.items(), key=lambda item: (-item[1], item[0])
-        )
-    ]
-    return Table("What went worse than it should have", ("what", "times", "kind"), tuple(rows))
 
 
 def accepted(found: Shadowed, today: str) -> Table:

@@ -13,10 +13,11 @@
   };
   if (matchMedia("(max-width: 40rem)").matches) {
     for (const part of parts) part.open = false;
+    for (const passed of document.querySelectorAll("[data-fold]")) passed.open = false;
   }
   addEventListener("hashchange", unfold);
   addEventListener("beforeprint", () => {
-    for (const part of parts) part.open = true;
+    for (const part of document.querySelectorAll("details.part, details.gates-of")) part.open = true;
   });
   unfold();
 })();

@@ -59,6 +59,7 @@ def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
     return make
 
 
+@pytest.mark.sampled
 @pytest.mark.parametrize("how", FAILURES)
 @pytest.mark.parametrize("moment", MOMENTS[:4])
 def test_an_engine_that_fails_in_a_run_is_named(

@@ -20,6 +20,8 @@ from harness.core.errors import HarnessError
 from tests.docs.test_commands import cli
 from tests.source import known, modules
 
+pytestmark = pytest.mark.slow
+
 BY = "python3 ../run.py"
 CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.screen"}
 """The second shows a table that names no command."""

@@ -33,8 +33,22 @@ def test_what_stands_in_the_way_is_shown_whole(capsys: pytest.CaptureFixture[str
     assert lines[2] == "  tantivy    HOLD (inconclusive)  fts5 -> tantivy"
     assert lines[3].strip().startswith("INCONCLUSIVE: Speed [p95]: word word")
     assert lines[3].endswith("[end]")
-    assert lines[4].strip() == "to settle it: a quiet machine"
+    assert lines[4].strip() == "to reach a decision: a quiet machine"
     assert len(lines) == 5
+
+
+def test_what_was_measured_stands_before_what_is_required(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    slow = replace(
+        FINDING, verdict=Verdict.FAIL, cause=OF_VERDICT[Verdict.FAIL], settle="",
+        estimate=Estimate(18.2517, 17.2954, 19.2625, 400), reason="p95 of 400 queries",
+    )  # fmt: skip
+    show("toy", [replace(STEP, findings=(slow,))])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[3:]] == [
+        "FAIL: Speed [p95]: 18.3 times [17.3, 19.3]; required: less than 3",
+        "p95 of 400 queries",
+    ]
 
 
 @pytest.mark.parametrize(

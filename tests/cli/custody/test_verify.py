@@ -105,6 +105,7 @@ def test_a_receipt_that_says_less_is_refused(project: Toy, harness: Harness) -> 
     assert "does not speak of" in harness("verify").error
 
 
+@pytest.mark.whole("tests/cli/test_selftest.py::test_a_run_tries_its_gates")
 def test_a_selftest_after_the_decision_is_no_part_of_it(project: Toy, harness: Harness) -> None:
     few = ("selftest", "--dataset", NAME, "--trials", "40")
     project.decide()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -13,6 +14,7 @@ from engines.stacks.agent_mail.switch_file import value_in
 from harness.cli.migrate import options as migrate_places
 from harness.stages.migrate.evidence import decided, evidence
 from tests.cli.conftest import Harness
+from tests.docs.shell import Shell
 from tests.forging import forge, promoted
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
@@ -21,14 +23,22 @@ SWITCHED = STEP + 'switch = "tantivy"\n'
 DATA = ("--dataset", NAME)
 
 
-@pytest.fixture
-def begun(project: Toy, harness: Harness) -> Toy:
+@pytest.fixture(scope="module")
+def begun_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Begin a migration of one step, whose decision says PROMOTE."""
+    project = measured.copied(tmp_path_factory.mktemp("begun") / "project")
     project.untimed()
     project.policy(HEAD + SWITCHED + GATES)
     project.decide()
-    assert harness("migrate", "begin", "--serving", "fts5").code == 0
+    Shell(project.root).harness("migrate", "begin", "--serving", "fts5")
     return project
+
+
+@pytest.fixture
+def begun(begun_once: Toy, project: Toy) -> Toy:
+    """Give a test a copy, in the folder that its commands are called in."""
+    shutil.rmtree(project.root)
+    return begun_once.copied(project.root)
 
 
 def serves(project: Toy) -> str:
@@ -72,6 +82,9 @@ def test_a_decision_written_by_hand_takes_no_step(begun: Toy, harness: Harness) 
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.whole(
+    "tests/cli/migrate/test_group.py::test_a_step_is_taken_by_its_decision_and_taken_back_at_once"
+)
 def test_status_as_json_says_the_same(begun: Toy, harness: Harness) -> None:
     harness("migrate", "advance")
     found = json.loads(harness("migrate", "status", "--json").out)
@@ -175,6 +188,7 @@ def test_a_torn_ledger_is_refused_and_the_way_back_is_open_all_the_same(
     assert serves(begun) == "fts5"
 
 
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize(
     ("words", "says"),
     [

@@ -70,7 +70,7 @@ def test_a_loss_is_an_error_only_where_a_gate_fails(
 
 def test_what_would_settle_it_is_said() -> None:
     said = to_markdown(checked(Verdict.INCONCLUSIVE, waits_for="before"), 5)
-    assert "- **INCONCLUSIVE** own, quality: it lost To settle it: ask more" in said
+    assert "- **INCONCLUSIVE** own, quality: it lost To reach a decision: ask more" in said
     assert "- own waits for before" in said
     assert "- **" not in to_markdown(checked(Verdict.PASS), 5)
 

@@ -32,7 +32,7 @@ def test_sentences_of_a_gate_stand_apart() -> None:
         return replace(decision, findings=tuple(said))
 
     text = to_markdown([builder.rejudged(builder.report(), terse)])
-    assert "too noisy. To settle it: wait." in text
+    assert "too noisy. To reach a decision: wait." in text
 
 
 def test_tables_keep_their_columns(text: str) -> None:

@@ -22,6 +22,8 @@ from harness.report.load.page import to_page
 from harness.report.load.tables import notes, tables
 from harness.report.page.load import highest_shared, load_view
 
+pytestmark = pytest.mark.slow
+
 MS = 1_000_000
 
 

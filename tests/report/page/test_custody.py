@@ -14,9 +14,9 @@ from harness.report.page.custody import (
     Pinned,
     Since,
     evidence_json,
-    lines,
     record_json,
 )
+from harness.report.page.custody_lines import lines
 from harness.report.page.page import to_page
 from tests.report.builder import report
 
@@ -28,10 +28,13 @@ KEPT = Custody(
 
 
 def test_unjudged_queries_are_the_first_line() -> None:
-    assert lines(KEPT)[0] == "1,600 queries: 160 unjudged (10.0 %), 12 negative."
+    assert (
+        lines(KEPT)[0]
+        == "1,600 queries: 160 (10.0 %) have no judgement; 12 have no relevant document."
+    )
     more = Coverage(1600, 1600, 0, 3, {"tantivy": 2})
     assert lines(replace(KEPT, coverage=more))[0] == (
-        "1,600 queries: 0 unjudged, 0 negative; 3 judged queries are not in the query set;"
+        "1,600 queries, all of them judged; 3 judged queries are not in the query set;"
         " tantivy left 2 unanswered."
     )
 
@@ -39,8 +42,7 @@ def test_unjudged_queries_are_the_first_line() -> None:
 def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
     found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, left_out=15))
     assert lines(found)[0] == (
-        "285 queries: 0 unjudged, 0 negative; 15 of 300 queries have no judgement and were left"
-        " out."
+        "285 queries, all of them judged; 15 of 300 queries have no judgement and were left out."
     )
 
 
@@ -88,10 +90,17 @@ def test_looks_are_the_last() -> None:
         "First look at every step, by line 5 of the experiment log. Before it: race; tantivy"
         " against fts5 by policy 'b', 3x."
     )
-    fourth = Looks(2, 4, 2, ("another race",), (("2026-02-01", "hold"), ("2026-02-02", "hold")))
+    fourth = Looks(
+        2,
+        4,
+        2,
+        ("another race",),
+        (("2026-02-01", "promote"), ("2026-02-02", "hold"), ("2026-02-03", "hold")),
+    )
     assert lines(replace(KEPT, number=5, looks={"a": FIRST, "tantivy": fourth}))[-1] == (
-        "tantivy: 4th look (2 untimed, 4 timed, 2 of them races that no gate judged). Before:"
-        " 2026-02-01 hold, 2026-02-02 hold. Other than last time: another race."
+        "tantivy: 4th look (2 untimed, 4 timed, 2 of them races that no gate judged). Earlier"
+        " outcomes: promote 2026-02-01, hold 2 times until 2026-02-03. Changed since the last look:"
+        " another race."
     )
     stopped = Looks(2, 2, 0, (), (), resumed=3)
     assert lines(replace(KEPT, number=5, looks={"tantivy": stopped}))[-1] == (
@@ -109,8 +118,9 @@ def test_the_same_for_machines() -> None:
     assert kept["steps"]["tantivy"]["looks"] == 1
 
 
+@pytest.mark.slow
 def test_both_pages_show_it() -> None:
     kept = replace(report(), custody=KEPT)
-    assert "<li>1,600 queries: 160 unjudged (10.0 %), 12 negative.</li>" in to_page([kept])
-    assert "- 1,600 queries: 160 unjudged" in to_markdown([kept])
+    assert "<li>1,600 queries: 160 (10.0 %) have no judgement; 12 have" in to_page([kept])
+    assert "- 1,600 queries: 160 (10.0 %) have no" in to_markdown([kept])
     assert "NOT PINNED" not in to_page([report()])

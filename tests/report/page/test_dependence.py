@@ -11,7 +11,7 @@ import pytest
 from harness.core.clusters import Clustering, Dependence
 from harness.report.decision.decided import schema
 from harness.report.decision.decision_json import to_json
-from harness.report.page.cards import effect
+from harness.report.page.cards import independence
 from tests.report import builder
 from tests.report.page.test_trust import known
 
@@ -20,15 +20,15 @@ WORTH = Dependence(40, 25, 6, 1.6)
 
 def test_the_page_says_what_queries_are_worth() -> None:
     report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
-    says = "40 queries in 25 clusters (largest 6): design effect 1.60, worth 25 independent ones."
-    assert says in effect(report, "tantivy")
-    assert "clusters" not in effect(report, "hybrid")
+    says = "40 queries in 25 clusters (largest 6): design effect 1.60, effective sample size 25."
+    assert says in independence(report, "tantivy")
+    assert "clusters" not in independence(report, "hybrid")
 
 
 def test_queries_that_stand_alone_need_no_word() -> None:
     alone = Dependence(40, 40, 1, 1.0)
     report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": alone}})
-    assert "clusters" not in effect(report, "tantivy")
+    assert "clusters" not in independence(report, "tantivy")
 
 
 def test_the_decision_has_the_same_for_machines() -> None:
@@ -49,15 +49,15 @@ def test_near_duplicates_that_intents_part_are_counted_on_the_page() -> None:
     plain = builder.report()
     parted = {name: replace(one, parted=frozenset("abc")) for name, one in plain.evidence.items()}
     report = replace(plain, evidence=parted)
-    says = "Declared intents part 3 queries that are near duplicates by their words."
-    assert says in effect(report, "tantivy")
+    says = "3 queries have nearly the words of another; the dataset declares another intent"
+    assert says in independence(report, "tantivy")
     assert to_json([report])["datasets"][0]["clusters"]["parted"] == 3
-    assert "Declared intents" not in effect(plain, "tantivy")
+    assert "nearly the words" not in independence(plain, "tantivy")
 
 
 @pytest.mark.parametrize(
     ("how", "says"),
-    [("none", "All queries were taken"), ("given", "Queries without an intent were taken")],
+    [("none", "All queries are taken"), ("given", "Queries without an intent are taken")],
 )
 def test_a_policy_that_takes_queries_for_independent_is_named(
     tmp_path: Path, how: Clustering, says: str
@@ -65,7 +65,7 @@ def test_a_policy_that_takes_queries_for_independent_is_named(
     trust = known(tmp_path)
     policy = replace(trust.policy, clusters=how, clusters_reason="one a session was drawn")
     report = replace(builder.report(), trust=replace(trust, policy=policy))
-    shown = effect(report, "tantivy")
-    assert f"{says} to be independent: one a session was drawn." in shown
+    shown = independence(report, "tantivy")
+    assert f"{says} as independent: one a session was drawn." in shown
     written = to_json([report])["datasets"][0]["clusters"]
     assert written == {"how": how, "reason": "one a session was drawn", "parted": 0}

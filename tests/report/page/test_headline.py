@@ -16,11 +16,13 @@ GATE = GateRow(
     settle="", timed=False, bar=None, trust="",
 )  # fmt: skip
 
+OPEN = replace(GATE, verdict=Verdict.INCONCLUSIVE)
+
 
 def step(name: str, tone: Tone, *because: GateRow) -> Card:
     return Card(
         step=name, control="old", candidate="new", taken=False, outcome=Outcome.HOLD, tone=tone,
-        answer="", gates=because, because=because, more=(), counts="", effect="", errs="",
+        answer="", gates=because, because=because, more=(), counts="", effect="", sure=(),
     )  # fmt: skip
 
 
@@ -37,23 +39,30 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
             (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, GATE)),
             (
                 "Yes to a; no to b; not yet to c"
-                " (b: measured -0.0500 [-0.0700, -0.0300]; required: loses less than 0.02)."
+                " (b: Names are found: -0.0500 [-0.0700, -0.0300], required: loses less than 0.02)."
             ),
         ),
         (
-            (step("a", Tone.HOLD, replace(GATE, value="16.679 ratio", bound="below 10 times")),),
-            "No to a (a: measured 16.679 times [-0.0700, -0.0300]; required: below 10 times).",
+            (step("a", Tone.HOLD, replace(GATE, value="16.7 times", bound="below 10 times")),),
+            ("No to a (Names are found: 16.7 times [-0.0700, -0.0300], required: below 10 times)."),
         ),
         (
             (step("a", Tone.HOLD, replace(GATE, bound="less than 3 times the control's p95")),),
             (
-                "No to a (a: measured -0.0500 [-0.0700, -0.0300];"
+                "No to a (Names are found: -0.0500 [-0.0700, -0.0300],"
                 " required: less than 3 times old's p95)."
             ),
         ),
         (
             (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
-            "Take back a; not yet to b (a: Names are found: it lost).",
+            "Take back a; not yet to b (Names are found: it lost).",
+        ),
+        (
+            (replace(step("a", Tone.HOLD, GATE, GATE, OPEN), more=(OPEN,)),),
+            (
+                "No to a (Names are found: -0.0500 [-0.0700, -0.0300], required: loses less"
+                " than 0.02; 1 more failed and 2 more inconclusive)."
+            ),
         ),
     ],
 )

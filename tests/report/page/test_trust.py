@@ -80,14 +80,15 @@ def report(tmp_path: Path) -> ReportInput:
 
 
 def test_a_step_says_what_was_measured_and_promises_nothing(report: ReportInput) -> None:
-    said = [card(report, decision).errs for decision in report.decisions]
+    said = [" ".join(card(report, decision).sure) for decision in report.decisions]
     assert said[0].endswith(
-        "can be tried on planted losses (designed for 2.5 % over a single look)."
+        "can be tested by planted losses; the design allows 2.5 % over a single look."
     )
     assert said[1] == (
-        "False-promotion rate measured with a loss of a gate's whole bound: 3.1 % [1.1 %, 6.4 %]"
-        " (ndcg, rare total losses; designed for 5.0 % over 2 looks)."
-        " Power of the step: promoted in 38.0 % [36.0 %, 40.0 %] where nothing differs."
+        "False-promotion rate: 3.1 % [1.1 %, 6.4 %] of the trials in which ndcg loses its whole"
+        " bound (rare total losses); the design allows 5.0 % over 2 looks."
+        " Power: a candidate equal to its control is promoted in 38.0 % [36.0 %, 40.0 %] of the"
+        " trials."
     )
 
 

@@ -12,6 +12,8 @@ from harness.report.trends import figures as trends_figures
 from harness.report.trends.page import COLUMNS, to_page, view
 from tests.report.trends.test_history import entry
 
+pytestmark = pytest.mark.slow
+
 OTHER = {"sha256": {"corpus": "9", "queries": "2", "qrels": "3"}}
 SIX = [entry(number, **(OTHER if number > 3 else {})) for number in range(1, 7)]
 

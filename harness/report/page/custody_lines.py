@@ -1,0 +1,109 @@
+"""How evidence was kept, in words for the first screen."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import groupby
+from operator import itemgetter
+
+from harness.policy.looks import Looks
+from harness.report.page.custody import Coverage, Custody, Registered
+from harness.report.rounding import percent
+
+PREFIX = 12
+ORDINALS = {1: "first", 2: "second", 3: "third"}
+
+
+def lines(found: Custody) -> tuple[str, ...]:
+    """Say all of it for the first screen, a line each."""
+    return tuple(_lines(found))
+
+
+def _lines(found: Custody) -> Iterator[str]:
+    yield _coverage(found.coverage)
+    yield _pin(found)
+    if found.registered:
+        yield _registration(found.registered)
+    if found.since:
+        said = "; ".join(found.since.changes)
+        yield f"Since the decision of {found.since.at}, the last on other evidence: {said}."
+    if found.unprobed:
+        named = ", ".join(found.unprobed)
+        yield f"Identity not checked of {named}: no index was counted, so it is its own word."
+    again_at = {step: one for step, one in found.looks.items() if one.attempts > 1 or one.before}
+    for step, one in again_at.items():
+        yield _look(step, one)
+    if not again_at:
+        first = "First look at every step"
+        if found.earlier:
+            before = "; ".join(found.earlier)
+            first += f", by line {found.number} of the experiment log. Before it: {before}"
+        yield f"{first}."
+    if found.number == 1:
+        yield "No log of earlier looks: this one begins here, and nothing is known of others."
+
+
+def _pin(found: Custody) -> str:
+    pin = found.pinned
+    if pin and pin.differences:
+        return f"NOT AS PINNED on {pin.at}: {'; '.join(pin.differences)}."
+    if pin:
+        again = f" ({_ordinal(pin.times)} pin)" if pin.times > 1 else ""
+        return f"As pinned on {pin.at}{again}: queries, judgements and race settings."
+    if found.pinned_names:
+        return (
+            f"NOT PINNED under this name: the policy has pins of {', '.join(found.pinned_names)}."
+            " Pins go by the data's name, so a renamed folder loses its own: name it as it was, or"
+            f" pin it: {found.command}"
+        )
+    return f"NOT PINNED: nothing notices a trimmed query set. Pin it: {found.command}"
+
+
+def _registration(found: Registered) -> str:
+    other = "; ".join((*found.departures, *found.today))
+    if found.sha256 is None:
+        return f"NOT REGISTERED: {other}."
+    when = f"on {found.at} by {found.by}, {found.file} {found.sha256[:PREFIX]}"
+    late = f", after {found.looked} looks" if found.looked else ""
+    if other:
+        return f"NOT AS REGISTERED {when}{late}: {other}."
+    return f"As registered {when}{late}: gates, margins, queries and looks."
+
+
+def _coverage(of: Coverage) -> str:
+    said = f"{of.queries:,} queries, all of them judged"
+    if of.unjudged:
+        share = percent(of.unjudged / of.queries)
+        said = f"{of.queries:,} queries: {of.unjudged:,} ({share}) have no judgement"
+    if of.negative:
+        said += f"; {of.negative:,} have no relevant document"
+    if of.strangers:
+        said += f"; {of.strangers:,} judged queries are not in the query set"
+    if of.left_out:
+        given = of.queries + of.left_out
+        said += f"; {of.left_out:,} of {given:,} queries have no judgement and were left out"
+    for arm, count in of.unanswered.items():
+        said += f"; {arm} left {count:,} unanswered"
+    return f"{said}."
+
+
+def _look(step: str, one: Looks) -> str:
+    races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
+    resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
+    kinds = f"{one.untimed} untimed, {one.timed} timed{races}{resumed}"
+    earlier = f" Earlier outcomes: {_outcomes(one.before)}." if one.before else ""
+    since = f" Changed since the last look: {'; '.join(one.since)}." if one.since else ""
+    return f"{step}: {_ordinal(one.attempts)} look ({kinds}).{earlier}{since}"
+
+
+def _outcomes(before: Sequence[tuple[str, str]]) -> str:
+    """List outcomes from the oldest on; those that follow each other unchanged stand as one."""
+    return ", ".join(
+        f"{outcome} {len(days)} times until {days[-1]}" if len(days) > 1 else f"{outcome} {days[0]}"
+        for outcome, each in groupby(before, key=itemgetter(1))
+        if (days := [day for day, _ in each])
+    )
+
+
+def _ordinal(count: int) -> str:
+    return ORDINALS.get(count, f"{count}th")
