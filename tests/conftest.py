@@ -5,6 +5,7 @@ Much is imported where it is used: this file is read before the smallest test.
 
 from __future__ import annotations
 
+import gc
 import os
 import sysconfig
 from collections.abc import Callable, Iterator
@@ -21,6 +22,7 @@ from hypothesis import settings
 from tests.docs import outcomes
 from tests.docs.promises import Promises
 from tests.once import once
+from tests.thinned import PROFILES, thin
 
 if TYPE_CHECKING:
     from tests.spread import Spread
@@ -33,14 +35,15 @@ FEW, MANY = 40, 400
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Know ``--all``: what a night has time for."""
-    parser.addoption("--all", action="store_true", help="Draw simulations large, try all mutants")
+    said = "Draw simulations large, try every case of every test, and all mutants"
+    parser.addoption("--all", action="store_true", help=said)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record how each test comes out, for the table of promises; no test is about time."""
-    examples = MANY if config.getoption("--all") else FEW
-    settings.register_profile("untimed", deadline=None, max_examples=examples)
-    settings.load_profile("untimed")
+    every = bool(config.getoption("--all"))
+    settings.register_profile(PROFILES[every], deadline=None, max_examples=MANY if every else FEW)
+    settings.load_profile(PROFILES[every])
     watching = outcomes.Outcomes()
     config.pluginmanager.register(watching, outcomes.NAME)
     config.pluginmanager.register(Promises(watching))
@@ -56,11 +59,21 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:  # n
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Let a process that shares the work begin with what is slow."""
+    """Leave to ``--all`` what is marked so, but what is named by its id.
+
+    A process that shares the work begins with what is slow.
+    """
+    thin(config, items)
     if hasattr(config, "workerinput"):
         from tests.spread import slow_first
 
         slow_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Spare every later collection the look at a million objects that collecting tests made."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture
@@ -87,12 +100,21 @@ def read_once() -> Iterator[None]:
         yield
 
 
-@pytest.fixture
-def undrawn() -> Iterator[None]:
-    """Write empty pictures on pages, for tests that do not look at them."""
+@pytest.fixture(scope="module")
+def answered_once() -> Iterator[None]:
+    """Let the gates of each policy be asked about the canary once in this process."""
     from tests import once_a_process
 
-    with once_a_process.pictures():
+    with once_a_process.canaries():
+        yield
+
+
+@pytest.fixture
+def undrawn(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Write empty pictures on pages, for tests that do not look at them; painted by ``--all``."""
+    from tests import once_a_process
+
+    with once_a_process.pictures(painted=bool(pytestconfig.getoption("--all"))):
         yield
 
 

@@ -1,6 +1,7 @@
-"""What tests of whole commands do once in a process: models are read, and pictures are not drawn.
+"""What tests of whole commands do once in a process: models are read, and a policy's canary asked.
 
-Both always say the same. What reads and what draws has tests of its own, which use neither.
+Pictures are not drawn. All of it always says the same. What reads, judges the canary, or draws has
+tests of its own, which use none of this.
 """
 
 from __future__ import annotations
@@ -16,8 +17,19 @@ from matplotlib.figure import Figure
 from engines.sparse.splade import Splade
 from engines.vector.carried import Carried
 from engines.vector.onnx import OnnxEmbedder
+from harness.policy import decide
+from harness.policy.canary.canary import check_canary
+from harness.policy.model import Policy
 from harness.report import svg
+from harness.report.load import figures as load_figures
+from harness.report.page import figures as page_figures
+from harness.report.page import forest, latency_curves
+from harness.report.shadow import figures as shadow_figures
+from harness.report.trends import figures as trend_figures
 
+EMPTY = '<svg viewBox="0 0 1 1"></svg>'
+DRAW = (forest, latency_curves, load_figures, page_figures, shadow_figures, trend_figures)
+"""Modules that draw; each has tests that look at what it draws."""
 MOST_READ = 500
 """Texts whose reading is kept."""
 
@@ -70,12 +82,37 @@ class Undrawn(Figure):
     """A figure that is painted, and written as an empty picture: writing takes most of its time."""
 
     def savefig(self, to: IO[str], **_: object) -> None:  # type: ignore[override]
-        to.write('<svg viewBox="0 0 1 1"></svg>')
+        to.write(EMPTY)
+
+
+def unpainted(name: str, about: str, _: tuple[float, float], __: object) -> str:
+    """Give an empty picture in the place of one."""
+    return vars(svg)["_for_page"](EMPTY, name, about)  # type: ignore[no-any-return]
 
 
 @contextmanager
-def pictures() -> Iterator[None]:
-    """Write empty pictures on pages."""
+def pictures(*, painted: bool) -> Iterator[None]:
+    """Write empty pictures on pages; what is ``painted`` is seen to be paintable."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(svg, "Figure", Undrawn)
+        for module in () if painted else DRAW:
+            patched.setattr(module, "draw", unpainted)
         yield
+
+
+_ANSWERED: set[str] = set()
+"""Policies, as they are told, whose gates knew the canary."""
+
+
+@contextmanager
+def canaries() -> Iterator[None]:
+    """Ask the gates of a policy about the canary once in this process."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(decide, "check_canary", _asked_once)
+        yield
+
+
+def _asked_once(policy: Policy) -> None:
+    if (told := repr((policy.rules, policy.steps))) not in _ANSWERED:
+        check_canary(policy)
+        _ANSWERED.add(told)

@@ -10,6 +10,8 @@ import pytest
 
 from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed, reached
 
+pytestmark = pytest.mark.slow
+
 ORDER = (
     "core", "corpus", "collections", "stats", "replay", "measures", "agreement", "shadow", "gates",
     "policy", "report", "stages", "api", "serve", "cli",

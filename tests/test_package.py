@@ -66,7 +66,7 @@ reveal_type(harness.compare)
 
 
 KIT = """\
-from harness import EngineComparison, Sure, compare, compare_engines, engine_contract
+from harness import EngineComparison, Inference, compare, compare_engines, engine_contract
 from harness import load_qrels, load_run
 
 
@@ -82,7 +82,7 @@ def third(text: str) -> dict[str, float]:
     return {"d1": 2.0}
 
 
-sure = Sure(confidence=0.95, resamples=100, seed=1)
+sure = Inference(confidence=0.95, resamples=100, seed=1)
 grades = {"q1": {"d1": 1}}
 found: EngineComparison = compare_engines(
     first, second, {"q1": "a"}, grades, ["RR"], sure=sure
@@ -229,6 +229,7 @@ def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     assert "gate@python-docs" in listed.stdout, listed.stderr
 
 
+@pytest.mark.whole("tests/test_style.py::test_is_clean")
 @pytest.mark.slow
 def test_types_are_there_for_who_installs_it(site: Path, tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(TYPED)

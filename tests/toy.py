@@ -28,6 +28,7 @@ from harness.stages.race import times as race_times
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
 from harness.stages.score.stage import score
+from tests.steady import steady
 
 NAME = "toy"
 ARMS = ("fts5", "tantivy", "hash-hybrid")
@@ -125,8 +126,8 @@ NUMBERS = count(1)
 
 
 def here(work: Work, advance: Advance) -> None:
-    """Do the work of a fresh process in this one, where a test can reach it."""
-    with patch.object(race_times, "started", lambda: float(next(NUMBERS))):
+    """Do the work of a fresh process in this one, where a test can reach it and its clock."""
+    with patch.object(race_times, "started", lambda: float(next(NUMBERS))), steady():
         work(advance)
 
 
@@ -166,7 +167,7 @@ class Toy:
         params = self.params
         score(self.layout, params.arms, params.score)
         pairs = tuple(dict.fromkeys(pairs_of(self.project.policy()).values()))
-        compare(self.layout, pairs, params.compare, params.score)
+        compare(self.layout, pairs, params.compare, params.score.inference())
         if timed:
             self.race()
 

@@ -21,7 +21,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
 
-NOW = datetime(2026, 5, 1, 12, tzinfo=UTC)
+NOW = datetime.now(UTC).replace(microsecond=0)
 PACKAGES = (
     "harness.cli", "harness.stages", "harness.collections", "harness.corpus", "harness.report",
     "harness.shadow",

@@ -13,6 +13,7 @@ from tests.fuzz.trying import PLANTED, fault_of, faults
 FEW = 30
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_ends_soon_and_says_at_most_what_is_wrong(name: str) -> None:
     rng = random.Random(name)
@@ -25,6 +26,7 @@ def test_a_reader_reads_the_file_that_it_begins_with_or_says_why(name: str) -> N
     assert fault_of(name, READERS[name][1]) == ""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_no_message_holds_what_a_terminal_obeys(name: str) -> None:
     """Escape codes are put at each place of a file where one may be quoted."""

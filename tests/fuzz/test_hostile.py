@@ -17,6 +17,8 @@ from harness.core.reading import MAX_LINE_BYTES, Malformed
 from tests.fuzz.readers import READERS
 from tests.fuzz.trying import Input, faults
 
+pytestmark = pytest.mark.slow
+
 BYTES = {"run", "scores", "times", "packed documents"}
 """Files that are no text."""
 ANY_TEXT = {"mbox"}
@@ -92,6 +94,7 @@ def test_another_encoding_is_refused(name: str) -> None:
     assert faults(name, [*others, *within], refused=True) == []
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_line_that_is_too_long_is_refused(name: str) -> None:
     data = READERS[name][1]
@@ -99,6 +102,7 @@ def test_a_line_that_is_too_long_is_refused(name: str) -> None:
     assert faults(name, found, refused=True) == []
 
 
+@pytest.mark.sampled(9)
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in LINES])
 def test_what_no_form_may_hold_is_refused(name: str) -> None:
     text, kind = READERS[name][1].decode(), form(name)

@@ -13,7 +13,10 @@ from tests.docs.reference import commands
 from tests.source import ROOT, parsed
 
 PACKAGES = ("harness", "engines")
-ROOMS = ("api", "core", "gates", "measures", "policy", "report", "stats")
+ROOMS = (
+    "agreement", "api", "cli", "core", "corpus", "gates", "measures", "policy", "replay",
+    "report", "serve", "stats",
+)  # fmt: skip
 DOCSTRINGS = tuple(f"harness/{room}/" for room in ROOMS)
 """Folders whose docstrings of public names are read too."""
 CODE = re.compile(r"`[^`]*`")

@@ -28,6 +28,7 @@ def broken() -> tuple[Finding, ...]:
     return tuple(one for text in everything() for one in findings(text))
 
 
+@pytest.mark.slow
 def test_readers_see_plain_english() -> None:
     wrong = [str(one) for one in broken() if not one.text.file.startswith(tuple(EXEMPT))]
     assert not wrong, "\n".join(wrong)
@@ -38,6 +39,7 @@ def test_what_is_left_out_still_breaks_a_rule(place: str) -> None:
     assert any(one.text.file.startswith(place) for one in broken())
 
 
+@pytest.mark.slow
 def test_each_kind_of_text_is_gathered() -> None:
     files = {text.file for text in everything()}
     assert {
@@ -99,6 +101,7 @@ def test_a_template_is_read_between_its_tags() -> None:
     assert [line for line, _ in _hints(template("a.html.j2", text))] == [2]
 
 
+@pytest.mark.slow
 def test_help_of_commands_is_gathered() -> None:
     texts = [text for text in everything() if text.file == "harness/cli/ask.py"]
     assert any(text.words.startswith("Each hit has its rank") for text in texts)

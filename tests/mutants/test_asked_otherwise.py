@@ -46,6 +46,6 @@ def test_agreements_of_another_depth_than_the_policy_demands(planted: Toy) -> No
     params = planted.params
     shallow = params.compare.model_copy(update={"depths": (10, 20)})
     pairs = tuple(pairs_of(planted.project.policy()).values())
-    compare(planted.layout, pairs, shallow, params.score)
+    compare(planted.layout, pairs, shallow, params.score.inference())
     found = blocking(planted.decide())
     assert "computed at a depth of 20; the policy demands 50" in found["Order"].reason

@@ -14,6 +14,7 @@ FEWEST, MOST_SURVIVE = 40, 3
 named = pytest.mark.parametrize("mutant", mutants(), ids=lambda found: found.id)
 
 
+@pytest.mark.slow
 @named
 def test_a_fault_can_be_planted(mutant: Mutant) -> None:
     honest = (ROOT / mutant.file).read_text("utf-8")

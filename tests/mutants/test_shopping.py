@@ -17,7 +17,7 @@ from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.gate import Outcome, StepDecision, Verdict
-from harness.report.page.custody import lines
+from harness.report.page.custody_lines import lines
 from harness.stages.custody.chain_of_custody import of_decision
 from harness.stages.custody.pinning import pin
 from harness.stages.custody.verify import verify
@@ -27,6 +27,8 @@ from harness.stages.prepare import prepare
 from harness.stages.report.assemble import evidence_of, measured
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import GATES, HEAD, NAME, RACED, STEP, Toy
+
+pytestmark = pytest.mark.slow
 
 LOST = 5
 """One query in so many shows nothing but junk."""
@@ -76,16 +78,17 @@ def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
     count = trim(losing)
     assert losing.decide().outcome is Outcome.PROMOTE
     said = kept(losing)
-    assert said[0].startswith(f"41 queries: {count} unjudged (")
+    assert said[0].startswith(f"41 queries: {count} (")
     assert said[1].startswith("NOT PINNED")
     assert f"{count} queries without judgements that had some (q" in said[2]
     assert "judgements, 2,401 before" in said[2]
     assert said[3].startswith("tantivy: second look (2 untimed, 0 timed).")
-    assert said[3].endswith("Other than last time: other judgements.")
+    assert said[3].endswith("Changed since the last look: other judgements.")
     losing.decide(later_s=1)
     assert kept(losing) == said
 
 
+@pytest.mark.whole("test_deleted_judgements_are_named_on_the_first_screen")
 def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) -> None:
     pin(losing.layout, losing.project.policy_file, at=NOW, by="me")
     assert set(blocking(losing.decide(later_s=1))) == {"Quality"}
@@ -102,6 +105,7 @@ def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) ->
     assert kept(losing)[1].startswith("As pinned on 2026-03-01 (second pin)")
 
 
+@pytest.mark.whole("test_the_same_pin_stands_for_the_same_evidence")
 def test_another_policy_meets_the_same_pin(losing: Toy) -> None:
     file = losing.project.policy_file
     pin(losing.layout, file, at=NOW, by="me")
@@ -145,6 +149,7 @@ def test_looks_beyond_the_error_budget_hold_the_step(planted: Toy) -> None:
     verify(planted.layout)
 
 
+@pytest.mark.whole("test_a_new_race_alone_does_not_change_what_was_found")
 def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
     """A race that no gate judged may have been looked at all the same."""
     project.policy(HEAD + STEP + WIDE + RACED)
@@ -156,9 +161,10 @@ def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
     project.decide(later_s=1)
     said = kept(project)[-1]
     assert "tantivy: third look (1 untimed, 3 timed, 1 of them races that no gate judged)." in said
-    assert said.endswith("Other than last time: another race.")
+    assert said.endswith("Changed since the last look: another race.")
 
 
+@pytest.mark.whole("test_another_seed_is_another_look_and_is_named")
 def test_judging_by_another_policy_is_a_look_too(losing: Toy) -> None:
     loose = losing.root / "policy" / "other.toml"
     loose.write_text(HEAD.replace("seed = 5", "seed = 9") + STEP + LOOSE)
@@ -190,6 +196,7 @@ def edited(text: list[str]) -> list[str]:
     return [text[0], text[1].replace('"race":5', '"race":6'), *text[2:]]
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     ("spoil", "error", "says"),
     [
@@ -219,6 +226,7 @@ def test_a_new_race_alone_does_not_change_what_was_found(project: Toy) -> None:
     assert project.layout.findings.read_bytes() == first
 
 
+@pytest.mark.whole("test_another_seed_is_another_look_and_is_named")
 def test_other_race_settings_are_named(project: Toy) -> None:
     project.policy(HEAD + STEP + WIDE + RACED)
     pin(project.layout, project.project.policy_file, at=NOW, by="me")

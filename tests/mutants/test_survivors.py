@@ -36,6 +36,8 @@ from tests.forging import replace_in, restamp
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, Toy
 
+pytestmark = pytest.mark.slow
+
 SLOW = 8
 """One query in so many takes longer than its limit."""
 

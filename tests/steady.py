@@ -1,0 +1,59 @@
+"""A clock that no other program slows: an answer takes a millisecond, and what a test adds."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from contextlib import contextmanager
+from unittest.mock import patch
+
+from harness.replay import ask
+from harness.replay import race as replay_race
+from harness.replay.meter import Meter, Reading, Taken
+
+ANSWER_NS, SPREAD_NS, READING_NS = 1_000_000, 20_000, 100
+
+
+class Steady:
+    """Nanoseconds that pass only while an arm answers; no two answers take the same."""
+
+    def __init__(self) -> None:
+        self._now_ns = 0
+        self._answering = False
+        self._rng = random.Random(5)
+
+    def passes(self, ns: int) -> None:
+        """Let some time pass, as for an engine that thinks."""
+        self._now_ns += ns
+
+    def read(self) -> int:
+        """Tell the time to one who measures a call from outside."""
+        self._now_ns += READING_NS
+        return self._now_ns
+
+    def read_by_turns(self) -> int:
+        """Tell the time before an answer, and then after it."""
+        if self._answering:
+            self._now_ns += ANSWER_NS + self._rng.randrange(SPREAD_NS)
+        self._answering = not self._answering
+        return self.read()
+
+
+CLOCK = Steady()
+
+
+def _taken(meter: Meter, before: Reading, after: Reading, elapsed_ns: int) -> Taken:
+    """Nobody waits for a processor."""
+    del meter, before, after
+    return Taken(0, elapsed_ns, 0)
+
+
+@contextmanager
+def steady() -> Iterator[None]:
+    """Let a race of this process read ``CLOCK``."""
+    with (
+        patch.object(replay_race, "perf_counter_ns", CLOCK.read),
+        patch.object(ask, "perf_counter_ns", CLOCK.read_by_turns),
+        patch.object(Meter, "taken", _taken),
+    ):
+        yield
