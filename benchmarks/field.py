@@ -21,7 +21,16 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
-ARMS = ("fts5", "fts5-porter", "tantivy", "tantivy-stem", "dense", "hybrid", "hash-hybrid")
+ARMS = (
+    "fts5",
+    "fts5-porter",
+    "tantivy",
+    "tantivy-stem",
+    "dense",
+    "hybrid",
+    "hybrid-rrf",
+    "hash-hybrid",
+)
 SHOWN = ("nDCG@10", "RR@10", "R@100", "AP@100", "Judged@10")
 
 Scores = Mapping[str, Mapping[str, Mapping[str, float]]]

@@ -61,6 +61,6 @@ def _passing(
     for trial in range(trials):
         differences = np.repeat(case.draw(rng, (count // each,)), each)
         evidence = replace(evidence_of(differences), clusters=clusters)
-        rules = Rules(CONFIDENCE, RESAMPLES // 2, SEED + trial, power=0.8)
+        rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES // 2, seed=SEED + trial, power=0.8)
         passed += non_inferior.judge("Q", settings, evidence, rules).verdict is Verdict.PASS
     return passed / trials

@@ -12,6 +12,7 @@ from harness.core.scores import Estimate
 from harness.gates.base.looks import Looks
 from harness.stats.bounded import Span
 from harness.stats.evalues import evalues_each
+from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 
 MARGIN = 0.02
@@ -62,8 +63,6 @@ def intervals(
     return interval_each(
         values,
         span=SPAN,
-        confidence=CONFIDENCE,
-        resamples=RESAMPLES,
-        seed=SEED,
+        inference=Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED),
         clusters=clusters,
     )

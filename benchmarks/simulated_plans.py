@@ -10,6 +10,7 @@ from benchmarks.simulated_differences import CONFIDENCE, SEED, Case
 from benchmarks.simulated_power import DIFFERENCES, POWER, RESAMPLES
 from harness.core.gate import Verdict
 from harness.gates.base.rules import above
+from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from harness.stats.planning import Wanted, planned
 
@@ -43,9 +44,7 @@ def kept(case: Case, *, pilot: int, bound: float, pilots: int, samples: int) -> 
         found = interval_each(
             case.draw(rng, (count, samples)),
             span=DIFFERENCES,
-            confidence=CONFIDENCE,
-            resamples=RESAMPLES,
-            seed=SEED,
+            inference=Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED),
             clusters=None,
         )
         counts.append(count)

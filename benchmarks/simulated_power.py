@@ -10,6 +10,7 @@ from scipy.special import ndtri
 
 from benchmarks.simulated_differences import CONFIDENCE, SEED, Case, Floats
 from harness.stats.bounded import Span
+from harness.stats.inference import Inference
 from harness.stats.interval import interval
 from harness.stats.power import queries_needed
 
@@ -58,9 +59,7 @@ def _settled(values: Floats, bound: float) -> bool:
     found = interval(
         values,
         span=DIFFERENCES,
-        confidence=CONFIDENCE,
-        resamples=RESAMPLES,
-        seed=SEED,
+        inference=Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED),
         clusters=None,
     )
     return found.low > bound or found.high < bound

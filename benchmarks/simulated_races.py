@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from benchmarks.simulated_differences import CONFIDENCE, SEED
 from harness.core.scores import Estimate
+from harness.stats.inference import Inference
 from harness.stats.processes import percentile, ratio
 
 HARD, SHARED, NOISE = 0.6, 0.77, 0.1
@@ -73,7 +74,8 @@ def of_one_intent(each: int, percent: float, *, one_each: bool, texts: int, tria
 
 
 def _ratio(candidate: Times, control: Times, percent: float, seed: int) -> Estimate:
-    return ratio(candidate, control, percent, confidence=CONFIDENCE, resamples=RESAMPLES, seed=seed)
+    drawn = Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=seed)
+    return ratio(candidate, control, percent, inference=drawn)
 
 
 def _percentile(candidate: Times, _: Times, percent: float, __: int) -> Estimate:

@@ -69,7 +69,7 @@ def non_inferiority(queries: int, trials: int, truth: float = -MARGIN) -> float:
     passed = 0
     for trial in range(trials):
         evidence = evidence_of(case.draw(rng, (queries,)))
-        rules = Rules(CONFIDENCE, RESAMPLES // 2, SEED + trial, power=0.8)
+        rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES // 2, seed=SEED + trial, power=0.8)
         passed += non_inferior.judge("Q", settings, evidence, rules).verdict is Verdict.PASS
     return passed / trials
 

@@ -133,7 +133,7 @@ def live(  # noqa: PLR0917  what a stream is made of
     """
     found = registry.load(rule)
     settings: Any = found.settings.model_validate({**LIVE[rule], "block_pairs": block_pairs})
-    rules = Rules(CONFIDENCE, RESAMPLES, SEED, power=0.8)
+    rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, power=0.8)
     limit, upwards = settings.limit, settings.passes == "above"
     rng, counts = np.random.default_rng(SEED), np.zeros(3)
     for _ in range(streams):

@@ -23,6 +23,7 @@ from scipy import stats
 
 from harness.stats.bootstrap import bca_each
 from harness.stats.bounded import Span, bounded_each
+from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from harness.stats.randomization import sign_flip_each
 
@@ -75,7 +76,10 @@ def ways(values: Values, resamples: int, theirs: int) -> dict[str, Callable[[], 
 
     def both() -> object:
         return interval_each(
-            values, span=SPAN, confidence=0.95, resamples=resamples, seed=SEED, clusters=None
+            values,
+            span=SPAN,
+            inference=Inference(confidence=0.95, resamples=resamples, seed=SEED),
+            clusters=None,
         )
 
     def their_flip() -> object:
