@@ -12,7 +12,7 @@ class SearchError(Exception):
 
 
 class InvalidQuery(SearchError):
-    """Nothing to search for: an empty text and no filter."""
+    """A query that says nothing, or a change of what is not there."""
 
 
 class IndexUnavailable(SearchError):

@@ -14,7 +14,7 @@ import numkong
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.rerank.token_store import TokenStore
+from engines.rerank.token_store import Tokens
 from engines.rerank.window import Reranked
 from engines.vector.embedder import TokenEmbedder
 from engines.vector.scan import COSINE_DIGITS
@@ -30,7 +30,7 @@ class LateInteraction:
     """Blends a window's fused scores with its MaxSim."""
 
     embedder: TokenEmbedder
-    tokens: TokenStore
+    tokens: Tokens
     fused_weight: float
     """Share of the min-maxed fused score in the blend; MaxSim has the rest."""
 

@@ -16,7 +16,7 @@ import struct
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -71,6 +71,14 @@ class Layout:
     def size(self) -> int:
         """Of the whole file."""
         return self.slab + self.tokens * self.dimension * HALF_BYTES
+
+
+class Tokens(Protocol):
+    """Token vectors of texts."""
+
+    def of(self, text_id: int) -> Half:
+        """Vectors of one text's tokens, shape (tokens, dimension)."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -110,6 +110,19 @@ class AmviIndex:
         return rows[inside]
 
 
+def header_of(path: Path) -> str:
+    """Read the header in hexadecimal digits: it has the CRC-32 of all that follows.
+
+    Raises:
+        IndexUnavailable: the file cannot be read.
+    """
+    try:
+        with path.open("rb") as file:
+            return file.read(AMVI.size).hex()
+    except OSError as exc:
+        raise IndexUnavailable(f"{path}: {exc}. Build the vector index anew") from exc
+
+
 def write(path: Path, embedder_id: str, message_ids: Ids, vectors: Half) -> None:
     """Write vectors of length 1 (or 0, which are like nothing), shape (messages, dimension).
 

@@ -3,43 +3,45 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, Self
 
-import numpy as np
 from pydantic import Field, model_validator
 
 from engines.contract import errors as search_errors
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.rerank.late_interaction import LateInteraction
 from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail.contract import events
 from engines.stacks.agent_mail.contract import lifecycle as mail
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.query import DocKind, SearchMode
-from engines.stacks.agent_mail.freshness import Freshness
+from engines.stacks.agent_mail.live.follow import Follows, Live
+from engines.stacks.agent_mail.live.moved import as_it_is
+from engines.stacks.agent_mail.live.tokens import LiveTokens
+from engines.stacks.agent_mail.live.vectors import LiveVectors
+from engines.stacks.agent_mail.live.words import LiveWords
 from engines.stacks.agent_mail.pipeline.absent import or_absent
 from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
 from engines.stacks.agent_mail.pipeline.kinds import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking, text_of
+from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking
 from engines.stacks.agent_mail.pipeline.retrievers import Rungs
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
-from engines.stacks.agent_mail.sqlite import drivers, fts5, store
+from engines.stacks.agent_mail.sqlite import drivers, fts5, journal, store
 from engines.stacks.agent_mail.sqlite.drivers import Driver
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.views import StoredViews
-from engines.vector import amvi
-from engines.vector.bulk import embed_all
 from engines.vector.chosen import HASH, embedder_of
 from engines.vector.embedder import Embedder
 from harness.core.engine import Engine, Manifest, Searcher
@@ -113,7 +115,7 @@ class Mail:
             raise InvalidArm(f'sqlite = "{self.settings.sqlite}": {exc}') from exc
         embedder = self.embedder()
         vectors = embedder.identity if embedder else "no vectors"
-        parts = [f"sqlite {sqlite}", f"tantivy {version('tantivy')}", vectors]
+        parts = f"sqlite {sqlite}", f"tantivy {version('tantivy')}", vectors
         return ", ".join(filter(None, (*parts, self.settings.reranking.identity())))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
@@ -127,9 +129,12 @@ class Mail:
                 for product, projects in sorted(taken.products(numbered).items()):
                     made.add_product(product, f"product-{product}", sorted(projects))
                 made.insert_all((message, {}) for message in messages)
-                self._tantivy(index, made).rebuild()
+                with made.writing() as db:
+                    journal.settle(db)
+                LiveWords(self._tantivy(index, made)).reindex(0)
             self.settings.reranking.build(index, messages, self.cache)
-            self._vectors(messages, index)
+            if (embedder := self.embedder()) is not None:
+                LiveVectors(index / VECTORS, embedder, self.cache).write(messages, 0)
             write_text(index / IDS, json.dumps([document.doc_id for document in in_order]))
 
         return manifest.record(
@@ -158,40 +163,50 @@ class Mail:
                     until_closed.enter_context(drivers.opened(index / STORE, self.settings.driver))
                     for _ in range(2)
                 )
-                fresh = Freshness.since_now(watched.generation, index / VECTORS)
-                manifest.check_count(index, made, opened.total_count())
                 manifest.check_count(index, made, len(doc_ids))
-                service = replace(self._service(index, opened), behind=fresh.behind)
+                made = as_it_is(index, made, opened)
+                service = self._service(index, opened, watched)
             except (search_errors.SearchError, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
             mode, driver = SearchMode(self.settings.mode), self.settings.driver
-            yield MailSearcher(service, doc_ids, made, mode, driver)
+            yield MailSearcher(service, doc_ids, made, mode, driver, watched)
 
     def _opens(self, made: Manifest) -> str:
         """Give the version that this stack reads.
 
-        Without its model it cannot say how it embeds, and compares no vector; so it takes the
-        index's word.
+        Without its model it compares no vector, so it takes the index's word.
         """
         try:
             return self.version
         except ModelNotReady:
             return made.version
 
-    def _service(self, index: Path, opened: store.MessageStore) -> MailSearch:
-        """Put the service together over one index; a part that is broken is one that is absent."""
+    def _service(
+        self, index: Path, opened: store.MessageStore, watched: store.MessageStore
+    ) -> MailSearch:
+        """Put the service together over one index; a part that is broken is one that is absent.
+
+        ``watched`` has connections of its own, so that no query waits to learn what changed.
+        """
         hurried = HurriedStore.of(opened)
 
         def semantic() -> Semantic | None:
             embedder = self.embedder()
             if embedder is None:
                 return None
-            vectors = amvi.AmviIndex.open(index / VECTORS, embedder.identity, embedder.dimension)
+            vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
+            vectors.now()
+            follows["vectors"] = vectors
             return Semantic(embedder, vectors, lambda wanted: matching_ids(hurried, wanted))
 
+        tantivy = self._tantivy(index, opened)
+        follows: dict[str, Follows] = {"tantivy": LiveWords(self._tantivy(index, watched))}
+        nearest = or_absent(semantic)
         reranker = self.settings.reranking.open(index, opened.hydrate)
+        if isinstance(reranker, LateInteraction):
+            reranker = LiveTokens(reranker, watched, opened.hydrate)
         return MailSearch(
-            Rungs(self._lexical(opened, index), or_absent(semantic), reranker, opened.sent),
+            Rungs(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
             opened.hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
@@ -199,19 +214,23 @@ class Mail:
             self.settings.budget_ms,
             self._entities(opened),
             views=StoredViews(opened, self._rebuilt, self._entities),
+            fresh=Live(watched, follows, index / "live"),
         )
 
-    def _lexical(self, opened: store.MessageStore, index: Path) -> Mapping[Rung, mail.MailEngine]:
+    def _lexical(
+        self, opened: store.MessageStore, tantivy: TantivyMailEngine
+    ) -> Mapping[Rung, mail.MailEngine]:
         return {
             Rung.FTS5: fts5.Fts5Engine(HurriedStore.of(opened), self._weights()),
-            Rung.TANTIVY: self._tantivy(index, opened),
+            Rung.TANTIVY: tantivy,
             Rung.LIKE: LikeEngine(opened),
         }
 
     def _rebuilt(self, opened: store.MessageStore, index: Path) -> Mapping[Rung, mail.MailEngine]:
         """Make the engines of a viewer's own store."""
-        self._tantivy(index, opened).rebuild()
-        return self._lexical(opened, index)
+        tantivy = self._tantivy(index, opened)
+        tantivy.rebuild()
+        return self._lexical(opened, tantivy)
 
     def _entities(self, opened: store.MessageStore) -> Mapping[DocKind, Source[Entity]]:
         return entities(HurriedStore.of(opened), self._weights())
@@ -224,15 +243,6 @@ class Mail:
         given = self.settings
         weights = tantivy_schema.Weights(given.subject_weight, given.identifiers_weight)
         return TantivyMailEngine(index / TANTIVY, source, events.to_log, weights)
-
-    def _vectors(self, messages: Sequence[mail.Message], index: Path) -> None:
-        embedder = self.embedder()
-        if embedder is None:
-            return
-        texts = [text_of(message) for message in messages]
-        ids = np.array([message.message_id for message in messages], dtype=np.int64)
-        vectors = embed_all(texts, embedder, self.cache)
-        amvi.write(index / VECTORS, embedder.identity, ids, vectors)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -40,6 +40,12 @@ class Deadline(NamedTuple):
         return (self.at_ns - perf_counter_ns()) / 1e9
 
     @property
+    def half(self) -> Deadline:
+        """The deadline of work that may take half of what is left."""
+        own = int(max(0.0, self.left_s) * 1e9) // HALF
+        return Deadline(perf_counter_ns() + own, own / NS_A_MS)
+
+    @property
     def passed(self) -> EngineError:
         """What is said of work that did not keep it."""
         return EngineError(f"past its budget of {self.share_ms:.0f} ms")

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
+from engines.contract.errors import SearchError
 from engines.stacks.agent_mail import documents as taken
 from engines.stacks.agent_mail.contract.query import SearchMode
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.service import MailSearch
+from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.drivers import Driver
+from engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Explained, Hit, Manifest, Stage
 from harness.core.records import Scalar
@@ -36,6 +39,16 @@ class MailSearcher:
     mode: SearchMode
     driver: Driver
     """Which SQLite reads the store."""
+    watched: MessageStore
+    """The message table, by connections of its own."""
+
+    @property
+    def generation(self) -> int | str | None:
+        """How often the messages have changed since the index was built."""
+        try:
+            return journal.generation(self.watched)
+        except SearchError:
+            return ""
 
     def search(self, text: str, k: int) -> Answer:
         """Ask without filters."""
@@ -84,8 +97,14 @@ class MailSearcher:
     def hits_of(self, found: SearchResponse) -> tuple[Hit, ...]:
         """Name the documents of the messages of a page."""
         return tuple(
-            Hit(self.doc_ids[hit.message_id - 1], hit.score, hit.raw_score) for hit in found.hits
+            Hit(self._document(hit.message_id), hit.score, hit.raw_score) for hit in found.hits
         )
+
+    def _document(self, message_id: int) -> str:
+        """Name the document of a message; one that was written later is no document."""
+        if 0 < message_id <= len(self.doc_ids):
+            return self.doc_ids[message_id - 1]
+        return f"message {message_id}"
 
     def _who(self, found: SearchResponse) -> str:
         """Give the arm's fingerprint only where the first rung of its chain answered."""

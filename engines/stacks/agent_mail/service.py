@@ -13,19 +13,19 @@ from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchErro
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import shadow
 from engines.stacks.agent_mail.beside import Beside
-from engines.stacks.agent_mail.budget import Allowance
+from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
 from engines.stacks.agent_mail.contract.explain import ShadowComparison
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.freshness import never
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.explain import explained
 from engines.stacks.agent_mail.pipeline.filling import filled
+from engines.stacks.agent_mail.pipeline.fresh import Fresh, Steady
 from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, message
 from engines.stacks.agent_mail.pipeline.pages import Page
 from engines.stacks.agent_mail.pipeline.plan import (
@@ -66,8 +66,8 @@ class MailSearch:
     """What viewers see; without it a viewer sees nothing."""
     view: View | None = None
     """The view that this service is narrowed to."""
-    behind: Callable[[Rung], str] = never
-    """Says why an answer may miss a change of the messages; empty where it cannot."""
+    fresh: Fresh = field(default_factory=Steady)
+    """Keeps the indexes up to the messages, and says where an answer may miss a change."""
 
     def view_of(self, scope: Scope) -> View:
         """Give what ``scope`` shows: nothing where that cannot be told."""
@@ -88,7 +88,7 @@ class MailSearch:
             entities=view.entities,
             beside=None,
             view=view,
-            behind=never,
+            fresh=self.fresh.seen_by(view),
         )
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
@@ -108,8 +108,9 @@ class MailSearch:
             query.effective_rerank_top_k,
         )
         first = chain(query.mode, self.switch, query.doc_kind)[0]
+        stale = ""
         try:
-            rung, page = self._climb_down(query, planned, asked, seen_as, reasons)
+            rung, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
             rung, page = first, Page.empty()
@@ -119,7 +120,6 @@ class MailSearch:
         else:
             if rung is not first:
                 reasons.append(f"answered by {rung}")
-        stale = self.behind(rung) if query.doc_kind is DocKind.MESSAGE else ""
         reasons.extend(filter(None, [stale]))
         answered_ns = perf_counter_ns() - start
         compared = self._shadowed(query, asked, seen_as, page)
@@ -127,15 +127,13 @@ class MailSearch:
         downgraded = actual is not wanted(query.mode, self.switch, query.doc_kind)
         reason = "; ".join(reasons)
         if downgraded:
-            self._tell(
-                Event.MODE_DOWNGRADE,
-                {"requested": query.mode, "actual": actual, "reason": reason},
-            )
+            told: Payload = {"requested": query.mode, "actual": actual, "reason": reason}
+            self._tell(Event.MODE_DOWNGRADE, told)
         elif rung is not first:
-            self._tell(
-                Event.ENGINE_FALLBACK,
-                {"wanted": first, "engine": rung, "reason": reason},
-            )
+            told = {"wanted": first, "engine": rung, "reason": reason}
+            self._tell(Event.ENGINE_FALLBACK, told)
+        elif stale:
+            self._tell(Event.INDEX_STALE, {"engine": rung, "reason": reason})
         total_us = (perf_counter_ns() - start) // 1_000
         explain = explained(
             query,
@@ -189,9 +187,10 @@ class MailSearch:
 
     def _climb_down(
         self, query: SearchQuery, planned: Plan, asked: Asked, scope: Scope, reasons: list[str]
-    ) -> tuple[Rung, Page]:
+    ) -> tuple[Rung, Page, str]:
         """Try the rungs of the chain, all but the last within the budget.
 
+        What a rung reads is brought up to the messages first; what is said is why it could not be.
         A question that is no question is one for every rung. Of other failures the last is raised.
         """
         if not asked.text and not planned.facets:
@@ -201,12 +200,18 @@ class MailSearch:
         for rung in rungs[:-1]:
             until = allowed.share(last=rung is rungs[-2]) if allowed else None
             try:
-                return rung, self._page(rung, query, replace(asked, until=until), scope)
+                stale = self._stale(rung, query, until)
+                return rung, self._page(rung, query, replace(asked, until=until), scope), stale
             except InvalidQuery:
                 raise
             except SearchError as exc:
                 reasons.append(f"{rung}: {self._told(exc)}")
-        return rungs[-1], self._page(rungs[-1], query, asked, scope)
+        last = rungs[-1]
+        stale = self._stale(last, query, None)
+        return last, self._page(last, query, asked, scope), stale
+
+    def _stale(self, rung: Rung, query: SearchQuery, until: Deadline | None) -> str:
+        return self.fresh.current(rung, until) if query.doc_kind is DocKind.MESSAGE else ""
 
     def _page(self, rung: Rung, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
         current = CURSOR_OF[query.doc_kind, rung]
@@ -234,9 +239,8 @@ class MailSearch:
             return None
         try:
             allowed = Allowance.of(self.budget_ms)
-            until = allowed.share(last=True) if allowed else None
-            anew = replace(query, cursor=None)
-            page = self._page(Rung.TANTIVY, anew, replace(asked, until=until), scope)
+            asked = replace(asked, until=allowed.share(last=True) if allowed else None)
+            page = self._page(Rung.TANTIVY, replace(query, cursor=None), asked, scope)
         except SearchError as exc:
             self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})
             return None

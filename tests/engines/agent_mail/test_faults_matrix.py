@@ -185,7 +185,8 @@ def test_without_the_messages_the_answer_is_empty_and_no_error(
 ) -> None:
     caplog.set_level(logging.INFO, "engines.mail")
     with opened(index) as service:
-        faults_case.sql(index, "DROP TABLE recipients", "ALTER TABLE messages RENAME TO gone")
+        gone = ("DROP TRIGGER agents_renamed", "DROP TABLE recipients")
+        faults_case.sql(index, *gone, "ALTER TABLE messages RENAME TO gone")
         for asked in (SearchQuery(TEXT, mode=mode), SearchQuery(TEXT, mode=mode, product_id=5)):
             found = service.search(asked)
             assert (found.hits, found.next_cursor, found.degraded) == ((), None, True)

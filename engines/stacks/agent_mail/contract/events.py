@@ -12,7 +12,7 @@ Payload = Mapping[str, Scalar]
 
 
 class Event(StrEnum):
-    """The names of section 8, and one of our own: ``search.engine.fallback``."""
+    """The names of section 8, and two of our own, which say what they carry."""
 
     REBUILD_START = "index.rebuild.start"
     REBUILD_COMPLETE = "index.rebuild.complete"
@@ -21,6 +21,8 @@ class Event(StrEnum):
     MODE_DOWNGRADE = "search.mode.downgrade"
     ENGINE_FALLBACK = "search.engine.fallback"
     """The mode is served, by another engine than the first: ``{wanted, engine, reason}``."""
+    INDEX_STALE = "search.index.stale"
+    """The engine that answered may miss a change of the messages: ``{engine, reason}``."""
     SHADOW_COMPARISON = "search.shadow.comparison"
     CURSOR_INVALIDATED = "search.cursor.invalidated"
 

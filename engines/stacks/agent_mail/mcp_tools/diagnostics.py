@@ -34,7 +34,7 @@ CURES = {
     Signal.MODE_DOWNGRADED: "see the reason; the mode needs a model, an index, or the kill switch",
     Signal.ENGINE_FALLBACK: "see the reason; build the index again where it is broken",
     Signal.LIKE_FALLBACK: "write words of letters or digits; the text could not be matched",
-    Signal.INDEX_STALE: "build the index again, or search with mail-fts5, which sees each change",
+    Signal.INDEX_STALE: "ask again: the index is catching up; see the reason where it stays so",
     Signal.MESSAGES_UNREAD: "messages were found and left out; repair the message store",
     Signal.CURSOR_INVALIDATED: "begin at the first page; another engine made the cursor",
 }

@@ -8,7 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.stacks.agent_mail.budget import CURRENT
-from engines.stacks.agent_mail.sqlite.store import MessageStore, Param
+from engines.stacks.agent_mail.sqlite.connecting import Param, rows
+from engines.stacks.agent_mail.sqlite.store import MessageStore
 
 STEPS = 4_096
 """Steps of SQLite's machine between two looks at the clock, well below a millisecond."""
@@ -43,7 +44,7 @@ class HurriedStore(MessageStore):
                 raise until.passed
             try:
                 db.set_progress_handler(until.is_past, STEPS)
-                return db.execute(sql, params).fetchall()
+                return rows(db, sql, params)
             except sqlite3.OperationalError as exc:
                 if getattr(exc, "sqlite_errorcode", None) == sqlite3.SQLITE_INTERRUPT:
                     raise until.passed from exc

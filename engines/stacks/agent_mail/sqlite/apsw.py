@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import Any, NamedTuple, cast
 
 from engines.contract.errors import FeatureUnavailable
+from engines.stacks.agent_mail.sqlite.connecting import Param, undo
 from engines.stacks.agent_mail.sqlite.readers import Readers
-from engines.stacks.agent_mail.sqlite.store import MessageStore, Param, checked, search_error
+from engines.stacks.agent_mail.sqlite.store import MessageStore, checked, search_error
 from harness.core.extras import install
 
 
@@ -75,6 +76,7 @@ def opened(path: Path) -> Iterator[MessageStore]:
         return cast("sqlite3.Connection", made)
 
     try:
+        undo(path)
         db = connect()
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc

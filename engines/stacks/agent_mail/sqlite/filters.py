@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from engines.stacks.agent_mail.contract.query import Direction, Filters, TimeRange
-from engines.stacks.agent_mail.sqlite.store import Param
+from engines.stacks.agent_mail.sqlite.connecting import Param
 
 LEAST, MOST = -(2**63), 2**63 - 1
 """What SQLite holds as an integer; no message has a number beyond."""

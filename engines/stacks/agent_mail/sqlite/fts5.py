@@ -17,11 +17,12 @@ from engines.stacks.agent_mail.contract.lifecycle import (
 )
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.sqlite import schema
+from engines.stacks.agent_mail.sqlite.connecting import Param
 from engines.stacks.agent_mail.sqlite.filters import EVERYTHING, where
 from engines.stacks.agent_mail.sqlite.like import BY_TIME, contained, within
 from engines.stacks.agent_mail.sqlite.match import match_expression
 from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, sanitize_fts_query
-from engines.stacks.agent_mail.sqlite.store import MessageStore, Param, search_error
+from engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
 
 _SYNTAX = ("fts5: ", "no such column: ", "unterminated string", "unknown special query")
 """How SQLite begins to say that it cannot read what stands after MATCH."""

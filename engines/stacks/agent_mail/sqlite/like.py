@@ -12,10 +12,11 @@ from dataclasses import dataclass
 
 from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.sqlite.connecting import Param
 from engines.stacks.agent_mail.sqlite.filters import MOST, where
 from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms
 from engines.stacks.agent_mail.sqlite.schema import MESSAGES
-from engines.stacks.agent_mail.sqlite.store import MessageStore, Param, search_error
+from engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
 
 BY_TIME = "m.created_ts DESC, m.id"
 _CONTAINS = r"(m.subject LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')"

@@ -13,7 +13,9 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable, Mapping
 
-VERSION = 2
+from engines.stacks.agent_mail.sqlite import journal
+
+VERSION = 3
 """Kept in the file as ``user_version``; a store of another version is not opened."""
 
 TABLES = (
@@ -59,6 +61,7 @@ TABLES = (
         " PRIMARY KEY (message_id, agent_id)) WITHOUT ROWID"
     ),
     "CREATE INDEX recipients_by_agent ON recipients (agent_id, message_id)",
+    *journal.TABLES,
 )
 
 _JOINS = {"-": "\ue02d", "_": "\ue05f", ".": "\ue02e", "/": "\ue02f"}

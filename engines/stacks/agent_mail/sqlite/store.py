@@ -13,10 +13,10 @@ from typing import Any
 from engines.contract.errors import EngineError, IndexUnavailable, SearchError
 from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
 from engines.stacks.agent_mail.sqlite import letters, schema
+from engines.stacks.agent_mail.sqlite.connecting import Param, connect, rows, undo
 from engines.stacks.agent_mail.sqlite.letters import Kind
 from engines.stacks.agent_mail.sqlite.readers import Connections, Readers
 
-Param = str | int | float | bytes | None
 _BROKEN = {
     sqlite3.SQLITE_ERROR,
     sqlite3.SQLITE_CORRUPT,
@@ -39,7 +39,7 @@ class MessageStore(Connections):
             sqlite3.Error: SQLite refuses; ``search_error`` says what that means.
         """
         with self.borrowed() as db:
-            return [] if db is None else db.execute(sql, params).fetchall()
+            return [] if db is None else rows(db, sql, params)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
@@ -183,7 +183,7 @@ def create(path: Path) -> Iterator[MessageStore]:
     """
     if path.exists():
         raise FileExistsError(f"{path}: is there already; remove it, or open it to write to it")
-    with closing(_connect(path, "rwc")) as db:
+    with closing(connect(path, "rwc")) as db:
         db.execute("PRAGMA journal_mode = DELETE")
         made = MessageStore(db)
         with made.writing():
@@ -203,10 +203,11 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
         IndexUnavailable: it is missing, broken, or of another version.
     """
     try:
-        db = _connect(path, "rw" if write else "ro")
+        undo(path)
+        db = connect(path, "rw" if write else "ro")
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc
-    with closing(db), closing(Readers(lambda: _connect(path, "ro"))) as readers:
+    with closing(db), closing(Readers(lambda: connect(path, "ro"))) as readers:
         yield checked(MessageStore(db, readers=None if write else readers), path)
 
 
@@ -236,10 +237,3 @@ def search_error(exc: sqlite3.Error, what: str) -> SearchError:
     code = getattr(exc, "sqlite_errorcode", None)
     kind = IndexUnavailable if code is not None and code & 0xFF in _BROKEN else EngineError
     return kind(f"{what}: {exc}")
-
-
-def _connect(path: Path, mode: str) -> sqlite3.Connection:
-    where = f"{path.resolve().as_uri()}?mode={mode}"
-    db = sqlite3.connect(where, uri=True, isolation_level=None, check_same_thread=False)
-    db.execute("PRAGMA foreign_keys = ON")
-    return db

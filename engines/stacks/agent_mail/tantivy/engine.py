@@ -25,6 +25,7 @@ from engines.stacks.agent_mail.contract.lifecycle import (
     Message,
 )
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.tantivy import files as tantivy_files
 from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy import typeahead
 from engines.stacks.agent_mail.tantivy.batches import batches
@@ -138,6 +139,7 @@ class TantivyMailEngine:
                 of, kept = now.folder.schema, [m for m in last.values() if m is not None]
                 replaced = counted(now.searcher, among(of, "message_id", last))
                 with tantivy_index.writing(now.folder, self.written) as writer:
+                    tantivy_files.sweep(self.root / tantivy_index.INDEX)
                     for message_id in last:
                         writer.delete_documents_by_term("message_id", message_id)
                     for message in kept:

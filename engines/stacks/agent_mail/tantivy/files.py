@@ -71,6 +71,21 @@ def segments(index: Path) -> tuple[Segment, ...]:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
 
 
+def sweep(index: Path) -> None:
+    """Remove lists of deleted documents that no commit names; the caller holds the writer.
+
+    A writer that was killed before its commit leaves them, and Tantivy would give the next one the
+    same name and refuse to write it.
+
+    Raises:
+        ValueError, OSError: as ``segments``; or a file cannot be removed.
+    """
+    named = {one.deletes for one in segments(index)}
+    for path in index.glob("*.del"):
+        if path.name not in named:
+            path.unlink()
+
+
 def _segment(found: Mapping[str, Any]) -> Segment:
     name, deletes = found["segment_id"].replace("-", ""), found["deletes"]
     removed = None if deletes is None else f"{name}.{deletes['opstamp']}.del"

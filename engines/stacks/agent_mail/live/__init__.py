@@ -1,0 +1,1 @@
+"""Indexes that follow the message table while it changes."""

@@ -1,0 +1,147 @@
+"""The vector file while messages change: opened again when it is replaced, and kept up to date."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from engines.contract.errors import IndexUnavailable
+from engines.stacks.agent_mail.contract.lifecycle import DocChange, DocumentSource, Message
+from engines.stacks.agent_mail.live.notes import FILE, Note
+from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.reranking import text_of
+from engines.stacks.agent_mail.tantivy.batches import batches
+from engines.stacks.agent_mail.tantivy.filters import LEAST
+from engines.vector import amvi, bulk
+from engines.vector.embedder import Embedder
+
+Stamp = tuple[int, int, int]
+
+
+@dataclass(slots=True)
+class LiveVectors:
+    """Vectors of messages in the file ``path``, and the note of what it has reached beside it.
+
+    A search runs over one file to its end, also when it is replaced meanwhile.
+    """
+
+    path: Path
+    embedder: Embedder
+    cache: Path
+    source: DocumentSource | None = None
+    """Where every message comes from, for a file of which nothing is known."""
+    _note: Note = field(init=False)
+    _open: tuple[Stamp, amvi.AmviIndex] | None = field(default=None, init=False)
+    _seen: tuple[Stamp, str] | None = field(default=None, init=False)
+    _lock: Lock = field(default_factory=Lock, init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.path.with_suffix(f".{FILE}"))
+
+    def search(
+        self, query: NDArray[np.float32], k: int, allowed: NDArray[np.int64] | None
+    ) -> Sequence[tuple[int, float]]:
+        """Give at most ``k`` pairs of message id and cosine; see ``VectorIndex``.
+
+        Raises:
+            SearchError: the file is missing or damaged.
+        """
+        return self.now().search(query, k, allowed)
+
+    @property
+    def reached(self) -> int | None:
+        """Generation up to which the file surely holds every change; None where not known.
+
+        Raises:
+            IndexUnavailable: there is no file.
+        """
+        return self._note.read(self._which())
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once.
+
+        Raises:
+            SearchError: the file or its note cannot be written.
+        """
+        written = [change.message for change in changes if change.message is not None]
+        deleted = [change.message_id for change in changes if change.message is None]
+        with faults.known():
+            texts = [text_of(message) for message in written]
+            parts = [texts[at : at + bulk.BATCH] for at in range(0, len(texts), bulk.BATCH)]
+            made = [self.embedder.embed(part).astype(np.float16) for part in parts]
+            empty = np.zeros((0, self.embedder.dimension), dtype=np.float16)
+            vectors = np.concatenate([empty, *made])
+            amvi.updated(self.now(), self.path, _ids(written), vectors, deleted)
+            self.note(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Write the vectors of all messages, which have reached ``generation``.
+
+        Raises:
+            SearchError: the file or its note cannot be written.
+        """
+        if self.source is None:
+            raise IndexUnavailable(f"{self.path}: its messages are not known here")
+        with faults.known():
+            messages = [one for batch in batches(self.source, LEAST) for one in batch]
+            self.write(messages, generation)
+
+    def write(self, messages: Sequence[Message], generation: int) -> None:
+        """Write the file anew, and note that it has reached ``generation``.
+
+        Raises:
+            OSError: the file or its note cannot be written.
+        """
+        texts = [text_of(message) for message in messages]
+        vectors = bulk.embed_all(texts, self.embedder, self.cache)
+        amvi.write(self.path, self.embedder.identity, _ids(messages), vectors)
+        self.note(generation)
+
+    def now(self) -> amvi.AmviIndex:
+        """Open the file that is there now.
+
+        Raises:
+            IndexUnavailable: it is missing or damaged.
+        """
+        stamp = self._stamp()
+        known = self._open
+        if known is not None and known[0] == stamp:
+            return known[1]
+        with self._lock:
+            if self._open is None or self._open[0] != stamp:
+                made = self.embedder.identity, self.embedder.dimension
+                self._open = stamp, amvi.AmviIndex.open(self.path, *made)
+            return self._open[1]
+
+    def note(self, generation: int) -> None:
+        """Note the generation that the file has reached.
+
+        Raises:
+            SearchError: the file is missing or damaged.
+            OSError: the note cannot be written.
+        """
+        self._note.write(generation, self._which())
+
+    def _which(self) -> str:
+        """Tell the file that is there now from any other."""
+        stamp = self._stamp()
+        if self._seen is None or self._seen[0] != stamp:
+            self._seen = stamp, amvi.header_of(self.path)
+        return self._seen[1]
+
+    def _stamp(self) -> Stamp:
+        try:
+            found = os.stat(self.path)  # noqa: PTH116  at every query: half of Path.stat
+        except OSError as exc:
+            raise IndexUnavailable(f"{self.path}: {exc}. Build the vector index anew") from exc
+        return found.st_ino, found.st_mtime_ns, found.st_size
+
+
+def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
+    return np.array([message.message_id for message in messages], dtype=np.int64)

@@ -1,0 +1,1 @@
+"""Tests of engines.agent_mail.live."""

@@ -1,0 +1,196 @@
+"""Indexes follow the message table: a change is found and signed, or the index is stale."""
+
+from __future__ import annotations
+
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from threading import Event
+
+import pytest
+
+from engines.contract.errors import EngineError
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.budget import Allowance
+from engines.stacks.agent_mail.contract.lifecycle import DocChange
+from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
+from engines.stacks.agent_mail.ingest import Draft
+from engines.stacks.agent_mail.live.follow import Live
+from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from engines.stacks.agent_mail.searcher import MailSearcher
+from engines.stacks.agent_mail.sqlite import store
+from tests.engines.agent_mail.live.case import built, check_agree, served
+from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
+
+pytestmark = pytest.mark.slow
+MODES = ["lexical", "semantic", "hybrid"]
+NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))
+
+
+def write(index: Path, sql: str) -> None:
+    """Change the table behind the back of everyone, as another program does."""
+    with closing(sqlite3.connect(index / mail.STORE)) as db, db:
+        db.execute(sql)
+
+
+def found(searcher: MailSearcher, text: str) -> list[str]:
+    """Search; every answer is signed as the arm's and says nothing of a stale index."""
+    answer = searcher.search(text, 10)
+    assert (answer.note, answer.served_by) == ("", searcher.manifest.fingerprint)
+    return [hit.doc_id for hit in answer.hits]
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_what_is_inserted_edited_and_deleted_is_found_at_the_next_query(
+    tmp_path: Path, mode: str
+) -> None:
+    index = built(tmp_path, mode=mode)
+    with served(tmp_path, mode=mode) as searcher, ingest.opened(index / mail.STORE) as box:
+        assert found(searcher, "zeppelin") == []
+        (new,) = box.insert(NEW).message_ids
+        assert found(searcher, "zeppelin") == [f"message {new}"]
+        box.edit(new, subject="balloon")
+        assert found(searcher, "zeppelin") == []
+        assert found(searcher, "balloon") == [f"message {new}"]
+        write(index, "UPDATE messages SET subject = 'zeppelin' WHERE id = 5")
+        assert found(searcher, "zeppelin") == ["m05"]
+        box.delete(5)
+        box.delete(new)
+        assert found(searcher, "zeppelin") == found(searcher, "balloon") == []
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_a_restart_with_a_moved_table_catches_up(tmp_path: Path, mode: str) -> None:
+    index = built(tmp_path, mode=mode)
+    with served(tmp_path, mode=mode) as searcher:
+        built_of = searcher.manifest
+    with ingest.opened(index / mail.STORE) as box:
+        (new,) = box.insert(NEW).message_ids
+    with served(tmp_path, mode=mode) as searcher:
+        assert found(searcher, "zeppelin") == [f"message {new}"]
+        assert searcher.manifest.documents == built_of.documents + 1
+        assert searcher.manifest.fingerprint != built_of.fingerprint
+        assert searcher.generation
+        assert isinstance(searcher.service.fresh, Live)
+        searcher.service.fresh.catch_up()
+    check_agree(index)
+
+
+def test_a_replaced_vector_file_is_noticed_and_put_right(tmp_path: Path) -> None:
+    index = built(tmp_path, mode="semantic")
+    with served(tmp_path, mode="semantic") as searcher:
+        before = found(searcher, "lunch")
+        other = built(tmp_path / "other", documents=[], mode="semantic")
+        (other / mail.VECTORS).replace(index / mail.VECTORS)
+        assert found(searcher, "lunch") == before
+    check_agree(index)
+
+
+def test_an_index_that_is_ahead_of_its_table_is_built_anew(tmp_path: Path) -> None:
+    index = built(tmp_path, mode="hybrid")
+    old = (index / mail.STORE).read_bytes()
+    with served(tmp_path, mode="hybrid") as searcher, ingest.opened(index / mail.STORE) as box:
+        box.insert(NEW)
+        assert found(searcher, "zeppelin")
+    (index / mail.STORE).write_bytes(old)
+    with served(tmp_path, mode="hybrid") as searcher:
+        assert found(searcher, "zeppelin") == []
+    check_agree(index)
+
+
+@dataclass
+class Slow:
+    """An index that catches up when it is let."""
+
+    let: Event = field(default_factory=Event)
+    reached: int | None = 0
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        del changes
+        self.let.wait(60)
+        self.reached = generation
+
+    def reindex(self, generation: int) -> None:
+        raise AssertionError(generation)
+
+
+def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) -> None:
+    index = built(tmp_path)
+    with store.opened(index / mail.STORE) as watched:
+        slow = Slow()
+        live = Live(watched, {"tantivy": slow}, tmp_path / "live")
+        write(index, "DELETE FROM messages WHERE id = 5")
+        allowed = Allowance.of(50)
+        assert allowed is not None
+        said = [live.current(Rung.TANTIVY, allowed.share(last=True)) for _ in range(2)]
+        assert said[0].startswith("index_stale: past its budget of ")
+        assert said[1] == "index_stale: still busy with an earlier query"
+        assert live.current(Rung.FTS5) == live.current(Rung.LIKE) == ""
+        slow.let.set()
+        while live.current(Rung.TANTIVY, allowed.share(last=True)):
+            allowed = Allowance.of(5_000)
+            assert allowed is not None
+        assert slow.reached == 1
+
+
+class Broken(Slow):
+    """An index that cannot be written."""
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        raise EngineError(f"{len(changes)} changes up to {generation}")
+
+
+def test_an_answer_that_may_miss_a_change_is_not_signed(tmp_path: Path) -> None:
+    index = built(tmp_path)
+    with served(tmp_path) as searcher:
+        assert isinstance(searcher.service.fresh, Live)
+        stuck = replace(searcher.service.fresh, indexes={"tantivy": Broken()})
+        service = replace(searcher.service, fresh=stuck)
+        asked = replace(searcher, service=service)
+        identity = Identity("mine", searcher.manifest)
+        tools = Tools(Surface(service, Names(), identity, SearchMode.LEXICAL))
+        assert "diagnostics" not in tools.found()
+        write(index, "DELETE FROM messages WHERE id = 5")
+        answer = asked.search("review", 5)
+        assert answer.note == "index_stale: 1 changes up to 1"
+        assert answer.served_by != searcher.manifest.fingerprint
+        seen = tools.found()
+        assert seen["diagnostics"]["signals"] == ["index_stale"]
+        assert seen["diagnostics"]["degraded"] is True
+        assert seen["served_by"]["fingerprint"] != searcher.manifest.fingerprint
+
+
+@pytest.mark.parametrize(("visible", "told"), [(True, True), (False, False)])
+def test_a_viewer_is_told_of_what_it_sees_alone(
+    tmp_path: Path,
+    visible: bool,  # noqa: FBT001  a case
+    told: bool,  # noqa: FBT001  a case
+) -> None:
+    index = built(tmp_path, mode="semantic")
+    with served(tmp_path, mode="semantic") as searcher:
+        assert isinstance(searcher.service.fresh, Live)
+        stuck = replace(searcher.service.fresh, indexes={"vectors": Broken()})
+        write(index, "UPDATE messages SET subject = 'lunch too' WHERE id = 5")
+        shown = Visibility.ALLOW if visible else Visibility.DENY
+        scope = Scope("most", lambda m: shown if m.message_id == 5 else Visibility.ALLOW)
+        query = SearchQuery("review", mode=SearchMode.SEMANTIC)
+        answer = replace(searcher.service, fresh=stuck).search(query, scope)
+        assert answer.stale is told
+        assert ("index_stale: a message may be missing" in answer.explain.note) is told
+
+
+def test_a_viewer_finds_what_was_inserted_in_each_mode(tmp_path: Path) -> None:
+    index = built(tmp_path, mode="hybrid")
+    everyone = Scope("everyone", lambda _: Visibility.ALLOW)
+    with served(tmp_path, mode="hybrid") as searcher, ingest.opened(index / mail.STORE) as box:
+        for mode in (SearchMode.LEXICAL, SearchMode.SEMANTIC, SearchMode.HYBRID):
+            text = f"{mode} zeppelin"
+            (new,) = box.insert(replace(NEW, subject=text)).message_ids
+            answer = searcher.service.search(SearchQuery(text, mode=mode), everyone)
+            assert answer.hits[0].message_id == new
+            assert not answer.degraded

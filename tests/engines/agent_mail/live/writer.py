@@ -1,0 +1,59 @@
+"""Changes a live index for as long as it lives: ``python -m ... FOLDER SEED``.
+
+Says ``ready`` when it begins. What it did is said when it is done, so what is said has happened.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from random import Random
+
+from engines.stacks.agent_mail import arm as mail
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.ingest import Draft
+from engines.stacks.agent_mail.live.follow import Live
+from tests.engines.agent_mail.live.case import served
+
+WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
+
+
+def main(folder: Path, seed: int) -> None:
+    """Insert, edit, delete and index until somebody ends the process."""
+    rng = Random(seed)
+    table = folder / "index" / mail.STORE
+    with served(folder, mode="hybrid") as searcher, ingest.opened(table) as box:
+        live = searcher.service.fresh
+        assert isinstance(live, Live)
+        alive = [row[0] for row in box.store.read("SELECT id FROM messages")]
+        say("ready")
+        while True:
+            for _ in range(rng.randint(1, 4)):
+                say(changed(box, rng, alive))
+            live.catch_up()
+
+
+def changed(box: ingest.Ingest, rng: Random, alive: list[int]) -> str:
+    """Make one change at random, and say it."""
+    subject = " ".join(rng.choices(WORDS, k=3))
+    how = rng.choice(("insert", "edit", "delete")) if len(alive) > 3 else "insert"
+    if how == "insert":
+        (new,) = box.insert(Draft(1, subject, "to all", "Ann", ("Bob",))).message_ids
+        alive.append(new)
+        return f"{new} {subject}"
+    chosen = rng.choice(alive)
+    if how == "edit":
+        box.edit(chosen, subject=subject)
+        return f"{chosen} {subject}"
+    box.delete(chosen)
+    alive.remove(chosen)
+    return f"{chosen} "
+
+
+def say(line: str) -> None:
+    sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), int(sys.argv[2]))

@@ -1,0 +1,58 @@
+"""What a writer that was killed left half done is taken back by whoever reads."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from engines.stacks.agent_mail.sqlite import store
+from engines.stacks.agent_mail.sqlite.connecting import undo
+from tests.engines.agent_mail.build import some_mail, stored
+
+KILLED = """
+import os, sqlite3, sys
+db = sqlite3.connect(sys.argv[1], isolation_level=None)
+db.execute("PRAGMA cache_size = 2")
+db.execute("BEGIN IMMEDIATE")
+db.execute("UPDATE messages SET body = 'half done'")
+os.kill(os.getpid(), 9)
+"""
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    with stored(tmp_path / "mail.db", some_mail(7, 40).messages):
+        return tmp_path / "mail.db"
+
+
+@pytest.mark.parametrize("while_open", [False, True])
+def test_what_a_killed_writer_left_half_done_is_taken_back_by_who_reads(
+    path: Path,
+    while_open: bool,  # noqa: FBT001  a case
+) -> None:
+    sql = "SELECT count(*) FROM messages WHERE body = 'half done'"
+    big = "UPDATE messages SET body = hex(randomblob(4000))"
+    with store.opened(path, write=True) as made:
+        made.db.execute(big)
+    if while_open:
+        with store.opened(path) as reads:
+            subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+            assert path.with_name("mail.db-journal").exists()
+            assert reads.read(sql) == [(0,)]
+    else:
+        subprocess.run([sys.executable, "-c", KILLED, str(path)], check=False)
+        assert path.with_name("mail.db-journal").exists()
+        with store.opened(path) as reads:
+            assert reads.read(sql) == [(0,)]
+    assert not path.with_name("mail.db-journal").exists()
+
+
+def test_where_nothing_is_half_done_nothing_happens(path: Path, tmp_path: Path) -> None:
+    before = path.read_bytes()
+    undo(path)
+    undo(tmp_path / "none")
+    assert path.read_bytes() == before
+    assert not (tmp_path / "none").exists()
