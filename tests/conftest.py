@@ -19,6 +19,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")  # on matrices as small as ou
 import pytest
 from hypothesis import settings
 
+from tests import forked
 from tests.docs import outcomes
 from tests.docs.promises import Promises
 from tests.once import once
@@ -44,6 +45,8 @@ def pytest_configure(config: pytest.Config) -> None:
     every = bool(config.getoption("--all"))
     settings.register_profile(PROFILES[every], deadline=None, max_examples=MANY if every else FEW)
     settings.load_profile(PROFILES[every])
+    if not every:
+        forked.fork()
     watching = outcomes.Outcomes()
     config.pluginmanager.register(watching, outcomes.NAME)
     config.pluginmanager.register(Promises(watching))
@@ -70,10 +73,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         slow_first(items)
 
 
+def pytest_collectstart() -> None:
+    """Look for no garbage while tests are collected: hardly any of what that makes is given up."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Spare every later collection the look at a million objects that collecting tests made."""
-    gc.collect()
+    """Spare every later look for garbage the million objects that collecting tests made."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.fixture
@@ -91,6 +99,13 @@ def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     return Toy(Project(once(tmp_path_factory, "measured", _measure)))
 
 
+@pytest.fixture
+def anew() -> Iterator[None]:
+    """Start Python anew for each process, for tests that look at the processes themselves."""
+    with forked.anew():
+        yield
+
+
 @pytest.fixture(scope="module")
 def read_once() -> Iterator[None]:
     """Let each model be loaded, and read a text, once in this process."""
@@ -106,6 +121,15 @@ def answered_once() -> Iterator[None]:
     from tests import once_a_process
 
     with once_a_process.canaries():
+        yield
+
+
+@pytest.fixture(scope="module")
+def none_drawn(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Write empty pictures on all pages of a module's tests; painted by ``--all``."""
+    from tests import once_a_process
+
+    with once_a_process.pictures(painted=bool(pytestconfig.getoption("--all"))):
         yield
 
 

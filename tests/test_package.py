@@ -207,6 +207,7 @@ def test_without_an_extra_it_is_named(site: Path, core_only: Path, tmp_path: Pat
     assert (code, "Make one with: harness init FOLDER" in said) == (2, True), said
 
 
+@pytest.mark.whole("test_the_core_alone_judges_an_engine_of_ones_own")
 @pytest.mark.slow
 def test_the_demo_makes_its_project(site: Path, tmp_path: Path) -> None:
     begin = (

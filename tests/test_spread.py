@@ -105,6 +105,7 @@ def test_a_promise_is_held_against_what_other_processes_saw(
     assert [came_out in fault for fault in asking.said] == [True] * (ended is FAILED)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("way", [{"words": f"{TEST}"}, {"mark": "not slow"}])
 def test_where_cases_may_be_left_out_the_tests_are_run(tmp_path: Path, way: Any) -> None:  # noqa: ANN401  words of session()
     asking, run = promises(tmp_path, "skipped", f"{ASKED_LAST}::test_x"), session(**way)

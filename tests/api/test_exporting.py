@@ -31,6 +31,7 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
+@pytest.mark.slow
 def test_the_runs_and_judgements_give_the_same_values_again(measured: Toy, written: Path) -> None:
     qrels = load_qrels(written / "qrels.trec")
     means = json.loads(measured.layout.scores.read_text())

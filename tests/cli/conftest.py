@@ -33,8 +33,8 @@ class Said(NamedTuple):
 Harness = Callable[..., Said]
 
 
-@pytest.fixture(autouse=True)
-def quick(read_once: None, answered_once: None, undrawn: None) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
     """Read a model and ask the canary once for all commands, and write empty pictures on pages."""
 
 

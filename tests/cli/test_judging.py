@@ -94,6 +94,7 @@ def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "says"),

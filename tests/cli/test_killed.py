@@ -89,6 +89,7 @@ def in_a_process(project: Toy, *words: str | Path) -> subprocess.CompletedProces
     )
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.skipif(os.name == "nt", reason="Windows has no SIGKILL")
 @pytest.mark.parametrize("doing", ["indexing", "replaying"])
 def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, doing: str) -> None:

@@ -105,6 +105,7 @@ def test_a_server_that_is_gone_fails_the_queries(letters: Project, tmp_path: Pat
             replay(layout, path, letters.cache, PARAMS)
 
 
+@pytest.mark.whole("test_the_kill_switch_of_the_environment_outweighs_the_arm")
 def test_another_engine_than_the_arm_names_is_not_the_arm(letters: Project, tmp_path: Path) -> None:
     with listening(command("--http", "0"), letters.root) as (url, _):
         path = arm(tmp_path, "other", transport="http", url=url, engine="fts5")
@@ -151,6 +152,7 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
     assert secret.stat().st_mode & 0o077 == 0
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
 def test_a_stranger_is_not_answered(letters: Project, host: str) -> None:
     with listening(command("--http", "0", "--host", host), letters.root) as (url, _):

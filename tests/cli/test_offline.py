@@ -46,6 +46,7 @@ def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str
     )
 
 
+@pytest.mark.sampled(2)
 @pytest.mark.parametrize(
     "words",
     [

@@ -226,6 +226,7 @@ def test_a_folder_is_ours_or_nothing_is_written(
     assert seen(foreign)["index.html"] == b"my own"
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", [name for name, owns in OWNED.items() if owns.runs])
 def test_a_folder_of_its_own_is_made_and_written_into_again(
@@ -242,6 +243,7 @@ def test_a_folder_of_its_own_is_made_and_written_into_again(
         assert again.code == 0 or "began already" in again.error
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", ADDS)
 def test_nothing_is_added_to_a_run_that_bears_no_mark(
@@ -257,6 +259,7 @@ def test_nothing_is_added_to_a_run_that_bears_no_mark(
     assert seen(ready.root) == before
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("name", NEW)
 def test_a_file_of_somebodys_own_is_never_replaced(

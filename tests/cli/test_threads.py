@@ -38,6 +38,7 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", DRAWING, ids=lambda words: words[0])
 def test_every_command_that_draws_takes_them(

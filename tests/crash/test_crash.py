@@ -161,6 +161,7 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
         assert len(grades) in {shown, shown - 1}, (at, ended)
 
 
+@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("template", [False], indirect=True, ids=[""])
 @pytest.mark.parametrize("pair", PAIRS if EVERY else QUICK_PAIRS)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -12,6 +10,7 @@ import pytest
 
 from tests import once_a_process
 from tests.docs.pages import ROOT
+from tests.docs.shell import Shell
 from tests.docs.world import World, make
 from tests.once import once
 
@@ -58,9 +57,9 @@ def run(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Hold the example engine against fts5, as the README says."""
 
     def judged(out: Path) -> None:
-        command = [sys.executable, "-m", "harness", "run", "--dataset", str(collection)]
-        command += ["--arms", f"fts5,{OWN}", "--control", "fts5", "--out", str(out)]
-        subprocess.run(command, cwd=ROOT, check=True, capture_output=True)
+        words = ["run", "--dataset", str(collection), "--arms", f"fts5,{OWN}"]
+        with once_a_process.canaries(), once_a_process.pictures(painted=False):
+            Shell(ROOT).harness(*words, "--control", "fts5", "--out", str(out))
 
     return once(tmp_path_factory, "run", judged)
 
@@ -70,7 +69,7 @@ def world(tmp_path_factory: pytest.TempPathFactory) -> World:
     """Make the small project once; a page gets a copy."""
 
     def made(root: Path) -> None:
-        with once_a_process.models():
+        with once_a_process.models(), once_a_process.pictures(painted=False):
             make(root)
 
     return World(once(tmp_path_factory, "world", made))

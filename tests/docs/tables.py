@@ -194,6 +194,7 @@ LONGER = frozenset({
     "docs/migrate.md",
     "docs/migrations/agent-mail.md",
     "docs/stacks/code.md",
+    "docs/stacks/documents.md",
     "docs/stacks/writing.md",
 })
 """Pages typed under ``--all``: their commands are those of other pages, on other data."""

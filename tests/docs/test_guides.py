@@ -32,7 +32,10 @@ from harness.policy.load import load_policy
 from tests.docs.pages import ROOT, page, pages
 from tests.gates import build
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+]
 EXAMPLE = ROOT / "examples" / "http_engine"
 GATE = "empty_answers"
 DOCUMENTS = (Document("a", "", "red cone"), Document("b", "cone", "blue"), Document("c", "", "x"))

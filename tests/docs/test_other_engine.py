@@ -27,7 +27,10 @@ from tests.source import ROOT
 
 pytest.importorskip("jmespath", reason='needs the extra "http"')
 pytest.importorskip("bm25s", reason="needs the package bm25s")
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+]
 EXAMPLE = ROOT / "examples" / "other_engine"
 TEXTS = ("red", "cone", "a blue cube", "zzzz")
 
@@ -53,6 +56,7 @@ def at(address: str, folder: Path) -> Path:
     return path
 
 
+@pytest.mark.whole("tests/docs/test_guides.py::test_a_server_is_judged_by_its_file")
 def test_it_is_checked_and_judged_from_its_file(tmp_path: Path, collection: Path) -> None:
     with served(collection / "corpus.jsonl") as address:
         path = at(address, tmp_path)
@@ -92,6 +96,9 @@ def test_it_keeps_the_contract_as_tests_of_ones_own(tmp_path: Path, collection: 
     assert {"answers", "finds", "ids", "k", "order of ties", "threads"} <= held - skipped
 
 
+@pytest.mark.whole(
+    "tests/cli/shadow/test_http.py::test_a_client_sees_the_control_and_the_log_sees_both"
+)
 def test_it_is_shadowed_from_the_same_file(tmp_path: Path, collection: Path) -> None:
     half = tmp_path / "half.jsonl"
     lines = (collection / "corpus.jsonl").read_text("utf-8").splitlines(keepends=True)

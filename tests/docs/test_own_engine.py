@@ -102,6 +102,7 @@ def test_an_unknown_setting_is_named_with_its_line(tmp_path: Path) -> None:
         arm(tmp_path, k2="1")
 
 
+@pytest.mark.slow
 def test_a_run_with_it_is_judged_against_the_control(run: Path) -> None:
     step = json.loads((run / "decision.json").read_text("utf-8"))["datasets"][0]["steps"][0]
     scores: dict[str, Any] = json.loads((run / "scores.json").read_text("utf-8"))

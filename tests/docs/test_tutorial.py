@@ -16,7 +16,10 @@ from tests.docs.test_run_commands import check
 from tests.docs.typed import Filling, row
 from tests.docs.world import World
 
-pytestmark = [pytest.mark.usefixtures("read_once"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+]
 PAGE = page("docs/tutorial.md")
 PYTHON = re.findall(r"^```python\n(.*)\n```", PAGE.text, re.MULTILINE)
 (MARGIN,) = re.findall(r"^```toml\n(.*)\n```", PAGE.text, re.MULTILINE)
@@ -64,6 +67,7 @@ def reader(world: World, tmp_path_factory: pytest.TempPathFactory) -> Reader:
     return found
 
 
+@pytest.mark.whole("tests/docs/test_guides.py::test_a_step_of_the_tutorial_changes_the_engine_so")
 def test_the_steps_of_the_tutorial_end_as_it_says(reader: Reader) -> None:
     assert reader.verdict() == ("hold", {"pass", "inconclusive"})
     for line in LINES[LINES.index(RUN) + 1 : LINES.index(DECIDE)]:

@@ -34,6 +34,7 @@ def test_readers_see_plain_english() -> None:
     assert not wrong, "\n".join(wrong)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", EXEMPT)
 def test_what_is_left_out_still_breaks_a_rule(place: str) -> None:
     assert any(one.text.file.startswith(place) for one in broken())

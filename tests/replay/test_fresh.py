@@ -12,6 +12,8 @@ import pytest
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from harness.replay.fresh import Advance, in_fresh_process
 
+pytestmark = pytest.mark.usefixtures("anew")
+
 
 @dataclass(frozen=True)
 class Noting:

@@ -5,6 +5,6 @@ from __future__ import annotations
 import pytest
 
 
-@pytest.fixture(autouse=True)
-def quick(read_once: None, answered_once: None, undrawn: None) -> None:
+@pytest.fixture(autouse=True, scope="module")
+def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
     """Read a model and ask the canary once for all stages, and write empty pictures on pages."""

@@ -93,6 +93,7 @@ def test_an_engine_that_fails_while_it_is_asked_ends_by_two(
         assert said.err.splitlines()[-1].startswith("error: "), said
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("moment", ["open", "search", "stages"])
 def test_an_engine_that_leaves_is_no_verdict_in_any_command(
     broken: Callable[[str, str], Path], harness: Harness, moment: str

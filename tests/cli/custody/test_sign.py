@@ -21,6 +21,7 @@ def decided(project: Toy) -> Toy:
     return project
 
 
+@pytest.mark.slow
 def test_who_signed_is_told(decided: Toy, harness: Harness, tmp_path: Path) -> None:
     mine, other = key(tmp_path, "me"), key(tmp_path, "somebody")
     assert "signature            unsigned" in harness("verify").out

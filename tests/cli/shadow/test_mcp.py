@@ -135,6 +135,7 @@ def test_what_is_no_server_is_refused(said: str) -> None:
     assert McpServer.of("a 'b c'") == McpServer(("a", "b c"), "")
 
 
+@pytest.mark.whole("test_over_pipes_with_servers_that_are_programs")
 def test_a_candidate_asks_again_what_the_log_holds(letters: Project) -> None:
     reading = read_reading(READING)
     where = McpServer.of(
@@ -154,6 +155,7 @@ def test_a_candidate_that_is_not_there_does_not_open() -> None:
         mcp_candidate(McpServer.of("http://127.0.0.1:9/mcp"), read_reading(READING)).__enter__()
 
 
+@pytest.mark.whole("test_over_http_a_client_sees_the_control_and_the_log_sees_both")
 def test_a_control_that_was_restarted_is_connected_to_again(
     letters: Project, tmp_path: Path
 ) -> None:

@@ -17,6 +17,7 @@ from harness.stages.contract.stage import CHECKS
 from harness.stages.contract.subject import Named, Subject, ask
 from harness.stages.contract.subject import standing as standing_of
 from tests.engines.conftest import Standing
+from tests.thinned import examples
 
 pytestmark = pytest.mark.slow
 
@@ -25,20 +26,21 @@ def stack_of(arm: str) -> str:
     return str(tomllib.loads(arms.path_of(arm).read_text(encoding="utf-8"))["stack"])
 
 
-LONGEST, LONG_ENOUGH = 10_000, 1_000
+LONGEST, LONG, LONG_ENOUGH = 10_000, 3_000, 1_000
 FIRSTS = {
     *{stack_of(name): name for name in reversed(arms.names())}.values(),
     "code-tantivy", "documents-pro", "hybrid", "mail-rerank", "mail-tantivy",
 }  # fmt: skip
-"""The first arm of each stack, and those with most parts: they are asked the longest texts, their
-sisters a tenth of them."""
+"""The first arm of each stack, and those with most parts: they get the longest texts of a run
+(under ``--all`` the first number of words), their sisters the last number."""
 STARTED = ("code-tantivy", "documents-free", "fts5", "mail-tantivy", "writing-best")
 """Arms with sets and mappings of their own, which are opened in another process too."""
 
 
 @pytest.fixture(scope="session")
-def subject(standing: Standing) -> Subject:
-    words = LONGEST if standing.arm.name in FIRSTS else LONG_ENOUGH
+def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
+    longest = LONGEST if pytestconfig.getoption("--all") else LONG
+    words = longest if standing.arm.name in FIRSTS else LONG_ENOUGH
     return Subject(
         standing.arm, standing.built, standing.index, standing.searcher, long_words=words
     )
@@ -60,7 +62,9 @@ def test_another_process_gets_the_same_answers(name: str, tmp_path: Path) -> Non
 
 
 @settings(
-    max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=examples(50),
+    deadline=None,
+    suppress_health_check=[HealthCheck.function_scoped_fixture],
 )
 @given(
     text=st.one_of(

@@ -74,6 +74,7 @@ def compared(
     assert sum(bool(best) for best in theirs) > COUNT * 0.9
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("corpus", ["cranfield", "documentation"])
 def test_the_arm_finds_what_lucene_finds(corpus: str, tmp_path: Path) -> None:

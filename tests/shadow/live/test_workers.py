@@ -17,7 +17,7 @@ from harness.shadow.log.record import Kind
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
 from tests.shadow.live.make import MEMORY, MS, SECOND
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}
 
 

@@ -25,7 +25,7 @@ from harness.shadow.proxy.http_exchange import Exchange
 from tests.shadow.live.make import comparison, on_thread
 from tests.shadow.servers import READING
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 
 NOWHERE = "http://127.0.0.1:9"
 ASKED = b"/search?q=apple&size=3"

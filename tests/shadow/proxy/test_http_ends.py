@@ -125,6 +125,7 @@ def test_a_control_that_ended_an_idle_connection_is_joined_anew(tmp_path: Path) 
     assert wire.heard == [SEARCH] * 3
 
 
+@pytest.mark.slow
 def test_slow_readers_get_whole_answers_when_the_proxy_is_stopped(tmp_path: Path) -> None:
     """What waits in the proxy's own memory is on its way too."""
     clients: list[socket.socket] = []

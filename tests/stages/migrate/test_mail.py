@@ -105,6 +105,7 @@ def test_every_step_gets_a_verdict_and_every_slice_a_row(
     assert "filter-thread" in page
 
 
+@pytest.mark.whole("test_every_step_gets_a_verdict_and_every_slice_a_row")
 def test_a_candidate_that_ignores_filters_is_held(
     mailbox: Path,
     honest: tuple[Path, tuple[StepDecision, ...]],

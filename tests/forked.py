@@ -1,0 +1,42 @@
+"""Processes that our code starts anew are forked from one that has imported our modules already.
+
+To start Python anew and to import takes a second or two of a processor, and says nothing. What is
+forked has done nothing else either: the server imports, and no more. ``--all`` starts anew.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import context
+from unittest.mock import patch
+
+IMPORTED = (
+    "engines.stacks.agent_mail.arm",
+    "engines.stacks.text.fts5",
+    "engines.stacks.text.tantivy",
+    "harness.shadow.live.candidate",
+    "harness.shadow.proxy.http_apart",
+    "harness.stages.load.opener",
+    "harness.stages.race.part",
+    "harness.stages.replay.ahead",
+)
+"""What the processes do, and the engines that most of them open."""
+
+
+KNOWN = vars(context)["_concrete_contexts"]
+ANEW = KNOWN["spawn"]
+
+
+def fork() -> None:
+    """Let ``spawn`` mean a fork of that server, in this process."""
+    KNOWN["spawn"] = KNOWN["forkserver"]
+    multiprocessing.set_forkserver_preload(list(IMPORTED))
+
+
+@contextmanager
+def anew() -> Iterator[None]:
+    """Start Python anew after all, for tests that look at the processes themselves."""
+    with patch.dict(KNOWN, spawn=ANEW):
+        yield
