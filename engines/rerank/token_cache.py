@@ -7,6 +7,7 @@ cache and in the index.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 from zipfile import BadZipFile
@@ -18,6 +19,7 @@ from engines.rerank.token_store import Contents, Ids
 from engines.vector import bulk
 from engines.vector.embedder import Reading, TokenEmbedder
 from engines.vector.scan import Half
+from harness.core.files import replacing
 
 TOKENS = "tokens"
 """Folder of the cache."""
@@ -66,17 +68,22 @@ def write_tokens(
 
 def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> None:
     """Read texts, and keep tokens and pooled vectors of each part as soon as it is done."""
+    write = _Write(bulk.folder_of(cache, bulk.VECTORS, embedder).absolute())
+    bulk.make_parts(missing, embedder.read, write, bulk.folder_of(cache, TOKENS, embedder))
 
-    def write(part: bulk.Part, readings: Sequence[Reading]) -> None:
+
+@dataclass(frozen=True, slots=True)
+class _Write:
+    pooled: Path
+    """Folder of the pooled vectors."""
+
+    def __call__(self, part: bulk.Part, readings: Sequence[Reading], path: Path) -> None:
         tokens = [text.astype(np.float16) for reading in readings for text in reading.tokens]
         pooled = np.concatenate([reading.pooled for reading in readings]).astype(np.float16)
         lengths = np.array([len(text) for text in tokens], dtype=np.int64)
-        bulk.keep(bulk.folder_of(cache, bulk.VECTORS, embedder), part, vectors=pooled)
-        folder = bulk.folder_of(cache, TOKENS, embedder)
-        bulk.keep(folder, part, lengths=lengths, vectors=np.concatenate(tokens))
-
-    for _ in bulk.each_part(missing, embedder.read, write):
-        pass
+        with replacing(bulk.named(self.pooled, part)) as beside:
+            bulk.save(beside, part, pooled)
+        bulk.save(path, part, np.concatenate(tokens), lengths=lengths)
 
 
 def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Collection, Iterator, Sequence
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple, Protocol
 from zipfile import BadZipFile
@@ -54,25 +55,25 @@ def encode_all(
     wanted = frozenset(keys)
     held = {key for kept in _parts(folder, wanted) for key in kept.keys}
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in held}
-
-    def encoded(batch: Sequence[str]) -> list[Terms]:
-        return [encoder.encode(text) for text in batch]
-
-    def write(part: bulk.Part, made: Sequence[list[Terms]]) -> None:
-        found = [terms for batch in made for terms in batch]
-        weights = np.concatenate([each.weights for each in found]).astype(np.float16)
-        terms = np.concatenate([each.terms for each in found])
-        lengths = np.array([len(each.terms) for each in found], dtype=np.int64)
-        bulk.keep(folder, part, vectors=weights, terms=terms, lengths=lengths)
-
-    for _ in bulk.each_part(missing, encoded, write):
-        pass
+    bulk.make_parts(missing, partial(_encoded, encoder), _write, folder)
     by_key: dict[bytes, tuple[NDArray[np.int64], NDArray[np.float16]]] = {}
     for kept in _parts(folder, wanted):
         cuts = kept.ends[:-1]
         rows = zip(np.split(kept.terms, cuts), np.split(kept.weights, cuts), strict=True)
         by_key.update(zip(kept.keys, rows, strict=True))
     return SparseStore.of([by_key[key] for key in keys], vocabulary)
+
+
+def _encoded(encoder: SparseEncoder, batch: Sequence[str]) -> list[Terms]:
+    return [encoder.encode(text) for text in batch]
+
+
+def _write(part: bulk.Part, made: Sequence[list[Terms]], path: Path) -> None:
+    found = [terms for batch in made for terms in batch]
+    weights = np.concatenate([each.weights for each in found]).astype(np.float16)
+    terms = np.concatenate([each.terms for each in found])
+    lengths = np.array([len(each.terms) for each in found], dtype=np.int64)
+    bulk.save(path, part, weights, terms=terms, lengths=lengths)
 
 
 def _parts(folder: Path, wanted: Collection[bytes]) -> Iterator[Kept]:

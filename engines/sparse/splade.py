@@ -6,7 +6,9 @@ Information Retrieval", 2021: a term weighs max over tokens of log(1 + relu(logi
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -50,6 +52,10 @@ class Splade:
         tensors = load_file(str(model.weights.path()))
         return cls(model, max_tokens, tokenizer, MaskedWords.of(tensors, model.layers, model.heads))
 
+    def __reduce__(self) -> tuple[Callable[[SparseModel, int], Splade], tuple[SparseModel, int]]:
+        """Let another process load the same model, once."""
+        return _loaded, (self.model, self.max_tokens)
+
     @property
     def identity(self) -> str:
         """Everything that terms depend on beside their text; two that differ share no cache."""
@@ -61,3 +67,8 @@ class Splade:
         logits = self.network.strongest(np.array(encoded.ids, dtype=np.int64))
         terms = np.flatnonzero(logits > 0)
         return Terms(terms, np.log1p(logits[terms]))
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: SparseModel, max_tokens: int) -> Splade:
+    return Splade.load(model, max_tokens)

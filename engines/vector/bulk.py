@@ -1,5 +1,7 @@
 """Many texts to vectors: sorted by length, in parallel, kept by content, resumable.
 
+Parts go through ``harness.core.batches``, so threads, processes or a cluster make them.
+
 What a text becomes does not depend on what stands beside it (``engines.vector.embedder``), so it
 does not matter where one part file ends and the next begins.
 """
@@ -8,19 +10,20 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from threading import Event
 from time import monotonic
-from typing import TypeVar
+from typing import Any
 from zipfile import BadZipFile
 
 import numpy as np
 from numpy.typing import NDArray
 
 from engines.vector.embedder import Embedder
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import map_batches
 from harness.core.files import replacing
 from harness.core.formats import MAX_INDEX_BYTES
 from harness.core.progress import progress
@@ -43,8 +46,10 @@ RECORDED = "recorded.npy"
 Half = NDArray[np.float16]
 Part = Sequence[tuple[bytes, str]]
 """Texts with their keys, shortest first."""
-Made = TypeVar("Made")
-Found = TypeVar("Found")
+Make = Callable[[Sequence[str]], Any]
+"""Works on one batch of texts."""
+Write = Callable[[Part, Sequence[Any], Path], None]
+"""Writes what was made of the batches of a part into a file."""
 
 
 def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
@@ -55,16 +60,13 @@ def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
     """
     folder = folder_of(cache, VECTORS, embedder)
     keys = [key_of(text) for text in texts]
-    known = _known(folder)
+    kept = _kept(folder, ())
+    known = {key: vector for part in kept.values() for key, vector in part.items()}
+    known |= read_recorded(folder / RECORDED)
     missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-
-    def kept(part: Part, made: Sequence[NDArray[np.float32]]) -> dict[bytes, Half]:
-        half = np.concatenate(made).astype(np.float16)
-        keep(folder, part, vectors=half)
-        return dict(zip([key for key, _ in part], half, strict=True))
-
-    for part in each_part(missing, embedder.embed, kept):
-        known.update(part)
+    make_parts(missing, embedder.embed, _write_vectors, folder)
+    for part in _kept(folder, kept).values() if missing else ():
+        known |= part
     if not texts:
         return np.zeros((0, embedder.dimension), dtype=np.float16)
     return np.stack([known[key] for key in keys])
@@ -80,55 +82,70 @@ def folder_of(cache: Path, kind: str, embedder: Embedder) -> Path:
     return cache / kind / hashlib.sha256(embedder.identity.encode()).hexdigest()[:16]
 
 
-def each_part(
-    missing: Mapping[bytes, str],
-    make: Callable[[Sequence[str]], Made],
-    kept: Callable[[Part, Sequence[Made]], Found],
-) -> Iterator[Found]:
-    """Let ``make`` work on texts batch by batch, a batch a processor at a time, long texts first.
+def make_parts(missing: Mapping[bytes, str], make: Make, write: Write, folder: Path) -> None:
+    """Let ``make`` work on texts batch by batch, long texts first, and ``write`` part files.
 
-    ``kept`` writes down what was made of a part, which ends after ``PART`` texts or ``PART_S``
-    seconds, and gives what is to be given. On an error or an interrupt the batches in work are done
-    and kept, and no other is begun.
+    A part file ends after ``PART`` texts or ``PART_S`` seconds. On an error or an interrupt the
+    batches in work are done and kept, and no other is begun.
     """
     by_length = sorted(missing.items(), key=lambda item: (len(item[1]), item[0]))
     parts = [by_length[at : at + PART] for at in range(0, len(by_length), PART)]
-    stop = Event()
+    folder = folder.absolute()
+    with progress("embedding", len(missing)) as advance:
+        map_batches(
+            Making(make, write, folder),
+            [Batch(part, named(folder, part), len(part)) for part in parts[::-1]],
+            advance=advance,
+            whole=lambda _: False,
+            threads=os.cpu_count() or 1,
+        )
 
-    def work(part: Part) -> list[Found]:
-        found: list[Found] = []
-        made: list[Made] = []
+
+@dataclass(frozen=True, slots=True)
+class Making:
+    """Makes something of the texts of a part, and keeps what is done every ``PART_S`` seconds."""
+
+    make: Make
+    write: Write
+    folder: Path
+
+    def __call__(self, part: Part, beside: Path) -> Iterator[int]:
+        made: list[Any] = []
         done: list[tuple[bytes, str]] = []
         began = monotonic()
         try:
             for batch in batches(part):
-                if stop.is_set():
-                    break
-                made.append(make([text for _, text in batch]))
-                done += batch
-                advance(len(batch))
-                if monotonic() - began >= PART_S:
-                    found.append(kept(done, made))
+                if done and monotonic() - began >= PART_S:
+                    self._keep(done, made)
                     made, done, began = [], [], monotonic()
-        finally:
+                made.append(self.make([text for _, text in batch]))
+                done += batch
+                yield len(batch)
+        except BaseException:
             if done:
-                found.append(kept(done, made))
-        return found
+                self._keep(done, made)
+            raise
+        self.write(done, made, beside)
 
-    with progress("embedding", len(missing)) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
-        try:
-            for found in pool.map(work, parts[::-1]):
-                yield from found
-        finally:
-            stop.set()
+    def _keep(self, part: Part, made: Sequence[Any]) -> None:
+        with replacing(named(self.folder, part)) as beside:
+            self.write(part, made, beside)
 
 
-def keep(folder: Path, part: Part, vectors: Half, **more: NDArray[np.int64]) -> None:
+def named(folder: Path, part: Part) -> Path:
+    """Name the file of a part by its keys."""
+    return folder / f"{hashlib.sha256(b''.join(key for key, _ in part)).hexdigest()[:32]}.npz"
+
+
+def save(path: Path, part: Part, vectors: Half, **more: NDArray[np.int64]) -> None:
     """Write what was made of a part beside its keys."""
     keys = np.frombuffer(b"".join(key for key, _ in part), dtype=np.uint8).reshape(-1, 32)
-    name = hashlib.sha256(keys.tobytes()).hexdigest()[:32]
-    with replacing(folder / f"{name}.npz") as beside, beside.open("wb") as file:
+    with path.open("wb") as file:
         np.savez(file, allow_pickle=False, keys=keys, vectors=vectors, **more)
+
+
+def _write_vectors(part: Part, made: Sequence[NDArray[np.float32]], path: Path) -> None:
+    save(path, part, np.concatenate(made).astype(np.float16))
 
 
 def batches(part: Part) -> Iterator[Part]:
@@ -143,17 +160,17 @@ def batches(part: Part) -> Iterator[Part]:
         yield batch
 
 
-def _known(folder: Path) -> dict[bytes, Half]:
-    """Read every part file of an earlier run; what one that is broken held is embedded again."""
-    found: dict[bytes, Half] = {}
-    for path in sorted(folder.glob("*.npz")):
+def _kept(folder: Path, but: Collection[Path]) -> dict[Path, dict[bytes, Half]]:
+    """Read the part files other than ``but``; what a broken one held is embedded again."""
+    found: dict[Path, dict[bytes, Half]] = {}
+    for path in sorted(set(folder.glob("*.npz")).difference(but)):
         try:
             with path.open("rb") as file, np.load(file) as part:
                 keys, vectors = part["keys"], part["vectors"]
-            found.update(zip([key.tobytes() for key in keys], vectors, strict=True))
+            found[path] = dict(zip([key.tobytes() for key in keys], vectors, strict=True))
         except (OSError, EOFError, ValueError, KeyError, BadZipFile):
             continue
-    return found | read_recorded(folder / RECORDED)
+    return found
 
 
 def read_recorded(path: Path) -> dict[bytes, Half]:

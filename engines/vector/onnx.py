@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from importlib.metadata import version
 from typing import Any
 
@@ -46,6 +47,10 @@ class OnnxEmbedder:
         )
         return cls(model, max_tokens, tokenizer, session)
 
+    def __reduce__(self) -> tuple[Callable[[Model, int], OnnxEmbedder], tuple[Model, int]]:
+        """Let another process load the same model, once."""
+        return _loaded, (self.model, self.max_tokens)
+
     @property
     def dimension(self) -> int:
         return self.model.dimension
@@ -82,3 +87,8 @@ def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.fl
     weight = mask[:, :, None].astype(np.float32)
     mean: NDArray[np.float32] = (states * weight).sum(axis=1) / weight.sum(axis=1)
     return unit(mean)
+
+
+@lru_cache(maxsize=1)
+def _loaded(model: Model, max_tokens: int) -> OnnxEmbedder:
+    return OnnxEmbedder.load(model, max_tokens)

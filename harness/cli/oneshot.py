@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.base.app import err, out
 from harness.cli.base.called import called
+from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
 from harness.cli.base.project import Project
 from harness.cli.importing import Fields, Forms
@@ -65,6 +66,8 @@ def run(
         ),
     ] = "lost",
     threads: Threads = 1,
+    workers: Workers = 1,
+    cluster: Cluster = "",
     fields: Fields = "title,text",
     forms: Forms = False,
     timed: Annotated[
@@ -86,6 +89,7 @@ def run(
     it writes OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the
     experiment log in OUT/work, so that repeated looks are counted. --log shares one log among
     folders. A killed run goes on where it was; a second one in the same folder is refused.
+    --workers or --cluster share embedding, replay, scoring and resampling; no result depends on it.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 
@@ -135,14 +139,15 @@ def run(
             source=source,
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
-        decisions = oneshot(
-            layout,
-            wanted,
-            project.params,
-            out=to,
-            cache=project.cache,
-            tell=lambda doing: err.print(f"{doing} ...", markup=False),
-        )
+        with shared(workers, cluster, project.cache):
+            decisions = oneshot(
+                layout,
+                wanted,
+                project.params,
+                out=to,
+                cache=project.cache,
+                tell=lambda doing: err.print(f"{doing} ...", markup=False),
+            )
     leaderboard(read_means(layout.scores), project.params.score.measures)
     if decisions:
         show(Path(dataset).name, decisions)

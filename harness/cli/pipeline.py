@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, own
 from harness.cli.base.project import Project
 
@@ -44,7 +45,7 @@ def prepare(
     out.print(f"prepared {layout.data}")
 
 
-def index(dataset: Dataset, arm: Arm) -> None:
+def index(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "") -> None:
     """Build one arm's index of one data set, and its manifest: what the arm proves itself by.
 
     The index appears only when it is whole. Vectors are kept by content, so building again is
@@ -55,33 +56,39 @@ def index(dataset: Dataset, arm: Arm) -> None:
     from harness.stages.index import index as stage
 
     project = Project.own()
-    agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
+    with shared(workers, cluster, project.cache):
+        agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
+        made = stage(project.layout(dataset), arm, project.cache)
     if agreed is not None:
         used = "used" if agreed.used else "not used"
         out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
-    made = stage(project.layout(dataset), arm, project.cache)
     out.print(f"indexed {made.documents} documents for {arm}: {made.fingerprint[:12]}")
 
 
-def replay(dataset: Dataset, arm: Arm) -> None:
+def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "") -> None:
     """Ask one arm every query, from the text as typed to the ranked documents, twice.
 
     A query that failed or took too long is counted as such, never as an empty answer. The second
-    replay asks in another order; it shows how steady the arm is by itself (A/A).
+    replay asks in another order; it shows how steady the arm is by itself (A/A). Processes or a
+    cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
+    no server holds its index.
     """
     from harness.core.run import Status
     from harness.stages.replay.stage import replay as stage
     from harness.stages.replay.tally import remarks
 
     project = Project.own()
-    run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
+    with shared(workers, cluster, project.cache):
+        run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
     for said in remarks(run):
         out.print(said, markup=False)
 
 
-def score(dataset: Dataset, threads: Threads = 1) -> None:
+def score(
+    dataset: Dataset, threads: Threads = 1, workers: Workers = 1, cluster: Cluster = ""
+) -> None:
     """Compute every measure of every arm for every query, and means with intervals.
 
     ir-measures is the definition. Judgements that name unknown documents count; unjudged
@@ -91,7 +98,8 @@ def score(dataset: Dataset, threads: Threads = 1) -> None:
 
     project = Project.own()
     params = project.params
-    stage(project.layout(dataset), params.arms, params.score, threads=threads)
+    with shared(workers, cluster, project.cache):
+        stage(project.layout(dataset), params.arms, params.score, threads=threads)
     out.print(f"scored {len(params.arms)} arms")
 
 

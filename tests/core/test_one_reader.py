@@ -34,6 +34,8 @@ OURS = {
     "harness/replay/surroundings.py": "files of the kernel",
     "engines/stacks/postgres/keeper.py": "files of the server that it started",
     "engines/stacks/code/reading/structured.py": "text of a document, indexed whatever it is",
+    "harness/core/batches/processes.py": "work of the process that started it",
+    "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
     "harness/shadow/live/candidate.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",

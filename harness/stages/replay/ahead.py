@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Final
 
 from engines.registry import Arm
+from harness.core.batches.mapping import current
 from harness.core.errors import HarnessError
 from harness.core.progress import progress
 from harness.replay.drive import PART
@@ -25,10 +26,11 @@ WORTH: Final = PART
 def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
     """Begin ``work`` in a process of its own, where the arm allows it and a processor is free.
 
-    The block is given a call that waits for the work, shows how far it is, and tells whether it
-    was done.
+    Where other processes share the queries anyway, there is nothing to begin. The block is given a
+    call that waits for the work, shows how far it is, and tells whether it was done.
     """
-    if not (arm.shared and queries >= WORTH and usable_cores() > 1):
+    free = usable_cores() > 1 and current().folder is None
+    if not (arm.shared and queries >= WORTH and free):
         yield lambda: False
         return
     with started(work) as follow:

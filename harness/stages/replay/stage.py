@@ -27,6 +27,7 @@ from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
 from harness.stages.replay.ahead import ahead
 from harness.stages.replay.attribution import check_served
+from harness.stages.replay.opened import OpenedIndex
 from harness.stages.replay.tally import Tally, check_depth
 
 AGAIN_SEED_STEP = 1
@@ -56,7 +57,7 @@ def replay(
     work = partial(_ask_alone, layout, str(arm.path), cache, otherwise)
     with ahead(arm, queries, work) as wait:
         with progress(f"asking {arm.name}", queries) as advance:
-            first = _ask(layout, arm, wanted, params, advance)
+            first = _ask(layout, arm, wanted, params, advance, cache=cache)
         if not (first.status == Status.ANSWERED).any():
             raise InvalidArm(
                 f"{arm.name}: not one of {len(first)} queries was answered;"
@@ -64,7 +65,7 @@ def replay(
             )
         done = wait()
     with nullcontext(_untold) if done else progress(f"asking {arm.name} again", queries) as advance:
-        again = _ask(layout, arm, wanted, otherwise, advance)
+        again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
     write_run(again, layout.again(arm.name))
     write_run(first, layout.run(arm.name))
     note_run(layout, arm.name)
@@ -79,14 +80,23 @@ def _ask_alone(
     layout: Layout, arm: str, cache: Path, params: ReplayParams, advance: Advance
 ) -> None:
     """Do what ``_ask`` does, for the parts that it leaves."""
-    _ask(layout, arms.load(arm, cache), read_manifest(layout, Path(arm).stem), params, advance)
+    wanted = read_manifest(layout, Path(arm).stem)
+    _ask(layout, arms.load(arm, cache), wanted, params, advance, cache=cache)
 
 
 def _untold(_: int) -> None:
     """Tell nobody."""
 
 
-def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, advance: Advance) -> Run:
+def _ask(
+    layout: Layout,
+    arm: Arm,
+    wanted: Manifest,
+    params: ReplayParams,
+    advance: Advance,
+    *,
+    cache: Path,
+) -> Run:
     data = Prepared.open(layout.data)
     queries = data.queries()
     source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
@@ -105,6 +115,7 @@ def _ask(layout: Layout, arm: Arm, wanted: Manifest, params: ReplayParams, advan
             parts=layout.parts(arm.name) / str(params.seed),
             code_sha256=of_files(source),
             advance=advance,
+            opener=OpenedIndex.of(layout, arm.path, cache, wanted) if arm.shared else None,
         )
         check_depth(run, tally, params.k)
         check_served(run, searcher, queries)

@@ -2,26 +2,31 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import current, map_batches
+from harness.core.batches.source import code_sha256
 from harness.core.clusters import independent
+from harness.core.digest import of_file, of_json
 from harness.core.files import write_json, write_text
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
-from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, write_scores
-from harness.measures.quality import score as score_run
 from harness.measures.spans import span_of
 from harness.measures.summary import summarise_each
 from harness.stages.custody import receipt
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
 from harness.stages.params import ScoreParams
-from harness.stages.score.crosscheck import crosscheck_quality
+from harness.stages.score import parts
 from harness.stages.score.means import Means, as_csv, as_json
+from harness.stages.score.parts import Judged, Scoring, judged_in
 from harness.stats.inference import Inference
 
 FEWEST = 2
@@ -40,13 +45,9 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     data = Prepared.open(layout.data)
     for arm in arms:
         check_run(layout, arm)
-    queries, qrels = data.queries(), data.qrels()
-    asked = [query.query_id for query in queries]
-    found: dict[Key, dict[str, Scores]] = {}
-    for arm in arms:
-        run = read_run(layout.run(arm))
-        found[(arm,)] = dict(score_run(run, qrels, params.measures, asked))
-        crosscheck_quality(run, qrels, found[(arm,)], seed=params.seed)
+    queries = data.queries()
+    judged = Judged(tuple(query.query_id for query in queries), data.qrels())
+    found = _scored(layout, arms, params, judged)
     write_scores(layout.per_query, ["arm"], found)
     clusters = data.clusters()
     by_arm = {arm: found[(arm,)] for arm in arms}
@@ -67,6 +68,29 @@ def score(layout: Layout, arms: Sequence[str], params: ScoreParams, *, threads: 
     write_json(layout.slices, by_slice)
     receipt.write(layout.score_receipt, _files(layout, arms))
     return means
+
+
+def _scored(
+    layout: Layout, arms: Sequence[str], params: ScoreParams, judged: Judged
+) -> dict[Key, dict[str, Scores]]:
+    """Score each arm in a batch of its own."""
+    files = [of_file(layout.data / name) for name in (QUERIES, QRELS)]
+    here = current().folder is None
+    scoring = Scoring(
+        (lambda: judged) if here else partial(judged_in, layout.data.absolute(), of_json(files)),
+        params.measures,
+        params.seed,
+    )
+    own = [code_sha256(), *files, params.measures, params.seed]
+    batches = []
+    for arm in arms:
+        run = layout.run(arm).absolute()
+        name = f"{of_json([*own, of_file(run)])[:32]}.npz"
+        batches.append(Batch(run, layout.score_parts / name))
+    map_batches(scoring, batches)
+    values = [parts.read(batch.part, judged.asked, params.measures) for batch in batches]
+    shutil.rmtree(layout.score_parts, ignore_errors=True)
+    return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
 
 
 def check_scores(layout: Layout, arms: Sequence[str]) -> None:

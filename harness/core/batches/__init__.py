@@ -1,0 +1,1 @@
+"""Work that many processes may share: batches, each of which leaves one part file."""

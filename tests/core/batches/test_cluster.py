@@ -1,0 +1,96 @@
+"""Batches on a Dask cluster: the same parts, though a worker or the scheduler is killed."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.core.batches import cluster as module
+from harness.core.batches.batch import Batch
+from harness.core.batches.cluster import cluster
+from harness.core.batches.mapping import map_batches, using
+from harness.core.errors import HarnessError, InvalidArm
+from tests.core.batches.works import Squares
+from tests.source import ROOT
+
+pytest.importorskip("distributed", reason='needs the extra "cluster"')
+pytestmark = pytest.mark.slow
+WANTED = {str(number): f"{number}: {number * number}" for number in range(8)}
+
+
+@pytest.fixture
+def scheduler(tmp_path: Path) -> Iterator[tuple[str, subprocess.Popen[bytes]]]:
+    """Run a scheduler and two workers on loopback."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        address = f"127.0.0.1:{free.getsockname()[1]}"
+    dask = [sys.executable, "-m", "distributed.cli.dask_scheduler", "--host", address]
+    plain = {"cwd": ROOT, "stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+    found = [subprocess.Popen([*dask, "--no-dashboard"], **plain)]  # type: ignore[call-overload]
+    worker = [sys.executable, "-m", "distributed.cli.dask_worker", f"tcp://{address}"]
+    rest = [
+        "--nthreads",
+        "1",
+        "--no-nanny",
+        "--no-dashboard",
+        "--local-directory",
+        str(tmp_path / "dask"),
+    ]
+    found += [subprocess.Popen([*worker, *rest], **plain) for _ in range(2)]  # type: ignore[call-overload]
+    yield f"tcp://{address}", found[0]
+    for one in found:
+        one.kill()
+        one.wait()
+
+
+def batches(folder: Path) -> list[Batch]:
+    return [Batch(int(number), folder / number) for number in WANTED]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+def test_workers_leave_the_same_parts_whoever_dies(
+    scheduler: tuple[str, subprocess.Popen[bytes]],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    address, process = scheduler
+    said: list[str] = []
+    with cluster(address, tmp_path, said.append) as workers, using(workers):
+        told: list[int] = []
+        map_batches(Squares(tmp_path, "killed"), batches(tmp_path / "one"), advance=told.append)
+        assert contents(tmp_path / "one") == WANTED
+        assert sum(told) == len(WANTED)
+        assert said[0].endswith(f"at {address}")
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batches(tmp_path / "refused"))
+        with pytest.raises(InvalidArm, match="KeyError: 'three'"):
+            map_batches(Squares(tmp_path, "broken", once=False), batches(tmp_path / "broken"))
+        with monkeypatch.context() as patched:
+            patched.setattr(module, "code_sha256", lambda: "of another time")
+            with pytest.raises(HarnessError, match="another version"):
+                map_batches(Squares(tmp_path), batches(tmp_path / "other"))
+        process.kill()
+        process.wait()
+        with pytest.raises(HarnessError, match=r"scheduler .* gone.*run the same command again"):
+            map_batches(Squares(tmp_path), batches(tmp_path / "two"))
+    map_batches(Squares(tmp_path), batches(tmp_path / "two"))
+    assert contents(tmp_path / "two") == WANTED
+
+
+def test_an_address_without_a_scheduler_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "CONNECT_S", 1)
+    with (
+        pytest.raises(HarnessError, match=r"no scheduler at tcp://127.0.0.1:9 .*dask scheduler"),
+        cluster("tcp://127.0.0.1:9", tmp_path, print),
+    ):
+        pass

@@ -1,0 +1,159 @@
+"""``map_batches``: every part once and whole, whoever does it and whatever dies on the way."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from time import monotonic, sleep
+
+import psutil
+import pytest
+
+from harness.core.batches import batch, inline
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import current, map_batches, using
+from harness.core.batches.processes import MAX_DEATHS, Processes, processes
+from harness.core.batches.source import code_sha256
+from harness.core.errors import EvidenceError, HarnessError, InvalidArm
+from tests.core.batches.works import FAULTY, Squares
+from tests.core.killed import started
+
+NUMBERS = range(8)
+
+
+def batches(folder: Path) -> list[Batch]:
+    return [Batch(number, folder / str(number)) for number in NUMBERS]
+
+
+def contents(folder: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in folder.iterdir()}
+
+
+WANTED = {str(number): f"{number}: {number * number}" for number in NUMBERS}
+
+
+@contextmanager
+def two(folder: Path, said: list[str]) -> Iterator[Processes]:
+    with processes(2, folder / "exchanged", said.append) as pool, using(pool):
+        yield pool
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_this_process_does_every_batch_and_tells_how_far_it_is(
+    tmp_path: Path, threads: int
+) -> None:
+    told: list[int] = []
+    parts = batches(tmp_path / "parts")
+    map_batches(Squares(tmp_path), parts, advance=told.append, threads=threads)
+    assert contents(tmp_path / "parts") == WANTED
+    assert sum(told) == len(WANTED)
+    assert isinstance(current(), inline.Inline)
+
+
+def test_a_part_that_is_whole_is_not_made_again(tmp_path: Path) -> None:
+    parts = batches(tmp_path / "parts")
+    map_batches(Squares(tmp_path), parts[:4])
+    (tmp_path / "parts" / "2").write_text("kept")
+    (tmp_path / "parts" / "3").write_text("")
+    told: list[int] = []
+    map_batches(Squares(tmp_path), parts, advance=told.append, whole=_has_text)
+    assert contents(tmp_path / "parts") == WANTED | {"2": "kept"}
+    assert sum(told) == len(WANTED)
+
+
+def _has_text(path: Path) -> bool:
+    return path.exists() and bool(path.read_text())
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+def test_after_an_error_what_is_done_stays_and_half_a_part_is_gone(
+    tmp_path: Path, threads: int
+) -> None:
+    parts = batches(tmp_path / "parts")
+    with pytest.raises(EvidenceError, match="three is wrong"):
+        map_batches(Squares(tmp_path, "refused"), parts, threads=threads)
+    found = contents(tmp_path / "parts")
+    assert found.items() <= WANTED.items()
+    assert str(FAULTY) not in found
+    map_batches(Squares(tmp_path, "refused"), parts, threads=threads)
+    assert contents(tmp_path / "parts") == WANTED
+
+
+def test_a_step_that_stops_leaves_no_part(tmp_path: Path) -> None:
+    def steps(_: object, beside: Path) -> Iterator[int]:
+        beside.write_text("half")
+        yield 1
+        beside.write_text("whole")
+
+    going = batch.written(steps, Batch(0, tmp_path / "parts" / "0"))
+    assert next(going) == 1
+    going.close()
+    assert not [*(tmp_path / "parts").iterdir()]
+
+
+@pytest.mark.slow
+def test_processes_leave_the_same_parts_though_one_is_killed(tmp_path: Path) -> None:
+    said: list[str] = []
+    told: list[int] = []
+    with two(tmp_path, said) as pool:
+        map_batches(Squares(tmp_path, "killed"), batches(tmp_path / "parts"), advance=told.append)
+        assert contents(tmp_path / "parts") == WANTED
+        assert sum(told) == len(WANTED)
+        assert len(said) == 1
+        assert "died with exit code -9: another one takes its batch" in said[0]
+        with pytest.raises(HarnessError, match="three is wrong"):
+            map_batches(Squares(tmp_path, "refused", once=False), batches(tmp_path / "refused"))
+        with pytest.raises(InvalidArm, match="KeyError: 'three'"):
+            map_batches(Squares(tmp_path, "broken", once=False), batches(tmp_path / "broken"))
+        with pytest.raises(InvalidArm, match=f"{MAX_DEATHS} processes died at the same work"):
+            map_batches(Squares(tmp_path, "killed", once=False), batches(tmp_path / "dies"))
+        map_batches(Squares(tmp_path), batches(tmp_path / "after"))
+        assert contents(tmp_path / "after") == WANTED
+        alive = psutil.Process().children(recursive=True)
+        assert alive
+    pool.close()
+    assert not [one for one in alive if "spawn_main" in " ".join(_words(one))]
+
+
+def _words(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:
+        return []
+
+
+CLIENT = """
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import map_batches, using
+from harness.core.batches.processes import processes
+from tests.core.batches.works import Squares
+if __name__ == "__main__":
+    folder = Path(sys.argv[-1]) if sys.argv[-1:] != ["-c"] else Path({folder!r})
+    with processes(2, folder / "exchanged", print) as pool, using(pool):
+        parts = [Batch(number, folder / "parts" / str(number)) for number in range(8)]
+        map_batches(Squares(folder, "slow"), parts)
+"""
+
+
+@pytest.mark.slow
+def test_a_killed_client_leaves_no_process_and_the_next_one_goes_on(tmp_path: Path) -> None:
+    parts = tmp_path / "parts"
+    client = started(CLIENT.format(folder=str(tmp_path)))
+    until = monotonic() + 60
+    while not (parts.is_dir() and len([*parts.glob("[0-9]")]) == len(WANTED) - 1):
+        assert monotonic() < until, client.communicate()
+        sleep(0.05)
+    workers = psutil.Process(client.pid).children(recursive=True)
+    os.kill(client.pid, signal.SIGKILL)
+    client.communicate()
+    _, alive = psutil.wait_procs(workers, timeout=30)
+    assert not alive
+    map_batches(Squares(tmp_path, "slow"), batches(parts))
+    assert contents(parts) == WANTED
+
+
+def test_the_code_has_a_digest_of_its_own() -> None:
+    assert len(code_sha256()) == 64
