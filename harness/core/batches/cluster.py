@@ -22,6 +22,8 @@ from harness.core.printable import one_line
 
 CONNECT_S = 20
 QUOTED = 300
+MAX_LOSSES = 3
+"""Times that the scheduler may forget batches, as it does where a connection was cut."""
 AGAIN = "What was done before is kept: run the same command again"
 
 
@@ -39,17 +41,32 @@ class Cluster:
             HarnessError: the work raised one, or the scheduler is gone; InvalidArm: it raised
                 something else, or killed several workers.
         """
+        packed = pickle.dumps(work)
+        left = list(batches)
+        for _ in range(MAX_LOSSES):
+            left = self._lost(packed, left, advance)
+            if not left:
+                return
+            if not self._alive():
+                break
+        raise HarnessError(f"the scheduler of the cluster is gone. {AGAIN}")
+
+    def _lost(self, packed: bytes, batches: Sequence[Batch], advance: Advance) -> list[Batch]:
+        """Let workers do batches; give those that the scheduler forgot."""
         from distributed import as_completed
 
-        packed, code = pickle.dumps(work), code_sha256()
+        code, lost = code_sha256(), []
         futures = {
             self.client.submit(_on_worker, packed, batch, code, pure=False): batch
             for batch in batches
         }
         try:
             for future in as_completed(futures, loop=self.client.loop):
-                self._check(future)
                 batch = futures[future]
+                if future.status not in {"finished", "error"}:
+                    lost.append(batch)
+                    continue
+                _check(future)
                 if not batch.part.is_file():
                     raise HarnessError(
                         f"{batch.part}: a worker wrote it, and it is not here. Workers and this"
@@ -57,17 +74,9 @@ class Cluster:
                     )
                 advance(batch.steps)
         finally:
-            self.client.cancel([*futures], asynchronous=False) if self._alive() else None
-
-    def _check(self, future: Any) -> None:  # noqa: ANN401  Dask may be absent
-        if future.status == "finished":
-            if (told := future.result()) is not None:
-                raised, said = told
-                raise raised(said)
-        elif future.status == "error":
-            raise InvalidArm(f"{one_line(str(future.exception()), QUOTED)}. {AGAIN}")
-        else:
-            raise HarnessError(f"the scheduler of the cluster is gone. {AGAIN}")
+            if self._alive():
+                self.client.cancel([*futures], asynchronous=False)
+        return lost
 
     def _alive(self) -> bool:
         return bool(self.client.status == "running")
@@ -96,6 +105,15 @@ def cluster(address: str, folder: Path, tell: Callable[[str], object]) -> Iterat
         yield Cluster(client, folder)
     finally:
         client.close(timeout=CONNECT_S)
+
+
+def _check(future: Any) -> None:  # noqa: ANN401  Dask may be absent
+    """Raise what a batch raised."""
+    if future.status == "error":
+        raise InvalidArm(f"{one_line(str(future.exception()), QUOTED)}. {AGAIN}")
+    if (told := future.result()) is not None:
+        raised, said = told
+        raise raised(said)
 
 
 def _on_worker(packed: bytes, batch: Batch, code: str) -> tuple[type[HarnessError], str] | None:
