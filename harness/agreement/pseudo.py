@@ -6,6 +6,7 @@ import numpy as np
 
 from harness.agreement.pair import Pair
 from harness.agreement.partial import Partial
+from harness.core.elementary import log2
 
 
 def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
@@ -21,6 +22,6 @@ def pseudo_ndcg(pair: Pair, depth: int) -> Partial:
     own = np.arange(rank.shape[1])
     gain = (depth - own).astype(np.float64)
     shown = rank < depth
-    gained = np.where(shown, gain / np.log2(np.where(shown, rank, 0) + 2), 0.0).sum(axis=1)
-    best = np.where(own < control[:, None], gain / np.log2(own + 2), 0.0).sum(axis=1)
+    gained = np.where(shown, gain / log2(np.where(shown, rank, 0) + 2), 0.0).sum(axis=1)
+    best = np.where(own < control[:, None], gain / log2(own + 2), 0.0).sum(axis=1)
     return Partial.ratio(gained, best)

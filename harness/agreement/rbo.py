@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 
 from harness.agreement.pair import Pair
 from harness.agreement.partial import Partial
+from harness.core.elementary import powers
 from harness.core.errors import HarnessError
 
 
@@ -34,8 +35,9 @@ def rbo(pair: Pair, depth: int, p: float) -> Partial:
     inside = d <= long[:, None]
     seen = np.where(inside, overlap / d, 0.0)
     assumed = np.where(inside & (d > s), at_short[:, None] * (d - s) / (s * d), 0.0)
+    weights = powers(p, len(d))
     beyond = (at_long - at_short) / np.maximum(long, 1) + at_short / s[:, 0]
-    found = (1 - p) / p * ((seen + assumed) @ p**d) + beyond * p**long
+    found = (1 - p) / p * ((seen + assumed) * weights[1:]).sum(axis=1) + beyond * weights[long]
     defined = long > 0
     return Partial(defined, np.clip(found[defined], 0.0, 1.0))
 

@@ -13,6 +13,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.elementary import log1p
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.betting import MOST, check_range
@@ -28,10 +29,10 @@ Floats = NDArray[np.float64]
 def stakes_of(values: Floats, confidence: float) -> Floats:
     """Give the bets on each of ``values``, shape (values,): those of ``Stakes``, all at once."""
     reach = 2 * math.log(2 / (1 - confidence))
-    at = np.arange(1, len(values) + 1)
+    at = np.arange(1, len(values) + 1, dtype=np.float64)
     centre = (0.5 + np.cumsum(values)) / (at + 1)
     squares = 0.25 + np.concatenate([[0.0], np.cumsum((values - centre) ** 2)[:-1]])
-    return np.sqrt(reach / (squares * np.log1p(at)))
+    return np.sqrt(reach / (squares * log1p(at)))
 
 
 def anytime(values: Floats, *, confidence: float, least: float, most: float) -> Estimate:
@@ -101,7 +102,7 @@ def _capital(stakes: Floats, units: Floats, mean: float) -> Floats:
     Betting on less is the same with values and mean taken from 1. The cut is that of ``gains``.
     """
     bets = np.minimum(stakes, MOST / mean) if mean > 0 else stakes
-    return np.cumsum(np.log1p(bets * (units - mean)))
+    return np.cumsum(log1p(bets * (units - mean)))
 
 
 def _edge(left_out: Callable[[float], bool]) -> float:

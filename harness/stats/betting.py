@@ -14,6 +14,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.elementary import log1p
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 
@@ -60,7 +61,7 @@ def gains(stake: Floats, values: Floats, means: Floats) -> tuple[Floats, Floats]
         higher = np.minimum(stake, MOST / means)
         lower = np.minimum(stake, MOST / (1 - means))
     ahead = values - means
-    return np.log1p(higher * ahead), np.log1p(-lower * ahead)
+    return log1p(higher * ahead), log1p(-lower * ahead)
 
 
 def check_range(confidence: float, least: float, most: float) -> None:

@@ -137,8 +137,11 @@ def _interval(values: Floats, means: Floats, left_out: Floats, confidence: float
     freedom = _freedom(pull)
     trust = (freedom / (len(pull) - 1)) ** 2
     bias = trust * _bias(means, mean, TIE * float(np.abs(values).max()))
-    squares = (pull**2).sum()
-    acceleration = trust * (pull**3).sum() / (6 * squares**1.5) if squares else 0.0
+    squared = pull**2
+    squares = squared.sum()
+    acceleration = (
+        trust * (squared * pull).sum() / (6 * squares * math.sqrt(squares)) if squares else 0.0
+    )
     ends = bias + _reach(confidence, freedom, len(pull)) * np.array([-1.0, 1.0])
     low, high = np.quantile(means, ndtr(bias + ends / (1 - acceleration * ends)))
     return Estimate(mean, float(low), float(high), len(values))

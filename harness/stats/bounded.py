@@ -21,6 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri
 
+from harness.core.elementary import log
 from harness.core.errors import EvidenceError
 from harness.stats.bootstrap import by_cluster
 
@@ -193,14 +194,14 @@ def _low_end(sample: _Sample, level: float) -> Floats:
 def _deviations(around: Floats, sample: _Sample, tilt: Floats) -> tuple[Floats, Floats]:
     """How many normal deviations 0 lies below the weighted sum (r*), and r's slope in the mean."""
     room = 1 - tilt[:, None] * around
-    exponent = _summed(np.log(room), sample.counts)
+    exponent = _summed(log(room), sample.counts)
     curvature = _summed((around / room) ** 2, sample.counts)
     root = np.sign(tilt) * np.sqrt(np.maximum(2 * exponent, 0))
     near = np.abs(root) < MIDDLE
     safe = np.where(near, 1.0, root)
     ratio = np.where(near, 1.0, tilt * np.sqrt(curvature) / safe)
     slope = np.where(near, 1.0, tilt * _summed(1 / room, sample.counts * sample.sizes) / safe)
-    return root + np.where(near, 0.0, np.log(ratio) / safe), slope
+    return root + np.where(near, 0.0, log(ratio) / safe), slope
 
 
 def _tilt(around: Floats, counts: Floats, start: Floats) -> Floats:

@@ -17,12 +17,13 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.elementary import exp, log, log1p
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import FEWEST, by_cluster
 from harness.stats.bounded import Span
 
-SHARES = 0.5 ** np.arange(6.0)
+SHARES = np.ldexp(1.0, -np.arange(6))
 """Of the capital, at stake if a value is the least there can be; from all of it to a 32nd."""
 HALVINGS = 40
 """An end is known to a trillionth of the span."""
@@ -69,7 +70,7 @@ def p_above(values: Floats, bound: float, *, span: Span, clusters: Codes | None)
     """
     units = _units(values.reshape(-1, 1), span, clusters)
     mean = np.array([(bound - span.least) / (span.most - span.least)])
-    return float(np.exp(-np.maximum(_capital(units, mean), 0.0))[0])
+    return float(exp(-np.maximum(_capital(units, mean), 0.0))[0])
 
 
 def times_needed(
@@ -132,7 +133,7 @@ def _capital(units: Floats, means: Floats, times: float = 1.0) -> Floats:
     """
     ahead = units / np.maximum(means, LEAST_MEAN)[:, None] - 1
     with np.errstate(divide="ignore"):
-        made = np.array([times * np.log1p(share * ahead).sum(axis=1) for share in SHARES])
+        made = np.array([times * log1p(share * ahead).sum(axis=1) for share in SHARES])
     best = made.max(axis=0)
-    found: Floats = best + np.log(np.exp(made - best).mean(axis=0))
+    found: Floats = best + log(exp(made - best).mean(axis=0))
     return found

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
+from harness.core.elementary import exp, log1p, tanh_and_sech2
 from harness.core.errors import EvidenceError
 from harness.stats.bootstrap import by_cluster
 from harness.stats.randomization import Alternative
@@ -60,9 +61,10 @@ def _above(values: Floats, observed: float) -> float:
         return float(0.5 ** len(sizes))
     unit = sizes / deviation
     tilt = _tilt(unit, observed / deviation)
-    exponent = (np.logaddexp(tilt * unit, -tilt * unit) - math.log(2)).sum()
+    tilted = tilt * unit
+    exponent = (tilted + log1p(exp(-2 * tilted)) - math.log(2)).sum()
     signed_root = math.sqrt(2 * (tilt * observed / deviation - exponent))
-    curved = tilt * math.sqrt((unit**2 / np.cosh(tilt * unit) ** 2).sum())
+    curved = tilt * math.sqrt((unit**2 * tanh_and_sech2(tilted)[1]).sum())
     density = math.exp(-(signed_root**2) / 2) / math.sqrt(2 * math.pi)
     return float(ndtr(-signed_root) + density * (1 / curved - 1 / signed_root))
 
@@ -71,7 +73,7 @@ def _tilt(unit: Floats, wanted: float) -> float:
     """Give the tilt of the signs under which ``wanted`` is the sum that is expected."""
 
     def short(tilt: float) -> float:
-        return wanted - float((unit * np.tanh(tilt * unit)).sum())
+        return wanted - float((unit * tanh_and_sech2(tilt * unit)[0]).sum())
 
     high = 1.0
     while short(high) > 0:

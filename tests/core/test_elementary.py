@@ -1,0 +1,89 @@
+"""Statistics have the same bits whatever vector instructions numpy finds."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.elementary import exp, log, log1p, log2, powers, tanh_and_sech2
+
+ROOT = Path(__file__).resolve().parents[2]
+EXACT = ("stats", "agreement", "measures", "gates")
+TIMED = {"processes.py", "caches.py"}
+"""Times are other ones at each run."""
+BY_INSTRUCTIONS = re.compile(
+    r"np\.(log\w*|exp\w*|power|cosh?|sinh?|tanh?|arc\w+|cbrt|float_power|dot|inner|matmul)\("
+    r"|[a-z_)\]] ?\*\* ?(?:[3-9]\b|\d*\.\d)"
+)
+NEWER = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR X86_V4"
+DRAWN = """
+import numpy as np
+from harness.agreement.rbo import rbo
+from harness.stats.anytime import anytime
+from harness.stats.bounded import Span
+from harness.stats.evalues import p_above
+from harness.stats.inference import Inference
+from harness.stats.interval import interval_each
+from harness.stats.saddlepoint import saddlepoint
+from tests.agreement.strategies import pair_of
+
+rng = np.random.default_rng(7)
+values, clusters = rng.random((1100, 60)) ** 2, np.sort(rng.integers(0, 900, 1100))
+span = Span(0.0, 1.0)
+sure = Inference(confidence=0.95, resamples=300, seed=1, threads=1)
+one = values[:, 0]
+for few in (1100, 300):
+    some, codes = values[:few], clusters[:few]
+    print(interval_each(some, span=span, inference=sure, clusters=codes))
+print(anytime(one, confidence=0.95, least=0.0, most=1.0))
+print(p_above(one, 0.3, span=span, clusters=clusters))
+print(saddlepoint(one - 0.33, shift=0.0, alternative="greater", clusters=None))
+lists = ([str(at) for at in rng.permutation(200)[:100]] for _ in range(2))
+print(rbo(pair_of(*lists), 100, 0.9))
+"""
+
+
+def _drawn(without: str) -> str:
+    env = {**os.environ, "NPY_DISABLE_CPU_FEATURES": without, "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-W", "ignore", "-c", DRAWN]
+    return subprocess.run(
+        command, env=env, check=True, capture_output=True, text=True, cwd=ROOT
+    ).stdout
+
+
+def test_statistics_have_the_same_bits_without_newer_instructions() -> None:
+    if not np.show_config(mode="dicts").get("SIMD Extensions", {}).get("found"):
+        pytest.skip("numpy found no instructions here that could be left out")
+    assert _drawn(NEWER) == _drawn("")
+
+
+def test_no_statistic_is_computed_by_code_that_differs_between_processors() -> None:
+    wrong = [
+        f"{file.relative_to(ROOT)}:{number}: {line.strip()}"
+        for room in EXACT
+        for file in sorted((ROOT / "harness" / room).rglob("*.py"))
+        if file.name not in TIMED
+        for number, line in enumerate(file.read_text("utf-8").splitlines(), 1)
+        if BY_INSTRUCTIONS.search(line.partition('"""')[0])
+    ]
+    assert wrong == [], "use harness.core.elementary, or products"
+
+
+def test_the_functions_are_what_they_are_named() -> None:
+    values = np.array([1e-300, 1e-9, 0.3, 1.0, 7.5, 1e9])
+    np.testing.assert_allclose(log(values), np.log(values), rtol=1e-15)
+    np.testing.assert_allclose(log1p(values), np.log1p(values), rtol=1e-15)
+    np.testing.assert_allclose(exp(-values), np.exp(-values), atol=3e-16)
+    np.testing.assert_allclose(log2(np.arange(1, 99)), np.log2(np.arange(1, 99)), rtol=1e-15)
+    np.testing.assert_allclose(powers(0.9, 99), 0.9 ** np.arange(100), rtol=2e-14)
+    both = np.append(values[:-1], -values[:-1])
+    tanh, sech2 = tanh_and_sech2(both)
+    np.testing.assert_allclose(tanh, np.tanh(both), rtol=1e-15)
+    np.testing.assert_allclose(sech2, 1 / np.cosh(both) ** 2, atol=3e-16)
+    assert log(np.zeros(1)) == log1p(-np.ones(1)) == -np.inf
