@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
@@ -16,16 +16,17 @@ from pydantic import BaseModel, ValidationError
 from engines import stacks
 from engines.contract import brought
 from engines.contract.replaced import opened_whole
+from engines.contract.settings import with_values
 from engines.stacks import remote, text
 from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import checked
 from harness.core.reading import Malformed, text_of
-from harness.core.records import Document
+from harness.core.records import Document, Scalar
 
 FOLDER = Path(__file__).parent / "arms"
-KEYS = {"summary", "stack", "settings"}
+KEYS = {"summary", "stack", "settings", "tuning"}
 PACKAGES = {
     "code": "code.arm",
     "documents": "documents.arm",
@@ -50,6 +51,10 @@ class Arm:
     path: Path
     shared: bool = False
     """Whether several processes may have an index open: its stack is ours and reads files."""
+    tuning: Path | None = None
+    """The record of how its settings were searched for; None where its file names none."""
+    settings: Mapping[str, Any] = field(default_factory=dict, hash=False)
+    """As the engine got them."""
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         """Write an index into the empty folder ``index``.
@@ -98,11 +103,13 @@ def path_of(name: str) -> Path:
     return path
 
 
-def load(name: str, cache: Path) -> Arm:
+def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) -> Arm:
     """Make the arm called ``name``; what it may keep between runs goes below ``cache``.
 
+    ``instead`` are values in place of those of its file, by dotted key (``words.title_weight``).
+
     Raises:
-        UnknownName: no such arm or stack.
+        UnknownName: no such arm, stack, or key of ``instead``.
         BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type.
         InvalidArm: its code cannot be imported or fails, or code is not allowed.
         NotInstalled: it needs a package of an extra.
@@ -113,7 +120,7 @@ def load(name: str, cache: Path) -> Arm:
     except Malformed as exc:
         raise BadPolicy(path, f"not TOML: {exc}", "Correct the syntax", exc.line) from exc
     _check_keys(path, about)
-    settings = about.get("settings", {})
+    settings = with_values(about.get("settings", {}), instead or {})
     brought.check_allowed(path, about["stack"], settings)
     stack = _stack(path, about["stack"])
     try:
@@ -125,7 +132,15 @@ def load(name: str, cache: Path) -> Arm:
         raise BadPolicy(
             path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)
         ) from exc
-    return Arm(path.stem, about["summary"], engine, path, shared=is_shared(about["stack"]))
+    return Arm(
+        path.stem,
+        about["summary"],
+        engine,
+        path,
+        shared=is_shared(about["stack"]),
+        tuning=path.parent / about["tuning"] if "tuning" in about else None,
+        settings=settings,
+    )
 
 
 def is_shared(stack: str) -> bool:
@@ -134,7 +149,10 @@ def is_shared(stack: str) -> bool:
 
 
 def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
-    cure = "An arm has a summary and a stack, both text, and may have a [settings] table"
+    cure = (
+        "An arm has a summary and a stack, both text, and may have a [settings] table and the name"
+        " of its tuning record"
+    )
     for key in sorted(set(about) - KEYS):
         raise BadPolicy(path, f"{key}: no such key", cure, _line(path, [key]))
     for key in sorted({"summary", "stack"} - set(about)):

@@ -1,12 +1,13 @@
 """Makes a small collection of a folder of texts: a document a section, a question a heading.
 
-    python3 run.py python examples/folder_corpus.py FOLDER TO
+    python3 run.py python examples/folder_corpus.py FOLDER TO [--train N]
 
 writes TO in BEIR layout from the .md and .txt files below FOLDER. The heading is taken out of its
 section and asked for; the section that it stood above is the right answer, and no two questions
 are one need, so each has an intent of its own. Such questions use
 the words of those who wrote the text, so they flatter engines that match words: put what
-people really asked in their place as soon as you have it.
+people really asked in their place as soon as you have it. With --train every Nth question is judged
+in qrels/train.tsv, to tune an engine on, and the others in qrels/test.tsv.
 """  # noqa: INP001  started by its path; it belongs to no package
 
 from __future__ import annotations
@@ -55,6 +56,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="A collection of a folder of texts.")
     parser.add_argument("folder", type=Path)
     parser.add_argument("to", type=Path)
+    parser.add_argument("--train", type=int, default=0)
     given = parser.parse_args()
     found = [one for one in sections(given.folder) if len(one.text.split()) >= FEWEST_WORDS]
     if not found:
@@ -73,10 +75,14 @@ def main() -> None:
         }
         for one in asked
     )
-    judged = (f"q-{one.doc_id}\t{one.doc_id}\t1\n" for one in asked)
+    judged = [f"q-{one.doc_id}\t{one.doc_id}\t1\n" for one in asked]
+    train = set(judged[:: given.train]) if given.train else set()
     write_text(given.to / "corpus.jsonl", "".join(json.dumps(row) + "\n" for row in documents))
     write_text(given.to / "queries.jsonl", "".join(json.dumps(row) + "\n" for row in questions))
-    write_text(given.to / "qrels" / "test.tsv", "".join(judged))
+    test = [line for line in judged if line not in train]
+    write_text(given.to / "qrels" / "test.tsv", "".join(test))
+    if train:
+        write_text(given.to / "qrels" / "train.tsv", "".join(sorted(train)))
     print(f"{len(found)} documents, {len(asked)} questions: {given.to}")  # noqa: T201  says it is done
 
 

@@ -108,7 +108,7 @@ def test_every_file_that_stages_track_is_an_out_of_one_of_them() -> None:
     names = [name for name, kind in vars(Layout).items() if isinstance(kind, property)]
     files = [getattr(layout, name) for name in names]
     files += [of("fts5") for of in (layout.manifest, layout.run, layout.again, layout.run_receipt)]
-    folders = {layout.manifests, layout.runs}
+    folders = {layout.manifests, layout.runs, layout.tunings}
     for path in (path for path in files if path not in folders):
         makers = [stage for stage in STAGES if below(path.as_posix(), outs(stage))]
         assert len(makers) == int(path.is_relative_to(layout.root)), path

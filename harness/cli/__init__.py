@@ -39,6 +39,7 @@ def application() -> typer.Typer:
         selftest,
         serve,
         traffic,
+        tune,
         variance,
     )
     from harness.cli.base.app import app
@@ -51,6 +52,7 @@ def application() -> typer.Typer:
         pipeline,
         importing,
         oneshot,
+        tune,
         judging,
         plan,
         policy,

@@ -5,21 +5,17 @@ from __future__ import annotations
 import shlex
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.base.app import err, out
 from harness.cli.base.called import called
+from harness.cli.base.data import prepare
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
 from harness.cli.base.project import Project
 from harness.cli.importing import Fields, Forms
-
-if TYPE_CHECKING:
-    from harness.stages.layout import Layout
-
-NOT_STATED = "not stated"
 
 
 def register(app: typer.Typer) -> None:
@@ -123,7 +119,7 @@ def run(
         if log:
             own(log, EXPERIMENT_LOG, *reads, known=is_shared)
             share(layout, log / name)
-        licence, source = _data(project, dataset, layout, split, fields, forms=forms)
+        licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
         wanted = Wanted(
             arms=named,
             runs=runs,
@@ -168,31 +164,3 @@ def _named(runs: list[str]) -> dict[str, Path]:
             raise HarnessError(f"--trec-run {given}: give NAME=FILE, each name once")
         found[name] = Path(file)
     return found
-
-
-def _data(
-    project: Project, dataset: str, layout: Layout, split: str, fields: str, *, forms: bool
-) -> tuple[str, str]:
-    """Prepare the data in ``layout``, and give its licence and source."""
-    from harness.core.errors import DatasetError
-    from harness.core.records import FIELDS
-    from harness.corpus import beir, card
-    from harness.stages.imports.collections import load_folder
-    from harness.stages.prepare import prepare
-
-    folder, named = Path(dataset), beir.fields(fields)
-    if folder.is_dir():
-        found = load_folder(folder, split, layout.data, fields=named, forms=forms)
-        for line in found.warnings:
-            err.print(f"note: {line}", markup=False)
-        return NOT_STATED, f"the folder {folder.resolve().name}"
-    project.layout(dataset)
-    if forms or named != FIELDS:
-        raise DatasetError(
-            f"{dataset}: --fields and --forms are for folders; import the data with them"
-            " (harness import beir), and run it by its name"
-        )
-    root = project.root
-    prepare(root / "datasets" / dataset, root / "qrels" / dataset, layout.data)
-    about = card.read(root / "datasets" / dataset)
-    return about.licence, about.source

@@ -169,3 +169,24 @@ class Engine(Protocol):
             ModelNotReady: a model that the stack needs is absent.
         """
         ...
+
+
+@runtime_checkable
+class Recombines(Protocol):
+    """An engine whose last step can be repeated under other settings, without another query."""
+
+    @property
+    def last_step(self) -> frozenset[str]:
+        """Dotted keys of the settings that only the last step depends on."""
+        ...
+
+    def candidates(self, searcher: Searcher, text: str, k: int) -> Any:  # noqa: ANN401  its own
+        """Give what the last step of a query starts from; ``searcher`` is one that it opened."""
+        ...
+
+    def combined(self, found: Any, k: int) -> tuple[Hit, ...]:  # noqa: ANN401  its own
+        """Give the hits that ``search`` gives: the last step, under the settings of this engine.
+
+        ``found`` may come from an engine with other settings of the last step.
+        """
+        ...

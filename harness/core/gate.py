@@ -72,6 +72,8 @@ class Cause(StrEnum):
     """The evidence differs from the pins of the policy."""
     BUDGET = "over_error_budget"
     """The looks together exceed the error budget of the policy."""
+    TUNED = "tuned_on_judgements"
+    """An arm was tuned on the judgements."""
     REGISTERED = "not_as_registered"
     """The decision differs from the registered plan."""
 

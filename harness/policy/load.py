@@ -88,6 +88,7 @@ class _Reader:
             clusters_reason=head.clusters_reason or "",
             demands=head.evidence or NOTHING,
             registered=self._path.parent / head.registered if head.registered else None,
+            tuned_reason=head.tuned_reason or "",
         )
         self._with_a_reason(policy)
         self._within_alpha(policy)

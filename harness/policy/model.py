@@ -47,6 +47,7 @@ class Header(_Table):
     clusters_reason: Text | None = None
     evidence: Demands | None = None
     registered: Text | None = None
+    tuned_reason: Text | None = None
     format: int = FORMAT
 
 
@@ -152,6 +153,8 @@ class Policy:
     """Under which conditions its evidence must have been measured."""
     registered: Path | None = None
     """The registration that it demands; None where it names none."""
+    tuned_reason: str = ""
+    """Why an arm may be judged on queries that it was tuned on; empty where it may not."""
 
     @property
     def account(self) -> Account:

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from harness.core.gate import Cause, Finding, StepDecision, Verdict
+from harness.corpus.tuning import Leak
 from harness.policy.model import Policy
 
 ROUNDING = 1e-12
-PINNED, BUDGET, REGISTERED = "pinned", "error_budget", "registered"
-RESERVATIONS = frozenset({PINNED, BUDGET, REGISTERED})
+PINNED, BUDGET, REGISTERED, TUNED = "pinned", "error_budget", "registered", "tuned"
+RESERVATIONS = frozenset({PINNED, BUDGET, REGISTERED, TUNED})
 """Names that stand where a finding of a gate names its rule."""
 
 
@@ -75,6 +76,31 @@ def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
         settle="what was registered; or a new policy, registered before its results are seen:"
         " harness plan --register",
         timed=today,
+    )
+
+
+def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
+    """Say that arms were tuned on the queries that judge them; nothing where the policy allows it.
+
+    The means of such an arm are those of the best of many: too good by what the search flattered.
+    """
+    seen = [leak for leak in leaks if leak.seen]
+    if not seen or policy.tuned_reason:
+        return ()
+    return (
+        Finding(
+            gate="No arm was tuned on these judgements",
+            rule=TUNED,
+            verdict=Verdict.INCONCLUSIVE,
+            cause=Cause.TUNED,
+            reason="INVALID: " + "; ".join(leak.said for leak in seen),
+            bound="queries that no tuning record names",
+            estimate=None,
+            limit=None,
+            unit="queries",
+            settle="queries that the search has not seen, such as a test split; or a policy that"
+            " says why these may judge (tuned_reason)",
+        ),
     )
 
 

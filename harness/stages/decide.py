@@ -11,9 +11,10 @@ from harness.corpus.score_table import read_scores
 from harness.policy.decide import decide as judge
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
+from harness.policy.reservations import tuned_on
 from harness.stages.compare.stage import read_agreement
 from harness.stages.compare.ties import tie_ends
-from harness.stages.custody.chain_of_custody import drifted, pin_of
+from harness.stages.custody.chain_of_custody import drifted, leaks, pin_of
 from harness.stages.custody.freshness import check_replayed
 from harness.stages.custody.policy_match import held_to
 from harness.stages.custody.promotion import check_accepted
@@ -67,7 +68,11 @@ def decide(
         evidence,
         now=now,
         ends=ends,
-        reservations=(*(drifted(drift, again) if drift else ()), *unregistered(registered)),
+        reservations=(
+            *(drifted(drift, again) if drift else ()),
+            *unregistered(registered),
+            *tuned_on(policy, leaks(layout, named)),
+        ),
     )
     held_to(policy, decisions)
     with experiment_log.writing(layout):

@@ -135,8 +135,9 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))
         yield from (layout.run(arm), layout.again(arm))
-        if layout.replayed(arm).is_file():
-            yield layout.replayed(arm)
+        for noted in (layout.replayed(arm), layout.tuning(arm)):
+            if noted.is_file():
+                yield noted
     yield from (layout.per_query, layout.scores, layout.slices)
     yield from (layout.agreement, layout.classes, layout.differences)
     if layout.selftest.is_file():

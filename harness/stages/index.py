@@ -10,8 +10,9 @@ from engines.registry import Arm
 from harness.core.digest import of_files
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError, IndexNotReady
-from harness.core.files import replacing_folder, write_json
+from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.reading import text_of
+from harness.corpus import tuning
 from harness.corpus.prepared import Prepared
 from harness.stages.custody import receipt
 from harness.stages.layout import FILES, MADE_WITH, NOTES, Layout
@@ -28,7 +29,20 @@ def index(layout: Layout, arm_name: str, cache: Path) -> Manifest:
         note_files(folder)
         (folder / MADE_WITH).write_text(of_files(sources(arm)), encoding="utf-8")
     write_json(layout.manifest(arm.name), asdict(manifest))
+    _keep_tuning(layout, arm)
     return manifest
+
+
+def _keep_tuning(layout: Layout, arm: Arm) -> None:
+    """Copy the record of a tuned arm beside its manifest, for whoever judges the arm.
+
+    Raises:
+        BadFile: the arm's file names a record that is missing, or is none.
+    """
+    if arm.tuning is None:
+        layout.tuning(arm.name).unlink(missing_ok=True)
+        return
+    write_text(layout.tuning(arm.name), tuning.read(arm.tuning).model_dump_json(indent=2) + "\n")
 
 
 def note_files(folder: Path) -> None:
@@ -38,8 +52,9 @@ def note_files(folder: Path) -> None:
 
 
 def sources(arm: Arm) -> tuple[Path, ...]:
-    """Files that say what the arm is: its TOML, and the Python beside it."""
-    return (arm.path, *sorted(arm.path.parent.glob("*.py")))
+    """Files that say what the arm is: its TOML, its tuning record, and the Python beside it."""
+    record = (arm.tuning,) if arm.tuning and arm.tuning.is_file() else ()
+    return (arm.path, *record, *sorted(arm.path.parent.glob("*.py")))
 
 
 def check_index(layout: Layout, arm: Arm) -> None:

@@ -41,6 +41,11 @@ class Layout:
         return self.root / "manifests"
 
     @property
+    def tunings(self) -> Path:
+        """Folder of the tuning records of those arms that have one."""
+        return self.root / "tunings"
+
+    @property
     def runs(self) -> Path:
         """Folder of the runs of all arms, with their receipts."""
         return self.root / "runs"
@@ -57,6 +62,10 @@ class Layout:
     def manifest(self, arm: str) -> Path:
         """Manifest: what the arm's index is made from: what stage ``index`` hands on."""
         return self.manifests / f"{_arm(arm)}.json"
+
+    def tuning(self, arm: str) -> Path:
+        """Record of how the arm's settings were searched for; absent where its file names none."""
+        return self.tunings / f"{_arm(arm)}.json"
 
     def run(self, arm: str) -> Path:
         """Run of the arm: what it showed."""

@@ -89,6 +89,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     ),
     "shadow watch": ("log",),
     "traffic": ("log", *DATA, *PAIR),
+    "tune": ("fts5", "--dataset", "beir", "--search", "absent.toml", "--out", "{new}"),
     "variance": (*DATA, *PAIR),
     "verify": (),
 }  # fmt: skip

@@ -28,6 +28,7 @@ from harness.core.owned import (
 )
 from tests.cli import shadow_log
 from tests.cli.conftest import Harness
+from tests.cli.test_tune import SPACE
 from tests.docs.shell import Shell
 from tests.shadow.attempts import WATCH
 from tests.toy import Toy
@@ -92,13 +93,14 @@ NEW = {
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "sbom": (),
+    "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "history page": "--to", "plan": "--register",
-    "sbom": "--to",
+    "sbom": "--to", "tune": "--out",
 }  # fmt: skip
-AGAIN = {"history page", "sbom"}
+AGAIN = {"history page", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
@@ -108,9 +110,9 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
-    "--qrels", "--queries", "--reading", "--register", "--run", "--shadow", "--shadow-settings",
-    "--signed-by", "--switch-file", "--viewers", "corpus", "folders", "logs", "path", "qrels",
-    "queries", "topics",
+    "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
+    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folders",
+    "logs", "path", "qrels", "queries", "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {
@@ -266,6 +268,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     ready: Toy, harness: Harness, foreign: Path, name: str
 ) -> None:
     harness("history", "add", "--dataset", "toy")
+    (ready.root / "space.toml").write_text(SPACE)
     words = (*name.split(), *NEW[name], FILE_OPTION[name])
     before = seen(ready.root)
     assert "is there already" in harness(*words, "site/index.html").error
@@ -274,7 +277,7 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     if name == "pool":
         assert "queries.jsonl: is there already" in harness(*words, "site/queries").error
     assert seen(ready.root) == before
-    file = "site/mine.json" if name == "decompose" else "site/mine"
+    file = "site/mine" + {"decompose": ".json", "tune": ".toml"}.get(name, "")
     said = harness(*words, file)
     if name == "pool":
         assert "no judgement is missing" in said.error

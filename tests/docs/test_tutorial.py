@@ -25,7 +25,7 @@ PYTHON = re.findall(r"^```python\n(.*)\n```", PAGE.text, re.MULTILINE)
 (MARGIN,) = re.findall(r"^```toml\n(.*)\n```", PAGE.text, re.MULTILINE)
 BETTER, WORSE = PYTHON
 LINES = [line for line in PAGE.commands() if not row(ELSEWHERE, line)]
-(RUN,) = (line for line in LINES if "harness run" in line)
+RUN, TUNED, SEEN = (line for line in LINES if "harness run" in line)
 (DECIDE,) = (line for line in LINES if "harness decide" in line)
 
 
@@ -50,6 +50,9 @@ class Reader:
         path = self.folder / "my-search" / "policy" / "pairwise.toml"
         text = re.sub(r"^margin = 0\.02.*$", MARGIN, path.read_text("utf-8"), flags=re.MULTILINE)
         path.write_text(text.replace("version = 1", "version = 2"), "utf-8")
+
+    def page(self, name: str) -> str:
+        return (self.folder / "out" / name / "index.html").read_text("utf-8")
 
     def verdict(self) -> tuple[str, set[str]]:
         """Give the outcome of the step, and what its gates say."""
@@ -83,7 +86,7 @@ def test_the_steps_of_the_tutorial_end_as_it_says(reader: Reader) -> None:
     assert outcome == "hold"
     assert "fail" in verdicts
     assert (reader.folder / "out" / "notes" / "explore.html").is_file()
-    (ask,) = LINES[LINES.index(DECIDE) + 1 :]
+    ask, *tuning = LINES[LINES.index(DECIDE) + 1 :]
     reader.type(ask)
     said = json.loads(reader.shell.type(f"{ask} --json").text)
     first, own = ([hit["doc_id"] for hit in one["hits"]] for one in (said[0], said[1]))
@@ -91,3 +94,8 @@ def test_the_steps_of_the_tutorial_end_as_it_says(reader: Reader) -> None:
     reader.change(whole)
     reader.type(RUN)
     assert reader.verdict() == ("promote", {"pass"})
+    assert tuning[-2:] == [TUNED, SEEN]
+    for line in tuning:
+        reader.type(line)
+    assert "own-tuned was tuned on split/train, and on none" in reader.page("tuned")
+    assert "INVALID: own-tuned was tuned on" in reader.page("seen")

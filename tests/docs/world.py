@@ -48,7 +48,7 @@ OUTSIDE = (
     "scifact", "cranfield", "cacm", "vaswani", "cosqa", "adi", "r-mailing-lists", "ubuntu-irc",
 )  # fmt: skip
 FEW = 5
-SPLITS = ("test", "dev")
+SPLITS = ("test", "dev", "train")
 LAST_STEP = {"mail.toml": "tantivy", "writing.toml": "rarest"}
 """Of policies whose later steps read much with models."""
 LINKED = (".venv", "benchmarks", "docs")

@@ -60,8 +60,16 @@ class Found(NamedTuple):
     words: Mapping[str, float]
     vectors: Mapping[str, float]
     """Exact cosines, also of candidates that only words found."""
-    share: float
-    """What the vectors count."""
+    named: bool
+    """Whether the query is one name or has a phrase."""
+    embedded: bool
+    """Whether there was anything to embed."""
+
+    def share(self, settings: Settings) -> float:
+        """Give what the vectors count."""
+        if not self.embedded:
+            return 0.0
+        return settings.name_share if self.named else settings.vector_share
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +97,19 @@ class Blend:
 
     def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
         return self._dense().take_vectors(documents, folder)
+
+    @property
+    def last_step(self) -> frozenset[str]:
+        return frozenset({"vector_share", "name_share"})
+
+    def candidates(self, searcher: Searcher, text: str, k: int) -> Found:
+        """Give the scores of words and vectors."""
+        assert isinstance(searcher, BlendSearcher)  # noqa: S101  ``open`` gives nothing else
+        return searcher.found(text, k)
+
+    def combined(self, found: Found, k: int) -> tuple[Hit, ...]:
+        """Add them up by the shares of these settings."""
+        return _combined(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         parts: dict[str, Manifest] = {}
@@ -145,33 +166,33 @@ class BlendSearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        found = self._found(text, k)
-        return Answer(self._combined(found, k), self.manifest.fingerprint)
+        found = self.found(text, k)
+        return Answer(_combined(found, self.settings, k), self.manifest.fingerprint)
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
         """List words, vectors and their sum; words lead to it, and vectors feed it."""
-        found = self._found(text, k)
+        found = self.found(text, k)
         return (
             Stage(LEXICAL, by_best(found.words.items(), k)),
             Stage(SEMANTIC, by_best(found.vectors.items(), k), beside=True),
-            Stage("fused", self._combined(found, k)),
+            Stage("fused", _combined(found, self.settings, k)),
         )
 
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:  # noqa: ARG002  as above
         """Say what the vectors count, and the BM25 score and the cosine of each hit."""
-        found = self._found(text, k)
+        found = self.found(text, k)
         return Explained(
-            {"vector_share": found.share},
+            {"vector_share": found.share(self.settings)},
             {
                 hit.doc_id: {
                     "bm25": found.words.get(hit.doc_id, 0.0),
                     "cosine": found.vectors.get(hit.doc_id, 0.0),
                 }
-                for hit in self._combined(found, k)
+                for hit in _combined(found, self.settings, k)
             },
         )
 
-    def _found(self, text: str, k: int) -> Found:
+    def found(self, text: str, k: int) -> Found:
         """Ask both for candidates, and the vectors for the cosine of what words found.
 
         Words that must or must not be there hold for every candidate, so then words alone find.
@@ -184,16 +205,17 @@ class BlendSearcher:
         words = {hit.doc_id: hit.raw_score for hit in lexical.search(text, depth).hits}
         asked = embedded.result()
         if asked is None:
-            return Found(words, {}, 0.0)
+            return Found(words, {}, named, embedded=False)
         vectors = self.vectors.store.cosines(asked, list(words))
         if all(clause.occur is Occur.SHOULD for clause in wanted):
             vectors |= dict(self.vectors.store.nearest(asked, depth))
-        share = self.settings.name_share if named else self.settings.vector_share
-        return Found(words, vectors, share)
+        return Found(words, vectors, named, embedded=True)
 
-    def _combined(self, found: Found, k: int) -> tuple[Hit, ...]:
-        weights = {LEXICAL: 1 - found.share, SEMANTIC: found.share}
-        return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)
+
+def _combined(found: Found, settings: Settings, k: int) -> tuple[Hit, ...]:
+    share = found.share(settings)
+    weights = {LEXICAL: 1 - share, SEMANTIC: share}
+    return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

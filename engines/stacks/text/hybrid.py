@@ -79,6 +79,19 @@ class Hybrid:
     def _dense(self) -> list[dense.Dense]:
         return [leg for leg in self.engines().values() if isinstance(leg, dense.Dense)]
 
+    @property
+    def last_step(self) -> frozenset[str]:
+        return frozenset({"rrf_k", *(f"legs.{name}.weight" for name in self.settings.legs)})
+
+    def candidates(self, searcher: Searcher, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
+        """Give the hits of each leg."""
+        assert isinstance(searcher, HybridSearcher)  # noqa: S101  ``open`` gives nothing else
+        return searcher.found(text, k)
+
+    def combined(self, found: Mapping[str, tuple[Hit, ...]], k: int) -> tuple[Hit, ...]:
+        """Fuse them by the weights and the constant of these settings."""
+        return _fused(found, self.settings, k)
+
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         legs: dict[str, Manifest] = {}
 
@@ -126,24 +139,29 @@ class HybridSearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        return Answer(self._fused(self._found(text, k), k), self.manifest.fingerprint)
+        found = self.found(text, k)
+        return Answer(_fused(found, self.settings, k), self.manifest.fingerprint)
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:  # noqa: ARG002  filters are not known here
         """List the legs and their fusion; a leg of words leads to it, and the others feed it."""
-        found = self._found(text, k)
+        found = self.found(text, k)
         words = (name for name in found if isinstance(self.settings.legs[name], LexicalLeg))
         first = next(words, next(iter(found)))
         legs = [Stage(name, hits[:k], name != first) for name, hits in found.items()]
-        return (*sorted(legs, key=lambda leg: leg.beside), Stage("fused", self._fused(found, k)))
+        return (
+            *sorted(legs, key=lambda leg: leg.beside),
+            Stage("fused", _fused(found, self.settings, k)),
+        )
 
-    def _found(self, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
+    def found(self, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
         depth = max(k, self.settings.depth)
         return {name: leg.search(text, depth).hits for name, leg in self.legs.items()}
 
-    def _fused(self, found: Mapping[str, tuple[Hit, ...]], k: int) -> tuple[Hit, ...]:
-        rankings = {name: [hit.doc_id for hit in hits] for name, hits in found.items()}
-        weights = {name: leg.weight for name, leg in self.settings.legs.items()}
-        return fuse(rankings, weights, rrf_k=self.settings.rrf_k, k=k)
+
+def _fused(found: Mapping[str, tuple[Hit, ...]], settings: Settings, k: int) -> tuple[Hit, ...]:
+    rankings = {name: [hit.doc_id for hit in hits] for name, hits in found.items()}
+    weights = {name: leg.weight for name, leg in settings.legs.items()}
+    return fuse(rankings, weights, rrf_k=settings.rrf_k, k=k)
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
 
 
@@ -96,6 +97,10 @@ class Custody:
     """None where the policy demands no registration and none is beside it."""
     pinned_names: tuple[str, ...] = ()
     """Data sets with pins of the policy, if these data have none."""
+    tuned: tuple[Leak, ...] = ()
+    """Arms with a tuning record, and how many of these queries it has seen."""
+    tuned_reason: str = ""
+    """Why the policy allows queries that it has seen; empty where it does not."""
 
     @property
     def attempts(self) -> dict[str, int]:
@@ -121,6 +126,7 @@ def evidence_json(found: Custody) -> dict[str, Any]:
             "differences": list(pin.differences) if pin else [],
         },
         "registration": _registration_json(found.registered),
+        **({"tuned": [leak._asdict() for leak in found.tuned]} if found.tuned else {}),
     }
 
 

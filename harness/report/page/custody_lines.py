@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
 from harness.report.page.custody import Coverage, Custody, Registered
 from harness.report.rounding import percent
@@ -24,6 +25,7 @@ def _lines(found: Custody) -> Iterator[str]:
     yield _pin(found)
     if found.registered:
         yield _registration(found.registered)
+    yield from (_tuned(leak, found.tuned_reason) for leak in found.tuned)
     if found.since:
         said = "; ".join(found.since.changes)
         yield f"Since the decision of {found.since.at}, the last on other evidence: {said}."
@@ -57,6 +59,15 @@ def _pin(found: Custody) -> str:
             f" pin it: {found.command}"
         )
     return f"NOT PINNED: nothing notices a trimmed query set. Pin it: {found.command}"
+
+
+def _tuned(leak: Leak, reason: str) -> str:
+    if not leak.seen:
+        on = ", ".join(leak.collections)
+        return f"{leak.arm} was tuned on {on}, and on none of these queries."
+    if reason:
+        return f"Allowed by the policy: {leak.said}. Its reason: {reason}."
+    return f"INVALID: {leak.said}."
 
 
 def _registration(found: Registered) -> str:

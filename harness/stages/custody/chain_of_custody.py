@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
@@ -10,12 +10,14 @@ from harness.core.evidence import Side
 from harness.core.formats import json_file
 from harness.core.gate import Finding
 from harness.core.run import Status
+from harness.corpus import tuning
 from harness.corpus.inventory import Inventory, changes
 from harness.corpus.prepared import Prepared
+from harness.corpus.tuning import Leak, leak
 from harness.policy.looks import looks, told
 from harness.policy.model import Policy
 from harness.policy.pins import read
-from harness.policy.reservations import not_as_pinned, over_budget
+from harness.policy.reservations import not_as_pinned, over_budget, tuned_on
 from harness.report.page.custody import Coverage, Custody, Pinned, Since
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.inputs import race_settings, stock
@@ -56,6 +58,8 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, Side], log: Log
         ),
         registered=registered_of(layout, policy, file, attempts),
         pinned_names=tuple(sorted(read(file).datasets.keys() - {layout.root.name})),
+        tuned=leaks(layout, policy.arms),
+        tuned_reason=policy.tuned_reason,
     )
 
 
@@ -79,8 +83,21 @@ def reservations(policy: Policy, found: Custody) -> tuple[Finding, ...]:
     """Say what keeps every step from being promoted, whatever its gates say."""
     spent = over_budget(policy.seen(found.attempts))
     drift = drifted(found.pinned, found.command) if found.pinned else ()
-    other = unregistered(found.registered)
+    other = (*unregistered(found.registered), *tuned_on(policy, found.tuned))
     return (*drift, *other, spent) if spent else (*drift, *other)
+
+
+def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
+    """Count for each tuned arm the judged queries in ``layout`` that its tuning has seen.
+
+    Raises:
+        BadFile: the record of an arm is none.
+    """
+    data = Prepared.open(layout.data)
+    judged = data.qrels().grades.keys()
+    queries = [query for query in data.queries() if query.query_id in judged]
+    records = ((arm, layout.tuning(arm)) for arm in arms)
+    return tuple(leak(arm, tuning.read(path), queries) for arm, path in records if path.is_file())
 
 
 def drifted(pinned: Pinned, again: str) -> tuple[Finding, ...]:

@@ -138,7 +138,7 @@ def _beside(layout: Layout, folder: Path, before: Log) -> Layout:
     for path in layout.experiments.glob("inventory-*.json"):
         _link(path, again.experiments / path.name)
     write_text(again.experiments / experiment_log.FILE, before.text)
-    raw = [layout.data, layout.manifests, layout.runs, layout.race_receipt]
+    raw = [layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt]
     for path in raw:
         _link(path, again.root / path.name)
     _link(receipt_of(layout), receipt_of(again))

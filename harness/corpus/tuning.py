@@ -1,0 +1,167 @@
+"""The record of a tuning: what was searched, what was chosen, and which judgements were seen.
+
+An arm's file names it (``tuning = "own.tuning.json"``), so that a decision can tell whether the arm
+was tuned on the queries that judge it. A query is known by a digest of its words, without regard to
+case and order: another id, another split and other judgements of it hide nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from harness.core.digest import of_json
+from harness.core.errors import BadFile
+from harness.core.formats import checked
+from harness.core.reading import Malformed, text_of
+from harness.core.records import Query, Scalar
+from harness.corpus.near_duplicates import normalised
+
+SUFFIX = ".tuning.json"
+DIGITS = 16
+"""Of a digest: 64 bits tell the queries of one collection apart."""
+HINT = "Tune again: harness tune"
+Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
+Short = Annotated[str, Field(pattern=f"^[0-9a-f]{{{DIGITS}}}$")]
+
+
+class _Kept(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Difference(_Kept):
+    """A difference of means with its interval."""
+
+    value: float
+    low: float
+    high: float
+
+
+class Elsewhere(_Kept):
+    """The choice that the other collections make, on this one."""
+
+    settings: dict[str, Scalar]
+    value: float
+    gain: Difference
+    """Less the arm as it was given."""
+
+
+class Seen(_Kept):
+    """The judgements of one collection that the search has seen."""
+
+    dataset: str
+    split: str
+    corpus: Sha256
+    queries: Sha256
+    qrels: Sha256
+    words: tuple[Short, ...]
+    """Digest of the words of each judged query (``digest_of``), in byte order."""
+    left_out: Elsewhere | None
+    """None for a single collection."""
+
+
+class TuningRecord(_Kept):
+    """All of it."""
+
+    format: Literal[1] = 1
+    arm: str
+    base: Sha256
+    """Digest of the arm as it was given, and of the code beside it."""
+    measure: str
+    k: int
+    seed: int
+    folds: int
+    confidence: float
+    resamples: int
+    first: int | None
+    keep: float
+    space: dict[str, tuple[Scalar, ...]]
+    settings: dict[str, Scalar]
+    """What was chosen of the space."""
+    candidates: int
+    failed: dict[str, str]
+    """Candidates that failed at a query, and how."""
+    given: float
+    """Mean over collections of the arm as it was given."""
+    apparent: float
+    """Mean of the choice, on the queries that chose it."""
+    expected: float
+    """Mean of the same choice on queries that had no part in it (nested cross-validation)."""
+    gain: Difference
+    """``expected`` less ``given``."""
+    collections: tuple[Seen, ...]
+
+    @property
+    def optimism(self) -> float:
+        """How much better the choice looks than it is expected to be."""
+        return self.apparent - self.expected
+
+    @property
+    def words(self) -> frozenset[str]:
+        """Digest of each query that was seen."""
+        return frozenset(word for one in self.collections for word in one.words)
+
+
+class Leak(NamedTuple):
+    """Queries of a decision whose judgements an arm was tuned on."""
+
+    arm: str
+    seen: int
+    """Of the decision's judged queries."""
+    judged: int
+    """Judged queries of the decision."""
+    collections: tuple[str, ...]
+    """What the arm was tuned on: data set and split."""
+
+    @property
+    def said(self) -> str:
+        """Say it in words."""
+        on = ", ".join(self.collections)
+        return f"{self.arm} was tuned on {self.seen:,} of the {self.judged:,} judged queries ({on})"
+
+
+def digest_of(text: str) -> str:
+    """Digest of the words of a query, whatever their case and order."""
+    return of_json(sorted(normalised(text).split()))[:DIGITS]
+
+
+def digests_of(queries: Iterable[Query]) -> tuple[str, ...]:
+    """Digest of each query, in byte order, each once."""
+    return tuple(sorted({digest_of(query.text) for query in queries}))
+
+
+def leak(arm: str, record: TuningRecord, judged: Iterable[Query]) -> Leak:
+    """Count the queries of a decision that a tuning has seen."""
+    known, asked = record.words, [digest_of(query.text) for query in judged]
+    named = tuple(f"{one.dataset}/{one.split}" for one in record.collections)
+    return Leak(arm, sum(one in known for one in asked), len(asked), named)
+
+
+def is_record(path: Path) -> bool:
+    """Tell whether a file is a tuning record, which the next search may replace."""
+    try:
+        read(path)
+    except BadFile:
+        return False
+    return True
+
+
+def read(path: Path) -> TuningRecord:
+    """Read what ``harness tune`` wrote.
+
+    Raises:
+        BadFile: it is missing, or not a tuning record.
+    """
+    try:
+        return TuningRecord.model_validate_json(checked(text_of(path)))
+    except OSError as exc:
+        raise BadFile(path, f"cannot be read ({exc.strerror})", HINT) from exc
+    except Malformed as exc:
+        raise BadFile(path, f"is not a tuning record ({exc})", HINT, exc.line) from exc
+    except ValidationError as exc:
+        first = exc.errors(include_url=False, include_input=False)[0]
+        where = ".".join(str(part) for part in first["loc"]) or "the file"
+        raise BadFile(path, f"is not a tuning record ({where}: {first['msg']})", HINT) from exc
