@@ -38,7 +38,7 @@ from engines.stacks.agent_mail.pipeline.plan import (
     plan,
     wanted,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Asked, Rungs
+from engines.stacks.agent_mail.pipeline.retrievers import Asked, Rungs, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
 from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
 
@@ -216,7 +216,7 @@ class MailSearch:
     def _page(self, rung: Rung, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
         current = CURSOR_OF[query.doc_kind, rung]
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
-        cursor = read if read and read.engine in {None, current} else None
+        cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         if query.doc_kind is DocKind.MESSAGE:
             messages = Source(self.rungs, self.hydrate, partial(message, scope))
             page = filled(messages, rung, query, asked, cursor)

@@ -8,13 +8,14 @@ import struct
 from dataclasses import dataclass
 from enum import StrEnum
 
+from engines.stacks.agent_mail.pipeline.seen import LARGEST_ID, packed, unpacked
+
 _TOKEN = re.compile(
-    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+))?(?::b(-?[0-9]{1,19}(?:,-?[0-9]{1,19}){0,3}))?",
+    r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+)(?::q([0-9a-f]{16}):x([A-Za-z0-9_-]+))?)?",
     re.ASCII,
 )
-LARGEST_ID = 2**63 - 1
-ANCHORS = 4
-"""Hits before the last that a token names; a page begins after the nearest that is still there."""
+QUERY_DIGITS = 16
+"""Hexadecimal digits that a query is told by."""
 
 
 class CursorEngine(StrEnum):
@@ -39,15 +40,20 @@ class SearchCursor:
     score: float
     message_id: int
     engine: CursorEngine | None = None
-    before: tuple[int, ...] = ()
-    """Ids of the hits shown before it, the nearest first, ``ANCHORS`` at most."""
+    query: str = ""
+    """Digits of the query that the pages are of; empty in a token that names none."""
+    seen: frozenset[int] = frozenset()
+    """What was examined on all pages up to here, shown or not."""
 
     def encode(self) -> str:
-        """Write ``s<16 hexadecimal digits of the float's bits>:i<id>[:e<engine>][:b<ids>]``."""
+        """Write ``s<16 hexadecimal digits of the bits>:i<id>[:e<engine>[:q<query>:x<ids>]]``.
+
+        The ids are written as ``seen.packed`` does.
+        """
         bits = struct.pack(">d", self.score).hex()
         tail = f":e{self.engine}" if self.engine else ""
-        anchors = f":b{','.join(map(str, self.before[:ANCHORS]))}" if self.before else ""
-        return f"s{bits}:i{self.message_id}{tail}{anchors}"
+        pages = f":q{self.query}:x{packed(self.seen)}" if self.query else ""
+        return f"s{bits}:i{self.message_id}{tail}{pages}"
 
     @classmethod
     def decode(cls, token: str) -> SearchCursor | None:
@@ -57,12 +63,18 @@ class SearchCursor:
             return None
         (score,) = struct.unpack(">d", bytes.fromhex(found[1]))
         message_id = int(found[2])
-        before = tuple(map(int, found[4].split(","))) if found[4] else ()
-        if not math.isfinite(score) or any(abs(at) > LARGEST_ID for at in (message_id, *before)):
+        if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
             return None
         if found[3] is None:
-            return cls(score, message_id, None, before)
-        known = {engine.value for engine in CursorEngine}
-        if found[3] not in known:
+            return cls(score, message_id)
+        if found[3] not in {engine.value for engine in CursorEngine}:
             return None
-        return cls(score, message_id, CursorEngine(found[3]), before)
+        try:
+            seen = unpacked(found[5]) if found[5] else frozenset[int]()
+        except ValueError:
+            return None
+        return cls(score, message_id, CursorEngine(found[3]), found[4] or "", seen)
+
+    def goes_on(self, engine: CursorEngine, query: str) -> bool:
+        """Whether it is of these pages; one that names no engine or no query may be of any."""
+        return self.engine in {None, engine} and self.query in {"", query}

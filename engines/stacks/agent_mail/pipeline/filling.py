@@ -10,7 +10,7 @@ from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source
 from engines.stacks.agent_mail.pipeline.pages import Page, fill
 from engines.stacks.agent_mail.pipeline.plan import Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Asked
+from engines.stacks.agent_mail.pipeline.retrievers import Asked, digits_of
 
 
 def filled(
@@ -31,6 +31,7 @@ def filled(
             min_score=query.effective_min_score,
             cursor=cursor,
             engine=CURSOR_OF[query.doc_kind, rung],
+            digest=lambda: digits_of(query, asked),
             invalidated=query.cursor is not None and cursor is None,
         )
     if not lost:

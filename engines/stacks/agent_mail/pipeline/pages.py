@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from bisect import bisect_right
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
 from typing import NamedTuple, Self
 
 from engines.contract.errors import SearchError
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
-from engines.stacks.agent_mail.pipeline.cursor import ANCHORS, CursorEngine, SearchCursor
+from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import AnyHit, Doc
 from engines.stacks.agent_mail.pipeline.ranked import Clock, Ranked, Scored
 
@@ -74,30 +75,36 @@ def fill(
     min_score: float | None,
     cursor: SearchCursor | None,
     engine: CursorEngine,
+    digest: Callable[[], str],
     invalidated: bool,
 ) -> Page:
     """Read candidates until the page is full or they end.
 
     Scope is applied to what was retrieved, so denied messages never shorten a page that has more
-    to show. The next cursor names the last candidate that was *examined*, shown or not. A page
-    begins after the document that its cursor names, wherever that stands now, for what was written
-    or deleted since may have changed all scores. Where that is gone, it begins after the nearest
-    shown before it that is still there; where all those are gone, after its score.
+    to show. The next cursor names the last candidate that was *examined*, shown or not, and all
+    that were before. So what was examined comes on no later page, and what was not comes on one of
+    them, however writing and deleting moved it meanwhile. First comes what stands after the
+    cursor's document, or after its score where that is gone; what has moved before it comes last.
     """
-    depth = FIRST_DEPTH * limit
+    depth = FIRST_DEPTH * limit + (len(cursor.seen) if cursor else 0)
     while True:
         ranked = rank(depth)
-        after = _after(ranked, cursor, hydrate)
-        if after is not None:
-            left = [hit for hit in after if min_score is None or hit.score >= min_score]
+        at = _place(ranked, cursor, hydrate)
+        if at is not None:
+            left = _left(ranked, cursor, at)
+            left = [hit for hit in left if min_score is None or hit.score >= min_score]
             seen = _look(left, hydrate, show, limit)
             if len(seen.shown) == limit or ranked.exhausted:
                 break
         depth *= GROWTH
-    full = len(seen.shown) == limit and seen.last is not None
+    next_cursor = None
+    if len(seen.shown) == limit and seen.last is not None:
+        before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
+        where = float(seen.last.key), seen.last.message_id
+        next_cursor = SearchCursor(*where, engine, digest(), before | seen.examined).encode()
     return Page(
         hits=seen.shown,
-        next_cursor=_next(seen.last, seen.shown, cursor, engine) if full and seen.last else None,
+        next_cursor=next_cursor,
         denied=seen.denied,
         redacted=seen.redacted,
         invalidated=invalidated,
@@ -111,52 +118,50 @@ def fill(
     )
 
 
-def _after(
+def _place(
     ranked: Ranked,
     cursor: SearchCursor | None,
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
-) -> Sequence[Scored] | None:
-    """Give the candidates behind a cursor; None where more must be read to know which these are."""
+) -> int | None:
+    """Say how many candidates stand before a page; None where more must be read to know."""
     if cursor is None:
-        return ranked.hits
-    anchors = (cursor.message_id, *cursor.before)
-    there = _alive(anchors, hydrate)
-    stands = {hit.message_id: at for at, hit in enumerate(ranked.hits)}
-    for anchor in anchors:
-        if anchor in there and anchor in stands:
-            return ranked.hits[stands[anchor] + 1 :]
-        if anchor in there and not ranked.exhausted:
+        return 0
+    if _lives(cursor.message_id, hydrate):
+        for at, hit in enumerate(ranked.hits, start=1):
+            if hit.message_id == cursor.message_id:
+                return at
+        if not ranked.exhausted:
             return None
     last = (-cursor.score, cursor.message_id)
-    return [hit for hit in ranked.hits if (-hit.key, hit.message_id) > last]
+    return bisect_right(ranked.hits, last, key=lambda hit: (-hit.key, hit.message_id))
 
 
-def _alive(
-    anchors: Sequence[int], hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]
-) -> Collection[int]:
-    """Say which documents are still there; one that cannot be read is.
+def _left(ranked: Ranked, cursor: SearchCursor | None, at: int) -> Sequence[Scored]:
+    """Give the candidates that no page has examined, those from the place ``at`` on first.
+
+    A token without what was examined takes everything before the place for examined.
+    """
+    if cursor is None or not cursor.seen:
+        return ranked.hits[at:]
+    moved = ranked.hits[:at] if ranked.exhausted else ()
+    return [hit for hit in (*ranked.hits[at:], *moved) if hit.message_id not in cursor.seen]
+
+
+def _lives(document: int, hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]) -> bool:
+    """Say whether a document is still there; one that cannot be read is.
 
     An index may hold a deleted document, and then not where it stood.
     """
     try:
-        return hydrate(anchors).keys()
+        return document in hydrate([document])
     except SearchError:
-        return anchors
-
-
-def _next(
-    last: Scored, shown: Sequence[AnyHit], cursor: SearchCursor | None, engine: CursorEngine
-) -> str:
-    """Write the token of the page after ``last``; it names the hits before that as well."""
-    ids = [hit.message_id if isinstance(hit, SearchHit) else hit.doc_id for hit in reversed(shown)]
-    earlier = (cursor.message_id, *cursor.before) if cursor else ()
-    before = [at for at in (*ids, *earlier) if at != last.message_id][:ANCHORS]
-    return SearchCursor(float(last.key), last.message_id, engine, tuple(before)).encode()
+        return True
 
 
 class _Seen(NamedTuple):
     shown: tuple[AnyHit, ...]
     last: Scored | None
+    examined: frozenset[int]
     denied: int
     redacted: int
     scope_us: int
@@ -191,4 +196,5 @@ def _look(
                 shown.append(made)
         took_ns += perf_counter_ns() - start
     redacted = sum(isinstance(hit, SearchHit) and hit.redacted for hit in shown)
-    return _Seen(tuple(shown), last, denied, redacted, took_ns // 1_000)
+    examined = frozenset(hit.message_id for hit in left[:at])
+    return _Seen(tuple(shown), last, examined, denied, redacted, took_ns // 1_000)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from time import perf_counter_ns
 from typing import TypeVar
 
@@ -12,8 +13,9 @@ from engines.ranking.rrf import fuse
 from engines.rerank.window import Reranked, Reranker, joined
 from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
-from engines.stacks.agent_mail.contract.query import Filters, RankingMode
+from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.cursor import QUERY_DIGITS
 from engines.stacks.agent_mail.pipeline.plan import Rung
 from engines.stacks.agent_mail.pipeline.ranked import (
     Clock,
@@ -33,6 +35,7 @@ NEAREST = FUSED_DEPTH
 LONG_AGO = -(2**53)
 """When a message was sent whose time cannot be read: it comes last, and its reader will say so."""
 
+_FILTERS = tuple(one.name for one in fields(Filters))
 Result = TypeVar("Result")
 
 
@@ -47,6 +50,15 @@ class Asked:
     rerank_top_k: int
     until: Deadline | None = None
     """When the rung that is tried will be left; None waits for it."""
+
+
+def digits_of(query: SearchQuery, asked: Asked) -> str:
+    """Tell a query from others by what decides which hits there are and in which order."""
+    given = (getattr(asked.filters, name) for name in _FILTERS)
+    filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
+    constants = asked.ranking, asked.rrf_k, asked.rerank_top_k, query.effective_min_score
+    said = repr((query.doc_kind, asked.text, filters, constants))
+    return hashlib.sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:QUERY_DIGITS]
 
 
 @dataclass(frozen=True, slots=True)

@@ -64,8 +64,10 @@ def test_any_bytes_for_a_cursor_start_at_page_one(token: str) -> None:
 
 @given(st.floats(allow_nan=False, allow_infinity=False), st.integers(-(2**62), 2**62))
 def test_a_cursor_reads_back_bit_for_bit(score: float, message_id: int) -> None:
-    for engine, before in product((None, *CursorEngine), ((), (3,), (-1, 2**62, 0, 7))):
-        cursor = SearchCursor(score, message_id, engine, before)
+    assert SearchCursor.decode(SearchCursor(score, message_id).encode()) is not None
+    for engine, seen in product(CursorEngine, ((), (3,), (-(2**63), -1, 0, 7, 2**63 - 1))):
+        query = "0123456789abcdef" if seen else ""
+        cursor = SearchCursor(score, message_id, engine, query, frozenset(seen))
         assert SearchCursor.decode(cursor.encode()) == cursor
 
 
@@ -78,9 +80,11 @@ def test_the_wire_format_is_the_specifications() -> None:
         "s3fe:i1",
         "",
         "s3fe0000000000000:i1:elucene",
-        "s3fe0000000000000:i1:elike:b",
-        "s3fe0000000000000:i1:elike:b1,2,3,4,5",
-        "s3fe0000000000000:i1:elike:b9999999999999999999",
+        "s3fe0000000000000:i1:elike:b1,2",
+        "s3fe0000000000000:i1:elike:q0123456789abcdef",
+        "s3fe0000000000000:i1:elike:q0123456789abcdef:x",
+        "s3fe0000000000000:i1:elike:q0123456789abcdef:xAB",
+        "s3fe0000000000000:i1:elike:q0123456789abcdef:x" + "_" * 40,
     ):
         assert SearchCursor.decode(bad) is None
 
