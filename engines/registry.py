@@ -70,12 +70,14 @@ class Arm:
         """Open what ``build`` wrote.
 
         Raises:
-            InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind.
+            InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind. Or it
+                exits while it is queried.
         """
         with ExitStack() as until_closed:
             with brought.named(self.name, "its index cannot be opened"):
                 searcher = until_closed.enter_context(opened_whole(self.engine, index))
-            yield searcher
+            with brought.named(self.name, "its engine ended", only=SystemExit):
+                yield searcher
 
 
 def names() -> tuple[str, ...]:

@@ -80,10 +80,17 @@ def module_of(arm: Path, stack: str) -> ModuleType:
 
 
 @contextmanager
-def named(arm: str, what: str, *, but: type[Exception] = HarnessError) -> Iterator[None]:
+def named(
+    arm: str,
+    what: str,
+    *,
+    but: type[Exception] = HarnessError,
+    only: type[BaseException] = BaseException,
+) -> Iterator[None]:
     """Make whatever an engine raises an error that names its arm; its own exit is one too.
 
-    ``but`` is a kind of error that says enough by itself.
+    ``but`` is a kind of error that says enough by itself. Of other kinds than ``only`` none is
+    changed.
 
     Raises:
         InvalidArm: the engine raised anything but an error of the harness or an interrupt.
@@ -93,7 +100,7 @@ def named(arm: str, what: str, *, but: type[Exception] = HarnessError) -> Iterat
         yield
     except (but, HarnessError, KeyboardInterrupt, GeneratorExit):
         raise
-    except BaseException as exc:
+    except only as exc:
         if isinstance(exc, ModuleNotFoundError) and (hint := extras.hint(exc)):
             raise NotInstalled(f"{arm}: {what}: {hint}") from exc
         line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) else ""

@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.places import OneDataset, evidence_at
 from harness.cli.base.project import Project
 
@@ -61,7 +62,8 @@ def decompose(
         check_new(to, reads=(left or layout.root, *project.sources))
         check_ending(to)
     wanted = Wanted(control, candidate, measure, project.params.replay.k)
-    found = stage(layout, wanted, project.policy().rules, project.cache)
+    with aside():
+        found = stage(layout, wanted, project.policy().rules, project.cache)
     keep(layout, found)
     if to:
         write(found, to)

@@ -12,6 +12,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.called import called
 from harness.cli.base.places import Left, OneDataset, evidence_at
 from harness.cli.base.project import Project
@@ -92,7 +93,9 @@ def load(
     given = {"processes": processes, "threads": threads, "seconds": seconds, "rounds": rounds}
     layout = evidence_at(dataset, left, adds=True)
     limit_s = project.params.replay.time_limit_s
-    report = stage(layout, wanted, project.cache, _changed(project.params.load, given), limit_s)
+    params = _changed(project.params.load, given)
+    with aside():
+        report = stage(layout, wanted, project.cache, params, limit_s)
     _show(report)
     out.print(f"wrote {page_of(layout)}")
     raise typer.Exit(CODES[verdict(report).value])

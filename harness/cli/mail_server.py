@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+from contextlib import ExitStack
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -10,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import err
+from harness.cli.base.boundary import aside
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import SettingsFile, own_log, settings_file
@@ -130,17 +133,19 @@ def mail_server(
     layout = _layout(project, dataset, out)
     if out is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
-    _index(layout, arms.load(arm, project.cache), arm, project.cache)
     shadow = None
     if shadow_log is not None:
         settings_of = settings_file(shadow_settings)
         own_log(shadow_log, layout.root, layout.cache, settings_of)
         shadow = ShadowLog(shadow_log, read_settings(settings_of))
-    with mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms) as service:
+    serving = mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms)
+    with ExitStack() as until_closed:
+        with aside():
+            _index(layout, arms.load(arm, project.cache), arm, project.cache)
+            service = until_closed.enter_context(serving)
         names = service.base.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
-        alone = scopes.get(viewer, nobody()) if listed else None
-        app = application(service.by_default(alone))
+        app = application(service.by_default(scopes.get(viewer, nobody()) if listed else None))
         if not listed:
             err.print("callers are operators: they see every message", markup=False)
         if http is None:
@@ -191,7 +196,7 @@ def _secret(file: Path | None) -> str:
     if file is None:
         return fresh
     try:
-        with open(file, "x", encoding="utf-8", opener=_private) as made:
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made:
             made.write(fresh + "\n")
     except FileExistsError:
         pass
@@ -204,10 +209,6 @@ def _secret(file: Path | None) -> str:
     if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
         raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
     return said
-
-
-def _private(name: str, flags: int) -> int:
-    return os.open(name, flags, 0o600)
 
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:

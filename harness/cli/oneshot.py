@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import err, out
+from harness.cli.base.boundary import aside
 from harness.cli.base.called import called
 from harness.cli.base.data import prepare
 from harness.cli.base.hands import Cluster, Workers, shared
@@ -135,7 +136,7 @@ def run(
             source=source,
             command=f"{called()} {shlex.join(sys.argv[1:])}",
         )
-        with shared(workers, cluster, project.cache):
+        with aside(), shared(workers, cluster, project.cache):
             decisions = oneshot(
                 layout,
                 wanted,

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, own
 from harness.cli.base.project import Project
@@ -56,7 +57,7 @@ def index(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "
     from harness.stages.index import index as stage
 
     project = Project.own()
-    with shared(workers, cluster, project.cache):
+    with aside(), shared(workers, cluster, project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
         made = stage(project.layout(dataset), arm, project.cache)
     if agreed is not None:
@@ -78,7 +79,7 @@ def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = 
     from harness.stages.replay.tally import remarks
 
     project = Project.own()
-    with shared(workers, cluster, project.cache):
+    with aside(), shared(workers, cluster, project.cache):
         run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
     out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
@@ -137,7 +138,8 @@ def race(dataset: Dataset) -> None:
 
     project = Project.own()
     params, layout = project.params, project.layout(dataset)
-    stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
+    with aside():
+        stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
     raced = read_race(layout)
     if raced is not None:
         _tell(raced, project.policy())

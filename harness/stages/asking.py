@@ -133,7 +133,9 @@ def _reasons(name: str, searcher: Searcher, query: Query, k: int) -> Reasons:
         depth = max(k, STAGE_DEPTH)
         stages = told(searcher, query, depth) if isinstance(searcher, Staged) else ()
         why = searcher.explain(text, k, params) if isinstance(searcher, Explains) else None
-    except Exception as exc:
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as exc:  # a panic of a Rust engine is no Exception
         raise InvalidArm(f"{name}: answers, and cannot say why ({exc})") from exc
     ranks = {
         stage.name: {hit.doc_id: at for at, hit in enumerate(stage.hits, start=1)}

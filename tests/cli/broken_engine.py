@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.core.digest import of_files
+from harness.stages.layout import MADE_WITH
+
 MOMENTS = ("import", "make", "build", "open", "search", "stages")
 FAILURES = {
     "ImportError": "raise ImportError('no such package')",
@@ -98,3 +101,9 @@ def spoken(folder: Path, text: str) -> Path:
     (folder / "own.py").write_text(text, encoding="utf-8")
     (folder / "own.toml").write_text('summary = "fts5, broken"\nstack = "own.py"\n')
     return folder / "own.toml"
+
+
+def stamped(index: Path, arm: Path) -> None:
+    """Say of an index that it was built with the arm as it is now."""
+    files = [arm, *sorted(arm.parent.glob("*.py"))]
+    (index / MADE_WITH).write_text(of_files(files), encoding="utf-8")

@@ -9,6 +9,7 @@ import typer
 from rich.markup import escape
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.places import Dataset, Left, Threads, left_by_run, one_of
 from harness.cli.base.project import Project
 
@@ -69,7 +70,8 @@ def verify(
         found = [*stage(layout, threads=threads)]
         found += verify_exports(left, layout) if left else verify_sources(project.root, layout)
         if requery:
-            found += _requeried(layout, requery, seed, arm or [], project.cache)
+            with aside():
+                found += _requeried(layout, requery, seed, arm or [], project.cache)
         _show(layout.root.name, (*found, _signature(layout, signed_by)))
 
 

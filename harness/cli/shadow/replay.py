@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.places import evidence_at, of_run
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import Folders, RegisterFile, register_file, today
@@ -55,17 +56,19 @@ def replay(
 
     project = Project.here()
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    found = shadow_replay(
-        folders,
-        layout,
-        control,
-        candidate,
-        project.cache,
-        register=read_register(register_file(register)),
-        today=today(),
-        time_limit_s=project.params.replay.time_limit_s,
-        limit=limit,
-    )
+    accepted = read_register(register_file(register))
+    with aside():
+        found = shadow_replay(
+            folders,
+            layout,
+            control,
+            candidate,
+            project.cache,
+            register=accepted,
+            today=today(),
+            time_limit_s=project.params.replay.time_limit_s,
+            limit=limit,
+        )
     _show(found, top)
     raise typer.Exit(HOLD if found.blocking else 0)
 

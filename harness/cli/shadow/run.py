@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import SettingsFile, own_log, settings_file
 
@@ -72,13 +73,14 @@ def run(
     else:
         own = stage.titles(layout) if titles else Prepared.open(layout.data).queries()
         asked = stage.mixed(own, settings.sampling.seed)
-    ran = stage.shadow_run(
-        layout,
-        (control, candidate),
-        project.cache,
-        ShadowLog(to, settings),
-        stage.Asking(asked, count or len(asked), k or project.params.replay.k, rate),
-    )
+    with aside():
+        ran = stage.shadow_run(
+            layout,
+            (control, candidate),
+            project.cache,
+            ShadowLog(to, settings),
+            stage.Asking(asked, count or len(asked), k or project.params.replay.k, rate),
+        )
     _show(ran, to)
     raise typer.Exit(0 if _compared(ran) else INCONCLUSIVE)
 

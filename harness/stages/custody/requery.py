@@ -86,7 +86,7 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     rows = {row.query_id: row for row in run.rows()}
     depth = run.conditions.k if run.conditions else int(run.lengths.max(initial=1))
     answered = [query for query in drawn if rows[query.query_id].status == Status.ANSWERED]
-    with arm.engine.open(layout.index(name)) as searcher:
+    with arm.open(layout.index(name)) as searcher:
         check_same(layout, name, wanted, searcher.manifest)
         for query in answered:
             found = observe(searcher, query, depth, NO_LIMIT_NS).row

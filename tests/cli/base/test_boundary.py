@@ -18,12 +18,10 @@ import typer
 
 import harness as harness_code
 from harness.cli.base.boundary import ended
-from harness.core.digest import of_files
 from harness.core.errors import HarnessError
 from harness.stages.custody.proof import read_manifest
-from harness.stages.layout import MADE_WITH
 from tests.cli import broken_engine
-from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS
+from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.toy import Toy
@@ -53,7 +51,7 @@ def broken(project: Toy, harness: Harness) -> Callable[[str, str], Path]:
         assert harness("index", "--dataset", "toy", "--arm", arm).code == 0
         assert harness("replay", "--dataset", "toy", "--arm", arm).code == 0
         broken_engine.write(project.root / "broken", moment, how)
-        _stamped(project, arm)
+        stamped(project.layout.index("own"), arm)
         return arm
 
     return make
@@ -239,7 +237,7 @@ def test_what_an_engine_prints_does_not_spoil_an_answer(
     text = arm.with_suffix(".py").read_text().replace("\nMOMENT", f"{NOISY}\nMOMENT")
     quiet = text.replace('at("search")', "print('searching')")
     broken_engine.spoken(arm.parent, quiet)
-    _stamped(project, arm)
+    stamped(project.layout.index("own"), arm)
     with typed(project, *ASK, arm) as running:
         out, said = running.communicate()
     assert running.returncode == 0, said
@@ -258,9 +256,3 @@ def test_a_sigterm_ends_as_a_ctrl_c_does(project: Toy) -> None:
         assert running.stderr.read() == "interrupted; run the same command again to go on\n"
     assert running.returncode == 130
     assert not list(project.root.rglob(".*.partial"))
-
-
-def _stamped(project: Toy, arm: Path) -> None:
-    """Say of the index that it was built with the arm as it is now."""
-    files = [arm, *sorted(arm.parent.glob("*.py"))]
-    (project.layout.index("own") / MADE_WITH).write_text(of_files(files), encoding="utf-8")
