@@ -42,6 +42,7 @@ from benchmarks.simulated_traffic import (
     ones,
     peeking,
 )
+from benchmarks.simulated_traffic_means import traffic_means
 from harness.gates.base.looks import Looks
 from harness.gates.base.rules import TOUCH
 from harness.stats.bootstrap import bca_each
@@ -263,6 +264,15 @@ def show_alike(trials: int) -> Iterator[str]:
             yield f"| p{percent:g} | 400 | {each} | {every:.2%} | {one:.2%} |"
 
 
+def show_logs(trials: int) -> Iterator[str]:
+    """One line for each size of a sample of a log."""
+    yield "| sampled queries | coverage | plain mean minus that of the traffic |"
+    yield "| ---: | ---: | ---: |"
+    for size in (24, 60, 150, 400):
+        found = traffic_means(size, trials)
+        yield f"| {size} | {found.traffic:.2%} | {found.plain_bias:+.3f} |"
+
+
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
     "few": show_few,
@@ -278,6 +288,7 @@ SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "blocks": show_blocks,
     "races": show_races,
     "alike": show_alike,
+    "logs": show_logs,
 }
 
 

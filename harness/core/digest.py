@@ -83,4 +83,6 @@ def of_queries(queries: Iterable[Query]) -> str:
 
 def _asked(query: Query) -> list[Any]:
     fields = [query.query_id, query.text, list(query.slices), query.intent]
+    if query.drawn:
+        return [*fields, dict(query.params), list(query.drawn)]
     return [*fields, dict(query.params)] if query.params else fields

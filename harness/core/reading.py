@@ -1,6 +1,7 @@
 """Untrusted files, read within bounds on size and cost.
 
 * ``numbered``: a file of lines, packed or not, each with its number; JSON lines, TREC and tables.
+* ``raw_lines``: the same as bytes, for logs of any encoding.
 * ``text_of``: a whole text; ``harness.core.formats`` makes JSON, TOML and YAML of it.
 * ``whole``, ``opened``: bytes, for whoever reads those.
 
@@ -115,23 +116,36 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
     Raises:
         BadFile: the file is missing, cannot be read, is not UTF-8, a broken archive, or too long.
     """
+    for number, raw in raw_lines(path):
+        try:
+            line = _decoded(raw).rstrip("\r\n")
+        except UnicodeDecodeError as exc:
+            cure = "Convert the file, for example: iconv -f latin1 -t utf-8."
+            raise BadFile(path, _not_utf_8(exc.object, exc.start), cure, number) from exc
+        except Malformed as exc:
+            raise BadFile(path, str(exc), "Give another file.", number) from exc
+        line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+        if line.strip():
+            yield number, line
+
+
+def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
+    """Yield line number (from 1) and bytes of each line with its end, whatever its encoding.
+
+    Raises:
+        BadFile: the file is missing, cannot be read, a broken archive, or too long.
+    """
     number = 0
     try:
         with opened(path) as file:
             for number, raw in enumerate(_rows(file, packed=path.suffix == ".gz"), start=1):
-                line = _decoded(raw).rstrip("\r\n")
-                line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
-                if line.strip():
-                    yield number, line
+                yield number, raw
     except FileNotFoundError as exc:
         raise BadFile(path, "missing file", "Check the path.") from exc
     except (EOFError, gzip.BadGzipFile, zlib.error) as exc:
         raise BadFile(path, f"the archive is broken ({exc})", "Fetch or pack it again.") from exc
     except OSError as exc:
         raise BadFile(path, f"it cannot be read ({exc.strerror})", "Check the path.") from exc
-    except UnicodeDecodeError as exc:
-        cure = "Convert the file, for example: iconv -f latin1 -t utf-8."
-        raise BadFile(path, _not_utf_8(exc.object, exc.start), cure, number) from exc
     except Malformed as exc:
         at = max(number, exc.line or 0) or None
         raise BadFile(path, str(exc), "Give another file.", at) from exc

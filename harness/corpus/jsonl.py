@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import IO, Any, TypeGuard
+from typing import Any, TypeGuard
 
 from harness.core.errors import BadFile
 from harness.core.formats import json_of
 from harness.core.reading import Malformed, numbered
-from harness.core.records import Document, Query, Scalar
+from harness.core.records import Document, Drawn, Query, Scalar
 from harness.corpus.lines import checked_id
 
 JsonObject = dict[str, Any]
@@ -45,8 +45,8 @@ def queries(path: Path) -> Iterator[Query]:
     """Yield queries in file order.
 
     A line is an object with ``query_id`` (or BEIR's ``_id``), ``text``, and where there are such
-    ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). Other keys
-    are passed over.
+    ``slices`` (a list of names), ``intent`` and ``params`` (an object of scalars). ``drawn`` is as
+    ``harness queries from-log`` writes it. Other keys are passed over.
 
     Raises:
         BadFile: a line is malformed, an id comes twice, or the file has no query.
@@ -61,7 +61,8 @@ def queries(path: Path) -> Iterator[Query]:
         params = found.get("params") or {}
         if not (isinstance(params, dict) and all(map(_is_scalar, params.values()))):
             raise _wrong(path, number, "params", "an object of scalars", params)
-        yield Query(query_id, _text(path, number, found, "text"), tuple(slices), intent, params)
+        text, drawn = _text(path, number, found, "text"), _drawn(path, number, found)
+        yield Query(query_id, text, tuple(slices), intent, params, drawn)
     if not seen:
         raise BadFile(path, "it holds no query", "Write one JSON object a line.")
 
@@ -77,28 +78,37 @@ def write_documents(path: Path, found: Iterable[Document]) -> None:
             }
             if document.metadata:
                 fields["metadata"] = dict(sorted(document.metadata.items()))
-            _write(out, fields)
+            out.write(_line(fields))
 
 
 def write_queries(path: Path, found: Iterable[Query]) -> None:
     """Write one object a line; the same queries give the same bytes."""
-    with path.open("w", encoding="utf-8", newline="\n") as out:
-        for query in found:
-            fields: JsonObject = {"query_id": query.query_id, "text": query.text}
-            if query.slices:
-                fields["slices"] = list(query.slices)
-            if query.intent is not None:
-                fields["intent"] = query.intent
-            if query.params:
-                fields["params"] = dict(sorted(query.params.items()))
-            _write(out, fields)
+    path.write_text(queries_text(found), encoding="utf-8", newline="\n")
+
+
+def queries_text(found: Iterable[Query]) -> str:
+    """Give the lines that ``write_queries`` writes."""
+    return "".join(_line(_query_fields(query)) for query in found)
+
+
+def _query_fields(query: Query) -> JsonObject:
+    fields: JsonObject = {"query_id": query.query_id, "text": query.text}
+    if query.slices:
+        fields["slices"] = list(query.slices)
+    if query.intent is not None:
+        fields["intent"] = query.intent
+    if query.params:
+        fields["params"] = dict(sorted(query.params.items()))
+    if query.drawn is not None:
+        fields["drawn"] = query.drawn._asdict()
+    return fields
 
 
 _DOCUMENT_KEYS = frozenset({"doc_id", "_id", "title", "text", "metadata"})
 
 
-def _write(out: IO[str], fields: JsonObject) -> None:
-    out.write(json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n")
+def _line(fields: JsonObject) -> str:
+    return json.dumps(fields, ensure_ascii=False, allow_nan=False) + "\n"
 
 
 def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
@@ -124,6 +134,22 @@ def _id(
         raise BadFile(path, problem, "Give every line its own id.", number)
     seen[given] = number
     return given
+
+
+def _drawn(path: Path, number: int, found: JsonObject) -> Drawn | None:
+    given = found.get("drawn")
+    if given is None:
+        return None
+    match given:
+        case {
+            "stratum": str(stratum),
+            "inclusion": int() | float() as inclusion,
+            "requests": int(requests),
+        }:
+            if len(given) == len(Drawn._fields) and 0 < inclusion <= 1 and requests > 0:
+                return Drawn(stratum, float(inclusion), requests)
+    wanted = "an object of stratum, inclusion (above 0, at most 1) and requests (above 0)"
+    raise _wrong(path, number, "drawn", wanted, given)
 
 
 def _text(path: Path, number: int, found: JsonObject, key: str) -> str:

@@ -176,6 +176,9 @@ class ReportInput:
     """What clusters of queries cost each of ``differences``."""
     pooled_slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """``slice_differences``, each drawn to the mean of all slices of its comparison."""
+    traffic: Mapping[str, Estimate] = field(default_factory=dict)
+    """Mean of ``measure`` over the traffic of a log, by arm and by ``control~candidate``; empty
+    where the queries are not a sample of one."""
 
     def __post_init__(self) -> None:
         """Refuse what cannot be one report."""

@@ -66,6 +66,8 @@ WORKS: dict[str, tuple[str, ...]] = {
     "policy pin": ("policy/toy.toml", *DATA),
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
     "prepare": DATA,
+    "queries drift": ("sample.jsonl", "beir/queries.jsonl"),
+    "queries from-log": ("beir/queries.jsonl", "--size", "20", "--out", "{new}"),
     "race": DATA,
     "regress": ("--baseline", "ran", "--policy", "policy/regress.toml", *DATA),
     "replay": (*DATA, "--arm", "fts5"),
@@ -162,6 +164,9 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     made.harness("report")
     made.harness("run", *DATA, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "ran")
     made.harness("history", "add")
+    made.harness(
+        "queries", "from-log", "beir/queries.jsonl", "--size", "20", "--out", "sample.jsonl"
+    )
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     with (
         mock.patch("harness.shadow.proxy.listening.listen"),

@@ -92,13 +92,14 @@ NEW = {
     "decompose": PAIR,
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
+    "queries from-log": ("beir/queries.jsonl", "--size", "20"),
     "sbom": (),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "history page": "--to", "plan": "--register",
-    "sbom": "--to", "tune": "--out",
+    "queries from-log": "--out", "sbom": "--to", "tune": "--out",
 }  # fmt: skip
 AGAIN = {"history page", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
@@ -112,7 +113,7 @@ READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folders",
-    "logs", "path", "qrels", "queries", "topics",
+    "log", "logs", "path", "qrels", "queries", "sample", "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {

@@ -254,6 +254,7 @@ WRITES = {
     "harness load": ("perf/{--dataset}/load.html", "perf/{--dataset}/load.jsonl"),
     "harness migrate begin": ("migration/ledger.json", "migration/switch.env"),
     "harness pool": ("{--out}", "{--out}.jsonl"),
+    "harness queries from-log": ("{--out}", "{--out}.card.json"),
     "harness prepare": ("build/{--dataset}/data/corpus.jsonl",),
     "harness run": (
         "{--out}/index.html", "{--out}/explore.html", "{--out}/report.md", "{--out}/scores.json",

@@ -11,6 +11,7 @@ from harness.report.page.cards import card, gate_rows
 from harness.report.page.headline import headline
 from harness.report.page.merged import merged
 from harness.report.page.moved import Moved, movers
+from harness.report.page.traffic import traffic
 from harness.report.page.unjudged import unjudged
 from harness.report.plain import markdown, markdown_rows
 from harness.report.rows import Table
@@ -108,6 +109,8 @@ def _dataset(report: ReportInput) -> Iterator[str]:
     if report.evidence:
         yield from _table(tables.differences(report), 3)
         yield from _table(unjudged(merged(report)), 3)
+    if report.traffic:
+        yield from _table(traffic(merged(report)), 3)
     if report.slice_means:
         yield from _table(slice_tables.by_slice(report), 3)
     described = merged(report)

@@ -20,6 +20,7 @@ from harness.report.page.load import LoadView, load_view
 from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
 from harness.report.page.slice_tables import by_slice, slice_differences
+from harness.report.page.traffic import traffic
 from harness.report.page.unjudged import unjudged
 from harness.report.plain import minute
 from harness.report.rounding import for_json
@@ -81,6 +82,7 @@ class DatasetView:
     leaderboard: Table
     quality: Markup
     differences: Table
+    traffic: Table
     unjudged: Table
     by_slice: Table
     slice_differences: Table
@@ -198,6 +200,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         leaderboard=tables.leaderboard(report),
         quality=_markup(figures.means(f"{prefix}-means", report.means, measures)),
         differences=tables.differences(described),
+        traffic=traffic(described),
         unjudged=unjudged(described),
         by_slice=by_slice(report),
         slice_differences=slice_differences(described),

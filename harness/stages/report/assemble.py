@@ -22,6 +22,7 @@ from harness.report.page.custody import Custody
 from harness.report.page.trust import Trust
 from harness.stages.compare.slices import pooled_slices, slice_differences
 from harness.stages.compare.stage import Pair
+from harness.stages.compare.traffic import traffic
 from harness.stages.custody.freshness import replayed_at
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import gathered, sides
@@ -163,6 +164,7 @@ def assemble(
         else None,
         place=subject.place,
         custody=custody,
+        traffic=traffic(data.queries(), arms, evidence, subject.measures[0], subject.rules),
         dependence={name: _dependence(one, subject.measures) for name, one in evidence.items()},
     )
 

@@ -1,0 +1,1 @@
+"""Logs of queries: their formats, what is cleaned and masked, and how often each query came."""

@@ -1,0 +1,1 @@
+"""Query sets from logs: counted, sampled by strata, and compared with a later log."""
