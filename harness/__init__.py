@@ -8,7 +8,7 @@ Data flows one way, and imports point the other::
 A stage of dvc.yaml, a module of ``harness.stages`` and a command of the CLI share one name.
 
 For people, ``harness.load_run``, ``harness.compare`` and all other names of ``harness.api`` are
-here too. They are looked up when they are asked for (PEP 562), so that importing this costs
+here too. They are looked up when they are requested (PEP 562), so that importing this costs
 nothing; their types are in ``__init__.pyi``. No name is listed here: every stage of the pipeline
 rests on this file, and a new name must not make all of them run again.
 """

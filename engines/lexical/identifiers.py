@@ -1,9 +1,9 @@
 """Names of things in a text: ``br-2tnl``, ``read_csv``, ``src/app.py``, the commit ``9428bc6``.
 
-Text fields split at every sign that is no letter or digit; a field beside them holds joined tokens
-whole, so that a message about ``br-2tnl`` outranks one with ``br`` and ``2tnl`` (decision 1 of the
-agent mail stack). A long word with a digit in it, such as a commit, stands there too: nothing
-splits it, but it names one thing, and counts as much as a name with a hyphen does.
+Text fields split at every sign that is not a letter or digit. A field beside them holds joined
+tokens whole, so that a message about ``br-2tnl`` outranks one with ``br`` and ``2tnl`` (decision 1
+of the agent mail stack). A long word with a digit in it, such as a commit, stands there too.
+Nothing splits it, but it names one thing, and counts as much as a name with a hyphen does.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import re
 from itertools import filterfalse
 
 LONGEST_BYTES = 255
-"""Longer tokens are no identifiers; the text fields drop their parts at the same length."""
+"""Longer tokens are not identifiers; the text fields drop their parts at the same length."""
 
 SHORTEST_WORD = 7
 """ASCII letters and digits, as many as Git shows of a commit; ``2nd`` and ``10ms`` name nothing."""

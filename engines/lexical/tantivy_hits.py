@@ -2,7 +2,7 @@
 
 Tantivy orders ties by where documents lie. Where they lie in the order of the integer fast field
 that names them, its first hits are the ones wanted. Elsewhere the tie with the last of them may go
-on beyond what was fetched; then the query is asked again, for documents of no higher number than
+on beyond what was fetched. Then the query is run once more, for documents of no higher number than
 one that ties there already. Where that loses one of these, as it takes the score from a query for
 all documents, the whole tie is fetched.
 """

@@ -1,8 +1,8 @@
 """What a person typed, taken apart: words, joined words, phrases, and what must or must not be.
 
-Several words mean OR; ``"quoted words"`` are a phrase, ``+word`` must be there, ``-word`` must
-not, and AND, OR and NOT in capitals keep their meaning (decision 2 of the agent mail stack) unless
-the whole text is in capitals, where they do not stand out and are words. No text is an error:
+Several words mean OR. ``"quoted words"`` are a phrase, ``+word`` must be there, ``-word`` must
+not, and AND, OR and NOT in capitals keep their meaning (decision 2 of the agent mail stack). But
+where the whole text is in capitals, they do not stand out and are words. No text is an error:
 whatever cannot be read as syntax is read as words.
 """
 

@@ -1,7 +1,7 @@
 """Convex combination of the scores of several rankings.
 
 Bruch, Gai and Ingber, "An Analysis of Fusion Functions for Hybrid Retrieval", ACM Transactions on
-Information Systems 42(1), 2023: each ranking's scores are scaled, here by the largest that the
+Information Systems 42(1), 2023. Each ranking's scores are scaled, here by the largest that the
 query has, and added with weights whose sum is 1. A sum of scores keeps how far apart two documents
 are, which a sum over ranks forgets.
 """

@@ -10,7 +10,7 @@ from harness.core.engine import Hit
 def by_best(scored: Iterable[tuple[str, float]], k: int) -> tuple[Hit, ...]:
     """Order (document id, raw score) pairs and keep ``k``.
 
-    ``score`` is the raw score as a share of the query's best, so a document that matches
+    ``score`` is the raw score as a share of the query's best. So a document that matches
     nothing would be 0 and the best hit is 1 (decision 7 of the agent mail stack).
     """
     ordered = sorted(scored, key=lambda hit: (-hit[1], hit[0]))[:k]

@@ -5,7 +5,7 @@ Little-endian:
 * 40 bytes: ``TOKS``, version u16, length of the embedder id u16, dimension u32, texts u64,
   tokens u64, 4 zeros, the CRC-32 of everything that follows, 4 zeros;
 * the embedder id in UTF-8, then zeros up to a multiple of 8;
-* ids i64, ascending; then the offsets table, texts + 1 of i64: the vectors of text n are those
+* ids i64, ascending; then the offsets table, texts + 1 of i64. The vectors of text n are those
   from offset n up to offset n + 1; zeros up to a multiple of 32;
 * tokens x dimension halves (F16).
 """

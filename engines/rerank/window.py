@@ -45,7 +45,7 @@ class Reranker(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Stands for a reranker that was asked for and could not be opened."""
+    """Stands for a reranker that was requested and could not be opened."""
 
     why: SearchError
 

@@ -1,7 +1,7 @@
 """A small BERT and its head for masked words, forward only, in numpy.
 
 Devlin, Chang, Lee and Toutanova, "BERT: Pre-training of Deep Bidirectional Transformers for
-Language Understanding", NAACL 2019; the layers are those of Vaswani et al., "Attention Is All You
+Language Understanding", NAACL 2019. The layers are those of Vaswani et al., "Attention Is All You
 Need", NeurIPS 2017, with the layer norm after each sum.
 """
 

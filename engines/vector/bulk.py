@@ -174,7 +174,7 @@ def _kept(folder: Path, but: Collection[Path]) -> dict[Path, dict[bytes, Half]]:
 
 
 def read_recorded(path: Path) -> dict[bytes, Half]:
-    """Read vectors by the key of their text; nothing where there is no whole file."""
+    """Read vectors by the key of their text; nothing without a whole file."""
     try:
         rows = np.load(BytesIO(whole(path, most=MAX_INDEX_BYTES)), allow_pickle=False)
         return dict(zip([key.tobytes() for key in rows["key"]], rows["vector"], strict=True))

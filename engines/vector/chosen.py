@@ -14,7 +14,7 @@ def embedder_of(name: str, max_tokens: int) -> Embedder:
     """Open a model of ``engines.vector.models``, or the hash embedder.
 
     Raises:
-        UnknownName: there is no such model.
+        UnknownName: the model is unknown.
         ModelNotReady: it is absent or not the pinned one.
     """
     return HashEmbedder() if name == HASH else OnnxEmbedder.load(model(name), max_tokens)

@@ -29,7 +29,7 @@ def fnv1a_64(data: bytes) -> int:
 class HashEmbedder:
     """Signed feature hashing of lower-cased words (Weinberger and others, ICML 2009).
 
-    A word's bucket is its hash modulo the dimension; it adds 1 there if the hash's highest bit is
+    A word's bucket is its hash modulo the dimension. It adds 1 there if the hash's highest bit is
     set and takes 1 away if not (decision 16 of the agent mail stack).
     """
 

@@ -1,7 +1,7 @@
 """What files of vectors have in common: a header, a digest of the rest, a slab that is mapped.
 
 A file begins with four letters and a version u16, its header ends with the CRC-32 of everything
-that follows it, the embedder id comes next, and the vectors, as little-endian halves (F16), last.
+that follows it. The embedder id comes next, and the vectors, as little-endian halves (F16), last.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class Format:
         return tuple(counts)
 
     def check(self, file: BinaryIO, said: Said, embedder_id: str, dimension: int) -> None:
-        """Hold a file against its header, and the header against what is asked for.
+        """Compare a file with its header, and the header with what is requested.
 
         Raises:
             ValueError: it is damaged, or of another embedder or dimension.

@@ -1,7 +1,7 @@
 """Vectors that a record brings along: used where a fresh one agrees, so that processors agree.
 
-Two processors add up in other orders, so the vector of a text differs in its seventh digit, and
-rounding to half precision makes one unit of that in one component of a few hundred. Where the
+Two processors add up in other orders, so the vector of a text differs in its seventh digit.
+Rounding to half precision makes one unit of that in one component of a few hundred. Where the
 record has the text and the fresh vector is as near as that, the recorded one is taken.
 """
 

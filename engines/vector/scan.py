@@ -34,7 +34,7 @@ def nearest(
 
     ``vectors`` has the shape (rows, dimension), ``query`` (dimension,). Only ``rows``, ascending,
     may be found; None allows all. ``threads`` share the rows and never change the answer. What the
-    kernel adds up in single precision depends on the processor, so whatever may be found is added
+    kernel adds up in single precision depends on the processor. So whatever may be found is added
     up again in double precision: its sixth digit is the same on each.
 
     Raises:

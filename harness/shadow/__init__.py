@@ -1,1 +1,1 @@
-"""The live comparison: a candidate runs beside the serving engine and nobody sees its answers."""
+"""The live comparison: a candidate runs beside the serving engine and no one sees its answers."""

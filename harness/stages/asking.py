@@ -1,4 +1,4 @@
-"""One question to one arm: what it shows, who answered, and how it came about."""
+"""One query to one arm: what it shows, who answered, and how it came about."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from harness.stages.index import check_index
 from harness.stages.layout import Layout
 
 NO_LIMIT_NS = 1 << 62
-"""A person who asks one question waits."""
+"""A person who asks one query waits."""
 STAGE_DEPTH = 100
 """Hits asked of each stage at least: a hit that one stage has far below is still told of."""
 
@@ -53,7 +53,7 @@ class Shown:
     document: Document | None
     """None where the corpus has none of this id."""
     grade: int | None
-    """None where nobody judged it for this query."""
+    """None where no one judged it for this query."""
     ranks: Mapping[str, int | None]
     """By stage of the stack; None where it was not among the stage's first hundred."""
     why: Mapping[str, Any] | None
@@ -66,9 +66,9 @@ class Asked:
 
     arm: str
     side: Side
-    """Status, error, note and nanoseconds of one question; these are no measurement."""
+    """Status, error, note and nanoseconds of one query; these are not measurements."""
     by_itself: bool | None
-    """Whether the index that is open answered, and no fallback; None where nobody answered."""
+    """Whether the index that is open answered, and no fallback; None where no one answered."""
     hits: tuple[Shown, ...]
     explained: Explained | None
 
@@ -90,7 +90,7 @@ def ask(layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Pat
 
     Raises:
         IndexNotReady: an arm was not indexed, or was changed since.
-        EvidenceError: its run was imported, so nobody can be asked.
+        EvidenceError: its run was imported, so it cannot be queried.
         InvalidArm: an arm answers, and cannot say why.
     """
     data = Prepared.open(layout.data)

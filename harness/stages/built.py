@@ -1,7 +1,7 @@
 """Indexes that a killed run had finished, so that the same command does not build them again.
 
 A run notes each index that it built, with all that the index depends on, and forgets the notes when
-it is done: a run that ended builds anew, so that an engine elsewhere is asked what it holds today.
+it is done. A run that ended builds anew, so that an engine elsewhere says what it holds today.
 """
 
 from __future__ import annotations

@@ -46,12 +46,12 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
 
     ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
-    An earlier decision is taken away first: where this one cannot be made, there is none. A gate
-    that the selftest of this evidence, policy and code convicts does not pass; where there is no
-    selftest, one is made, unless the subject wants no trials.
+    An earlier decision is taken away first: where this one cannot be made, none is left. A gate
+    that the selftest of this evidence, policy and code convicts does not pass; without a selftest,
+    one is made, unless the subject wants no trials.
 
     Raises:
-        EvidenceError: there is no policy; evidence is missing, stale or about other arms; or a
+        EvidenceError: the policy is missing; evidence is missing, stale or about other arms; or a
             gate was judged under another bound than the policy's.
     """
     for stale in (layout.signature, layout.decision_receipt, layout.decision, layout.junit):
@@ -148,7 +148,7 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
     """Read what was decided, and when.
 
     Raises:
-        BadFile: there is no decision, it is not one that ``gate`` wrote, or it is of the future.
+        BadFile: the decision is missing, it is not one that ``gate`` wrote, or it is of the future.
     """
     path = layout.decision
     cure = f"Run: harness gate --dataset {layout.root.name}"

@@ -63,7 +63,7 @@ def check_index(layout: Layout, arm: Arm) -> None:
     The files of an engine that is not of this project may change: some write where they read.
 
     Raises:
-        IndexNotReady: there is no index, or the arm or a file of its index was changed since.
+        IndexNotReady: the index is missing, or the arm or a file of its index was changed since.
     """
     check_settings(layout, arm)
     if type(arm.engine).__module__.split(".")[0] != OURS:
@@ -78,7 +78,7 @@ def check_settings(layout: Layout, arm: Arm) -> None:
     """Compare the arm with the one that its index was built with.
 
     Raises:
-        IndexNotReady: there is no index, or the arm was changed since.
+        IndexNotReady: the index is missing, or the arm was changed since.
     """
     cure = _cure(layout, arm)
     noted = layout.index(arm.name) / MADE_WITH

@@ -55,7 +55,7 @@ RESULTS = (
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for on the command line."""
+    """What was requested on the command line."""
 
     arms: tuple[str, ...]
     """Names, or paths to TOML files. Those that ``policy_file`` names come beside them, where it

@@ -38,7 +38,7 @@ class _Section(BaseModel):
 
 
 class ReplayParams(_Section):
-    """How arms are asked."""
+    """How arms are queried."""
 
     k: int = Field(ge=1, le=MOST_HITS)
     time_limit_s: float = Field(gt=0)
@@ -86,7 +86,7 @@ class RaceParams(_Section):
 
 
 class LoadParams(_Section):
-    """How arms are asked by many at once."""
+    """How arms are queried by many at once."""
 
     k: int = Field(ge=1, le=MOST_HITS)
     processes: int = Field(ge=1, le=MOST_WORKERS)

@@ -1,4 +1,4 @@
-"""Help pages of a product that does not exist, and a question for each: data to begin with."""
+"""Help pages of a product that does not exist, and a query for each: data to begin with."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Everything that a reader sees, with its place: strings of the program, help, templates, pages."""
+"""Everything that a reader sees, with its place: strings, docstrings, help, templates, pages."""
 
 from __future__ import annotations
 
@@ -13,12 +13,6 @@ from tests.docs.reference import commands
 from tests.source import ROOT, parsed
 
 PACKAGES = ("harness", "engines")
-ROOMS = (
-    "agreement", "api", "cli", "core", "corpus", "gates", "measures", "policy", "replay",
-    "report", "serve", "stats",
-)  # fmt: skip
-DOCSTRINGS = tuple(f"harness/{room}/" for room in ROOMS)
-"""Folders whose docstrings of public names are read too."""
 CODE = re.compile(r"`[^`]*`")
 FENCE = re.compile(r"^```.*?^```[^\n]*$|^ {4,}\S[^\n]*$|<!--.*?-->", re.DOTALL | re.MULTILINE)
 LINK = re.compile(r"!?\[([^\]]*)\]\([^)]*\)")
@@ -47,8 +41,7 @@ def everything() -> Iterator[Text]:
     for package in PACKAGES:
         for path in sorted((ROOT / package).rglob("*.py")):
             yield from strings(_named(path), parsed(path))
-            if _named(path).startswith(DOCSTRINGS):
-                yield from docstrings(_named(path), parsed(path))
+            yield from docstrings(_named(path), parsed(path))
         for path in sorted((ROOT / package).rglob("*.j2")):
             yield from template(_named(path), path.read_text(encoding="utf-8"))
     yield from told()

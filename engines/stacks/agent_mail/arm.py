@@ -54,7 +54,7 @@ STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.js
 
 
 class Settings(StackSettings):
-    """How the service is asked, and what it has to answer with."""
+    """How the service is queried, and what it has to answer with."""
 
     mode: Literal["lexical", "semantic", "hybrid", "hybrid_rerank"]
     search_engine: Literal["", "fts5", "tantivy", "shadow", "hybrid", "hybrid_rerank"]
@@ -65,7 +65,7 @@ class Settings(StackSettings):
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
     budget_ms: float = Field(default=0.0, ge=0.0, allow_inf_nan=False)
-    """What a question may take before the end of its chain answers; 0 is no budget."""
+    """What a query may take before the end of its chain answers; 0 means no budget."""
     reranker: str = ""
     """``late-interaction``, a folder with a cross-encoder, or empty for none."""
     reranker_sha256: str = Field(default="", pattern=r"^([0-9a-fA-F]{64})?$")
@@ -106,7 +106,7 @@ class Mail:
         """What answers depend on beside settings and messages.
 
         Raises:
-            InvalidArm: the SQLite that is asked for is not installed.
+            InvalidArm: the SQLite that is requested is not installed.
             ModelNotReady: the embedder or the reranker is not there.
         """
         try:

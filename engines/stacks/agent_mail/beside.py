@@ -14,7 +14,7 @@ class Beside(Protocol):
     def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
         """Take note, and come back at once; nothing that is raised here reaches the caller.
 
-        ``elapsed_ns`` is what the serving engine took. A question with a scope is not told: what a
-        viewer may see is a function, which nobody elsewhere can be given.
+        ``elapsed_ns`` is what the serving engine took. A query with a scope is not told: what a
+        viewer may see is a function, which no one elsewhere can be given.
         """
         ...

@@ -1,12 +1,12 @@
-"""A time budget: an engine that is late is left to itself, and the next one is asked.
+"""A time budget: an engine that is late is left to itself, and the next one is queried.
 
-The budget is one question's, shared by the rungs of its chain: a rung may take half of what is
-left, so that those below it have something, and the last that has a share may take all of it. The
-end of a chain has no share and is waited for, so a question is always served.
+The budget is one query's, shared by the tiers of its chain. A tier may take half of what is
+left, so that those below it have something. The last that has a share may take all of it. The
+end of a chain has no share and is waited for, so a query is always served.
 
 A call with a share runs on a thread of its own. One that is late cannot be stopped, only left:
 until it ends, its part is refused at once. So of each part no more calls are left running than were
-asked at the moment when it began to hang. The threads are daemons; no process waits for them.
+made at the moment when it began to hang. The threads are daemons; no process waits for them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ HALF = 2
 
 
 class Deadline(NamedTuple):
-    """When a rung's share ends, on the clock of ``perf_counter_ns``, and how long it was."""
+    """When a tier's share ends, on the clock of ``perf_counter_ns``, and how long it was."""
 
     at_ns: int
     share_ms: float
@@ -56,22 +56,22 @@ class Deadline(NamedTuple):
 
 
 CURRENT: ContextVar[Deadline | None] = ContextVar("deadline", default=None)
-"""The deadline of the work that a thread does; None where nobody would leave it."""
+"""The deadline of the work that a thread does; None where no one would leave it."""
 
 
 @dataclass(frozen=True, slots=True)
 class Allowance:
-    """What one question may take, from now on."""
+    """What one query may take, from now on."""
 
     ends_ns: int
 
     @classmethod
     def of(cls, budget_ms: float) -> Allowance | None:
-        """Begin a question; a budget of 0 is none."""
+        """Begin a query; a budget of 0 means no budget."""
         return cls(perf_counter_ns() + int(budget_ms * NS_A_MS)) if budget_ms else None
 
     def share(self, *, last: bool) -> Deadline:
-        """Give the next rung half of what is left, or all of it to the last that has a share."""
+        """Give the next tier half of what is left, or all of it to the last that has a share."""
         now = perf_counter_ns()
         left = max(0, self.ends_ns - now)
         own = left if last else left // HALF
@@ -163,7 +163,7 @@ class Parts:
         """Do ``work`` within its share; without one it is done here, and costs no thread.
 
         Raises:
-            EngineError: it is late, an earlier call of the same part still runs, or there is no
+            EngineError: it is late, an earlier call of the same part still runs, or no
                 time to begin. Whatever ``work`` raises is raised as it is.
         """
         if until is None:

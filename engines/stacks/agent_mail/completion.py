@@ -32,7 +32,7 @@ def beginning(
     ``project_id`` None is every project. The shortest subjects come first, equal ones by id.
 
     Raises:
-        FeatureUnavailable: there is no Tantivy here, or the switch has turned it off.
+        FeatureUnavailable: Tantivy is not installed, or the switch has turned it off.
         SearchError: its index, or the messages, cannot be read.
     """
     if service.view is None and scope is not None and not scope.audited:

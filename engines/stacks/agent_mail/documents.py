@@ -68,10 +68,10 @@ def products(documents: Mapping[int, Document]) -> Mapping[int, frozenset[int]]:
 
 
 def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scalar]) -> SearchQuery:
-    """Write a question with its filters.
+    """Write a query with its filters.
 
     Raises:
-        InvalidQuery: a parameter is unknown, or its value is none that there is.
+        InvalidQuery: a parameter is unknown, or its value is invalid.
     """
     strange = sorted(set(params) - KNOWN)
     if strange:
@@ -105,7 +105,7 @@ def question(text: str, mode: SearchMode, limit: int, params: Mapping[str, Scala
 
 
 def params_of(query: SearchQuery) -> Mapping[str, Scalar]:
-    """Write the filters of a question, those that are set, as ``question`` reads them."""
+    """Write the filters of a query, those that are set, as ``question`` reads them."""
     times, direction = query.time_range, query.direction
     by_time = query.ranking is RankingMode.RECENCY
     given: dict[str, Scalar] = {

@@ -86,7 +86,7 @@ class Ingest:
         """Write a message under a new id; ids of deleted messages are not given again.
 
         Raises:
-            InvalidQuery: there is no such project.
+            InvalidQuery: the project is unknown.
         """
         return self.insert_all([draft], kinds)
 
@@ -96,7 +96,7 @@ class Ingest:
         """Write many messages, all or none.
 
         Raises:
-            InvalidQuery: there is no project of one of them.
+            InvalidQuery: the project of one of them is unknown.
         """
         with self._writing() as db:
             first = _next(db)
@@ -111,7 +111,7 @@ class Ingest:
         """Write parts of a message anew; how it is addressed stays for recipients that stay.
 
         Raises:
-            InvalidQuery: there is no such message.
+            InvalidQuery: the message is unknown.
         """
         known = self.store.hydrate([message_id]).get(message_id)
         kinds = self.store.kinds_of(message_id)
@@ -124,7 +124,7 @@ class Ingest:
         """Remove a message.
 
         Raises:
-            InvalidQuery: there is no such message.
+            InvalidQuery: the message is unknown.
         """
         with self._writing() as db:
             if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:

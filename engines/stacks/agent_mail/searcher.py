@@ -58,7 +58,7 @@ class MailSearcher:
         """Ask with the filters that ``params`` name.
 
         Raises:
-            InvalidQuery: a parameter is unknown, or its value is none that there is.
+            InvalidQuery: a parameter is unknown, or its value is invalid.
         """
         found = self._asked(text, k, params, self.mode)
         return Answer(self.hits_of(found), self._who(found), found.explain.note)
@@ -66,10 +66,10 @@ class MailSearcher:
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
         """Ask in each mode that leads to the one that answers.
 
-        A mode that another one answers for, by a fallback or the kill switch, is no stage.
+        A mode that another one answers for, by a fallback or the kill switch, is not a stage.
 
         Raises:
-            InvalidQuery: a parameter is unknown, or its value is none that there is.
+            InvalidQuery: a parameter is unknown, or its value is invalid.
         """
         shown = self._asked(text, k, params, self.mode)
         answering = SearchMode(shown.explain.actual_mode)

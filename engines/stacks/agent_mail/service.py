@@ -56,7 +56,7 @@ class MailSearch:
     switch: KillSwitch | None
     emit: Emit
     budget_ms: float = 0.0
-    """What a question may take before its chain ends (``budget``); 0 is no budget."""
+    """What a query may take before its chain ends (``budget``); 0 means no budget."""
     entities: Mapping[DocKind, Source[Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
     beside: Beside | None = None
@@ -92,7 +92,7 @@ class MailSearch:
         )
 
     def search(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
-        """Answer a question; every degradation is in ``explain``."""
+        """Answer a query; every degradation is in ``explain``."""
         if self.view is None and scope is not None and not scope.audited:
             return self.within(self.view_of(scope)).search(query)
         start = perf_counter_ns()

@@ -13,7 +13,7 @@ DEPTH = 10
 def compare(
     serving_engine: str, serving: Sequence[int], shadow_engine: str, shadow: Sequence[int]
 ) -> ShadowComparison:
-    """Compare message ids as shown; what is not defined is None (method, section 3)."""
+    """Compare message ids as shown; what is not defined is ``None`` (method, section 3)."""
     ours, theirs = set(serving), set(shadow)
     either = ours | theirs
     return ShadowComparison(

@@ -137,10 +137,10 @@ class CodeSearcher:
         return self.search_with(text, k, {})
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Show hits for a text and its filters; context is left out, since nobody asked for it.
+        """Show hits for a text and its filters; context is left out, since no one asked for it.
 
         Raises:
-            InvalidFilter: a param is no filter, or its value is none that there is.
+            InvalidFilter: a param is not a filter, or its value is invalid.
         """
         found = self.code.search(text, k, filters.parse(params))
         hits = tuple(

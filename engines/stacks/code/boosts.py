@@ -1,4 +1,4 @@
-"""Boosts after fusion: the definition of what was asked for, and words that stand together."""
+"""Boosts after fusion: the definition of what was requested, and words that stand together."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Boosted(NamedTuple):
 
 
 class Asked(NamedTuple):
-    """A question as boosts see it."""
+    """A query as boosts see it."""
 
     names: frozenset[str]
     """What it may name: each word joined and lower-cased, and each two or three in a row."""
@@ -32,7 +32,7 @@ class Asked(NamedTuple):
 
 
 def asked(words: Sequence[str], terms: Sequence[str]) -> Asked:
-    """Prepare a question: its words as typed, and its terms."""
+    """Prepare a query: its words as typed, and its terms."""
     flat = ["".join(parts(word)) for word in words]
     runs = {
         "".join(flat[at : at + size]) for size in (1, 2, 3) for at in range(len(flat) - size + 1)
@@ -44,7 +44,7 @@ def asked(words: Sequence[str], terms: Sequence[str]) -> Asked:
 def boosted(entry: Entry, question: Asked, weights: Boosts) -> Boosted:
     """Weigh one candidate.
 
-    A symbol is named where its bare name, without underscores and case, is a word of the question
+    A symbol is named where its bare name, without underscores and case, is a word of the query
     or several in a row: ``read csv`` names ``read_csv``.
     """
     facts = entry.unit.facts

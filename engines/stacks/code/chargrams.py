@@ -44,7 +44,7 @@ _NONE = np.zeros(0, dtype=np.int64)
 def literals(value: str) -> list[str]:
     """Find runs of characters that stand in every text a filter's value matches.
 
-    Of a regular expression only what needs no understanding is taken: one with groups, classes,
+    Of a regular expression only what needs no understanding is taken. One with groups, classes,
     escapes, counts or choices gives nothing, and a character before ``?`` or ``*`` may be absent.
     """
     if pattern(value) is None:

@@ -62,14 +62,14 @@ class ModeWeights(StackSettings):
 
 
 class Boosts(StackSettings):
-    """Factors on the score of what was found; 1 is no boost, and ``phrase`` 0 none."""
+    """Factors on the score of what was found; 1 changes nothing, and ``phrase`` 0 neither."""
 
     definition: float = Field(ge=1, le=10)
-    """For a unit that defines what the question names."""
+    """For a unit that defines what the query names."""
     export: float = Field(ge=1, le=10)
     """For such a unit that users may name."""
     phrase: float = Field(ge=0, le=1)
-    """For each two words that stand together in the question and in the unit; five count."""
+    """For each two words that stand together in the query and in the unit; five count."""
 
 
 class Graph(StackSettings):
@@ -101,13 +101,13 @@ class Settings(StackSettings):
     language: Language
     mode: Literal["code", "prose", "records", "mixed"]
     depth: int = Field(ge=1, le=10_000)
-    """Candidates taken from each source; at least as many as are asked for."""
+    """Candidates taken from each source; at least as many as are requested."""
     fields: FieldWeights
     embedder: str
     """A model of ``engines.vector.models``, ``hash``, or empty for none."""
     max_tokens: int = Field(ge=8, le=512)
     near_duplicate: float = Field(gt=0, le=1)
-    """Estimated likeness (Jaccard) from which a unit counts as a near duplicate of the question."""
+    """Estimated likeness (Jaccard) from which a unit counts as a near duplicate of the query."""
     search: Fusion
     modes: ModeWeights
     mode_rrf_k: int = Field(ge=1, le=1000)

@@ -11,7 +11,7 @@ Part = Mapping[str, Any] | None
 
 @dataclass(frozen=True, slots=True)
 class ScoreBreakdown:
-    """``scoreBreakdown`` of one hit; a part that played no role is None."""
+    """``scoreBreakdown`` of one hit; a part that played no role is ``None``."""
 
     selected: Mapping[str, Any]
     """``type`` and ``score`` of what the hit is ordered by."""

@@ -19,7 +19,7 @@ SEVERITIES = ("low", "medium", "high")
 
 
 class InvalidFilter(ValueError):
-    """A filter is unknown, empty, or a regular expression that is none."""
+    """A filter is unknown, empty, or not a valid regular expression."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +46,7 @@ class Filters:
     calls: str | None = None
 
     def given(self) -> Mapping[str, str]:
-        """Give what is asked for, by the filter's name."""
+        """Give what is requested, by the filter's name."""
         return {name: value for name in NAMES if (value := getattr(self, name)) is not None}
 
 
@@ -63,7 +63,7 @@ def parse(params: Mapping[str, Scalar]) -> Filters:
     """Read filters as they stand beside a query; ``risk-tag`` and ``risk_tag`` are one.
 
     Raises:
-        InvalidFilter: a name or a value is none that there is.
+        InvalidFilter: a name or a value is unknown.
     """
     found: dict[str, str] = {}
     for key, value in params.items():
@@ -79,7 +79,7 @@ def parse(params: Mapping[str, Scalar]) -> Filters:
 
 
 def checked(filters: Filters) -> Filters:
-    """Give the filters back where each can be asked for.
+    """Give the filters back where each can be requested.
 
     Raises:
         InvalidFilter: a value is empty, no severity, or no regular expression.
@@ -98,7 +98,7 @@ def pattern(value: str) -> re.Pattern[str] | None:
     """Compile what stands between slashes; None where the value is a plain part of a text.
 
     Raises:
-        InvalidFilter: it is no regular expression, or too long to be one that a person wrote.
+        InvalidFilter: it is not a regular expression, or too long to be one that a person wrote.
     """
     if len(value) < 3 or not (value.startswith("/") and value.endswith("/")):  # noqa: PLR2004  //
         return None
@@ -124,7 +124,7 @@ def values(unit: Unit, name: str) -> frozenset[str]:
 
 
 def passes(unit: Unit, given: Mapping[str, str]) -> bool:
-    """Tell whether a unit has all that is asked for; the exact filter, which always runs."""
+    """Tell whether a unit has all that is requested; the exact filter, which always runs."""
     for name, value in given.items():
         text = PATTERNS.get(name)
         if text is None:

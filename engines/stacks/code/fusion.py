@@ -1,8 +1,8 @@
 """Sources of candidates put together: by reciprocal rank, or by a weighted sum of their scores.
 
 RRF: Cormack, Clarke and Buettcher, SIGIR 2009 (``engines.ranking.rrf``). The blend divides each
-source's score by what it can be at most for this question (words: the best hit's; cosine and
-likeness: 1), so that what a source did not find counts 0 and not nothing at all.
+source's score by what it can be at most for this query (words: the best hit's; cosine and
+likeness: 1). So what a source did not find counts 0 and not nothing at all.
 """
 
 from __future__ import annotations

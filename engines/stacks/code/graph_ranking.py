@@ -2,7 +2,7 @@
 
 The first N are chosen before this module sees them, and it gives back the same N: the membership
 invariant holds by construction. Added to a hit's score are how many neighbours it has, on a scale
-that levels off, and how near it lies to the seeds, the hits that are best without the graph.
+that levels off. So is how near it lies to the seeds, the hits that are best without the graph.
 """
 
 from __future__ import annotations

@@ -59,7 +59,7 @@ def write(folder: Path, texts: Sequence[Sequence[str]]) -> None:
 
 
 def read(folder: Path) -> Signatures:
-    """Map what ``write`` wrote; shape (texts, 1 + 128), the first column 0 where there is no text.
+    """Map what ``write`` wrote; shape (texts, 1 + 128), the first column 0 without a text.
 
     Raises:
         OSError, ValueError: it is missing or broken.

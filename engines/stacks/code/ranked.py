@@ -35,7 +35,7 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Dense:
-    """Vectors of all units, and what embeds a question."""
+    """Vectors of all units, and what embeds a query."""
 
     embedder: Embedder
     vectors: NDArray[np.float16]
@@ -71,7 +71,7 @@ class Question:
 
     @cached_property
     def boosts(self) -> boosts.Asked:
-        """What the question may name, and its words in a row."""
+        """What the query may name, and its words in a row."""
         said = [
             word
             for clause in self.clauses
@@ -93,7 +93,7 @@ class Ranker:
     backend: str
 
     def rank(self, question: Question, depth: int, allowed: Rows | None) -> list[Ranked]:
-        """Rank the ``allowed`` rows (None: all) for a question; every source gives ``depth``."""
+        """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
         sources = self._sources(question, depth, allowed)
         raw = {name: dict(scored) for name, scored in sources.items()}
         limit = boosts.most(self.settings.boosts)

@@ -2,7 +2,7 @@
 
 Both backends index the terms made here and split them at spaces only, so that they count the same
 words. A name of several parts stands in its place part by part, and once more joined, behind the
-text: ``readcsv`` is found by whoever types it so, and phrases of parts stay phrases.
+text. ``readcsv`` is found by whoever types it so, and phrases of parts stay phrases.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from functools import lru_cache
 from engines.lexical.analysis import Language, analyzer
 
 LONGEST_BYTES = 200
-"""Longer words are no words; data pasted into code."""
+"""Longer words are not words; data pasted into code."""
 PREFIX = "zz"
 """Before the hexadecimal form of a word that is not ASCII; no backend then splits it by its own
 table of Unicode."""
@@ -47,7 +47,7 @@ def indexed(text: str, language: Language) -> str:
 
 
 def typed(run: str, language: Language) -> Iterator[str]:
-    """Yield terms of a word of a question in their order; no joined form among them."""
+    """Yield terms of a word of a query in their order; no joined form among them."""
     yield from words(run, language)[0]
 
 

@@ -79,7 +79,7 @@ class Unit:
     doc_id: str
     mode: Mode
     lang: str
-    """Lower case; empty where nobody can tell."""
+    """Lower case; empty where no one can tell."""
     path: str
     """With forward slashes; the document's id where it has no path."""
     texts: Texts

@@ -4,7 +4,7 @@ Text, Markdown and PDF files below FOLDER are read, cut, indexed in a folder tha
 after, and asked once. Each chunk that is shown comes with its citation and the characters of the
 file, or of the PDF's page, that it is. ``--tier words`` needs no model, ``free`` and ``pro`` rank
 with models; what they make of a text is kept below ``--cache``. A file that cannot be read is
-named with its cure, and the others are asked. It exits with 2 where nothing can be asked.
+named with its remedy, and the others are queried. It exits with 2 where nothing can be queried.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Respon
     """Read, index and ask; what could not be read is said on standard error.
 
     Raises:
-        BadFile: there is no such folder, or no file in it that can be asked.
+        BadFile: the folder is missing, or holds no file that can be queried.
         ModelNotReady: a model is absent or not the pinned one.
     """
     read = files.folder(folder)

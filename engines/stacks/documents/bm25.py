@@ -1,7 +1,7 @@
 """BM25 over chunks, with an inverted index (specification 004, section 3).
 
 Robertson and Zaragoza, "The Probabilistic Relevance Framework: BM25 and Beyond", 2009. The
-specification leaves the weight of a word open; it is ln(1 + (N - n + 0.5) / (n + 0.5)), as in
+specification leaves the weight of a word open. It is ln(1 + (N - n + 0.5) / (n + 0.5)), as in
 Lucene, which is above 0 also for a word that most chunks have.
 """
 
@@ -79,7 +79,7 @@ class Bm25:
         return best(scores, limit)
 
     def scores(self, text: str) -> NDArray[np.float64]:
-        """Score every chunk, shape (chunks,); a word that is asked for twice counts twice."""
+        """Score every chunk, shape (chunks,); a word that the query has twice counts twice."""
         scores = np.zeros(len(self.lengths))
         mean = self.lengths.mean() if len(self.lengths) else 1.0
         for word, times in Counter(words(text)).items():

@@ -40,7 +40,7 @@ class Chunk:
 def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
     """Cut a document; chunks are numbered through all of its pages.
 
-    A chunk begins and ends with a character that is no white space and does not leave its page.
+    A chunk begins and ends with a character that is not white space and does not leave its page.
     The pages' other characters are all in some chunk.
     """
     index = 0
@@ -77,7 +77,7 @@ def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
     one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters
     before that end, at a word where it can. Where no more than ``overlap`` characters would
     remain, which would make a chunk of little but repetition, they are taken along. With ends
-    ``anywhere``, words are cut where they stand in the way.
+    ``anywhere``, words are cut where they must be.
     """
     start, stop = _solid(text, 0), len(text.rstrip())
     anywhere = cutting.ends == "anywhere"

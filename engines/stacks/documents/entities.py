@@ -1,8 +1,8 @@
 """What a chunk names, by a rule that anybody can check, and which chunks name it.
 
 An entity is a name of two or more capitalised words, a word in capitals with digits or without,
-or an identifier: a word joined by underscores, or with a capital within. No model is asked, and a
-name of one plain word is not told from the start of a sentence; so it is none.
+or an identifier. That is a word joined by underscores, or with a capital within. No model is
+queried, and a name of one plain word is not told from the start of a sentence; so it is left out.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class Ingested(NamedTuple):
     sources: tuple[Source, ...]
     """In the order of their ids."""
     refused: tuple[BadFile, ...]
-    """Files of a known kind that could not be read, each with its cure."""
+    """Files of a known kind that could not be read, each with its remedy."""
 
 
 def folder(root: Path) -> Ingested:
@@ -52,7 +52,7 @@ def folder(root: Path) -> Ingested:
     A document's id is its path below ``root``. One file that cannot be read does not stop the rest.
 
     Raises:
-        BadFile: ``root`` is no folder.
+        BadFile: ``root`` is not a folder.
     """
     if not root.is_dir():
         raise BadFile(root, "is not a folder", "Give the folder that holds the documents")

@@ -47,7 +47,7 @@ def ranks(scores: Scores) -> Scores:
 def as_specified(legs: Sequence[Leg], count: int) -> Scores:
     """Sum weight / (60 + 1 / score) over the legs; a score of 0 or less adds nothing.
 
-    Specification 004, section 4. It calls this reciprocal rank fusion, and there is no rank in it:
+    Specification 004, section 4. It calls this reciprocal rank fusion, and it has no rank in it:
     with weights 1.0 and 0.8 no sum passes 0.03.
     """
     total = np.zeros(count)

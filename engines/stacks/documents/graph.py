@@ -18,7 +18,7 @@ from engines.stacks.documents.provenance import Provenance
 from engines.vector.scan import nearest
 
 LEAST_ALIKE = 0.5
-"""Cosine below which two chunks are no neighbours."""
+"""Cosine below which two chunks are not neighbours."""
 EDGE_DIGITS = 6
 
 
@@ -65,7 +65,7 @@ class Graph:
         """Follow the edges of ``found`` to at most ``most`` chunks that are not among them.
 
         Each chunk found is left by at most ``most`` edges of either kind, so never more than
-        2 * most * (chunks found) edges are held, and entities lead from one to no more than
+        2 * most * (chunks found) edges are held. Entities lead from one to no more than
         ``MOST_OF_A_CHUNK`` * ``MOST_CHUNKS`` others, whatever the collection.
         """
         if most < 1:

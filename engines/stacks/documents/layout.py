@@ -42,7 +42,7 @@ class Layout:
         return _span(self.line_starts, start, end)
 
     def paragraphs(self, start: int, end: int) -> Span:
-        """Paragraphs of the characters from ``start`` up to ``end``, which are no white space."""
+        """Paragraphs of the characters from ``start`` up to ``end``, which are not white space."""
         return _span(self.paragraph_starts, start, end)
 
 

@@ -38,7 +38,7 @@ Scores = NDArray[np.float64]
 
 
 class Missing(NamedTuple):
-    """A model that was asked for and is not there."""
+    """A model that was requested and is not there."""
 
     part: Literal["E1", "E6", "E12"]
     why: str
@@ -99,7 +99,7 @@ def embedder_of(settings: Settings) -> OnnxEmbedder:
     """Open E1, whose tokens are E12.
 
     Raises:
-        UnknownName: there is no such model.
+        UnknownName: the model is unknown.
         ModelNotReady: it is absent or not the pinned one.
     """
     return _embedder(settings.embedder, settings.max_tokens)
@@ -109,7 +109,7 @@ def encoder_of(settings: Settings) -> Splade:
     """Open E6.
 
     Raises:
-        UnknownName: there is no such model.
+        UnknownName: the model is unknown.
         ModelNotReady: it is absent or not the pinned one.
     """
     return _encoder(settings.sparse, settings.max_tokens)

@@ -1,9 +1,9 @@
 """Token vectors made shorter: the directions that carry most of their dot products.
 
 A principal component analysis without centring. What must survive is the dot product of two
-tokens, and of all linear maps to so few dimensions the leading eigenvectors of the second moment
-lose the least of it (Eckart and Young, "The approximation of one matrix by another of lower
-rank", 1936). Fitted to the tokens of the collection, and kept beside them.
+tokens. Of all linear maps to so few dimensions the leading eigenvectors of the second moment
+lose the least of it. The proof is in Eckart and Young, "The approximation of one matrix by another
+of lower rank", 1936. The map is fitted to the tokens of the collection, and kept beside them.
 """
 
 from __future__ import annotations

@@ -22,8 +22,8 @@ class Provenance:
     """The place of one chunk.
 
     ``char_start`` and ``char_end`` count characters (code points) of the decoded file where
-    ``page`` is None, and of the page's extracted text where there are pages; the chunk's text is
-    what lies between them. Paragraphs and lines are counted in the same text.
+    ``page`` is ``None``, and of the page's extracted text where there are pages. The chunk's text
+    is what lies between them. Paragraphs and lines are counted in the same text.
     """
 
     document: str
@@ -41,12 +41,12 @@ class Provenance:
     char_end: int
 
     def cite(self) -> str:
-        """Cite in full: ``Q3_Report.pdf, p. 12, para. 8``; lines where there are no pages."""
+        """Cite in full: ``Q3_Report.pdf, p. 12, para. 8``; lines without pages."""
         if self.page is not None:
             return f"{self.document}, p. {self.page}, para. {self.paragraphs}"
         return f"{self.document}, para. {self.paragraphs}, l. {self.lines}"
 
     def cite_short(self) -> str:
-        """Cite in short: ``Q3_Report, p. 12``; lines where there are no pages."""
+        """Cite in short: ``Q3_Report, p. 12``; lines without pages."""
         place = f"l. {self.lines}" if self.page is None else f"p. {self.page}"
         return f"{PurePath(self.document).stem}, {place}"

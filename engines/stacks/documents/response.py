@@ -77,7 +77,7 @@ class Response:
     """Those that ran: a stage without its model did not."""
     results: tuple[Found, ...]
     missing: tuple[Missing, ...]
-    """Models that were asked for and are not there; not part of the JSON, which is the
+    """Models that were requested and are not there; not part of the JSON, which is the
     specification's."""
 
     def to_json(self) -> dict[str, Any]:

@@ -15,7 +15,7 @@ _APOSTROPHES = str.maketrans({"\u2019": "'", "\u02bc": "'"})
 
 
 def words(text: str) -> list[str]:
-    """Lower-case, split at what is no letter or digit, leave out stop words and single characters.
+    """Lower-case, split at what is not a letter or digit, drop stop words and single characters.
 
     An apostrophe within a word stays, in one spelling; one at its edge is a quotation mark.
     """

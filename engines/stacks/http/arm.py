@@ -41,7 +41,7 @@ class HttpEngine:
         """Note the documents' ids and who answers; no document is sent.
 
         Raises:
-            IndexNotReady: nobody says who answers, or another number of documents is served.
+            IndexNotReady: no one says who answers, or another number of documents is served.
         """
 
         def fill(passing: Iterable[Document]) -> None:
@@ -63,7 +63,7 @@ class HttpEngine:
         """Connect to the server that was there when the index was made, and watch it.
 
         Raises:
-            IndexNotReady: nobody says who answers, or it is another one.
+            IndexNotReady: no one says who answers, or it is another one.
             InvalidArm: at the end, another index answered meanwhile.
         """
         made = manifest.read(index)

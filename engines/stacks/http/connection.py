@@ -73,7 +73,7 @@ class Connection:
         """Send a request, again where the server asks for it, and give the JSON of the answer.
 
         Raises:
-            NoAnswer: there is none, or not within the time limit; Malformed: it is no JSON.
+            NoAnswer: the answer is missing or late; Malformed: it is not JSON.
             TimeoutError: the time limit passed.
         """
         until = monotonic() + self.settings.timeout_s

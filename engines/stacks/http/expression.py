@@ -20,7 +20,7 @@ def compiled(text: str) -> Expression:
     """Compile an expression; the name of a member alone is looked up without an interpreter.
 
     Raises:
-        ValueError: it is no JMESPath.
+        ValueError: it is not JMESPath.
     """
     try:
         parsed = jmespath.compile(text)

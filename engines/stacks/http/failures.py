@@ -18,7 +18,7 @@ class NoAnswer(Exception):
 
 
 class Malformed(NoAnswer):
-    """What came is no answer as the arm's file describes it."""
+    """What came is not an answer as the arm's file describes it."""
 
 
 def of_status(status: int, url: str, location: str, said: str) -> str:
@@ -39,7 +39,7 @@ def of_status(status: int, url: str, location: str, said: str) -> str:
 
 
 def of_transport(exc: Exception, url: str) -> str:
-    """Say what became of a request that has no status."""
+    """Name the outcome of a request that has no status."""
     if is_tls(exc):
         return (
             f"{url}: the certificate is not trusted ({one_line(str(exc), QUOTED)})."

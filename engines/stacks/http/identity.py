@@ -90,7 +90,7 @@ class Watch:
         """Ask once more.
 
         Raises:
-            IndexNotReady: there is no answer.
+            IndexNotReady: the answer is missing.
         """
         now = asked(to)
         if now != self._began and not self.moved:
@@ -115,7 +115,7 @@ def watched(to: Connection, began: Identity) -> Iterator[Watch]:
     """Watch who answers while the block runs, and ask a last time after it.
 
     Raises:
-        InvalidArm: another index answered meanwhile, or nobody says at the end.
+        InvalidArm: another index answered meanwhile, or no one says at the end.
     """
     watch = Watch(to.settings, began)
     thread = Thread(target=watch.run, name="http-probe", daemon=True)

@@ -16,7 +16,7 @@ KEYS = 8
 
 
 class Found(NamedTuple):
-    """A hit as the server has it; ``score`` is None where none is read."""
+    """A hit as the server has it; ``score`` is ``None`` where none is read."""
 
     doc_id: str
     score: float | None

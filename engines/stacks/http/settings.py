@@ -123,7 +123,7 @@ class Settings(StackSettings):
     connections: int = Field(default=16, ge=1, le=1000)
     retries: int = Field(default=2, ge=0, le=10)
     rate_per_s: float = Field(default=0.0, ge=0)
-    """Requests a second at most; 0 is no limit. Waiting is part of the latency."""
+    """Requests a second at most; 0 means no limit. Waiting is part of the latency."""
 
     _url = field_validator("url")(_address)
 

@@ -30,7 +30,7 @@ PROBE = "a"
 
 
 class Settings(StackSettings):
-    """Where the server is, how it is asked, and who is meant to answer."""
+    """Where the server is, how it is queried, and who is meant to answer."""
 
     transport: Literal["stdio", "http"]
     command: list[str]
@@ -39,14 +39,14 @@ class Settings(StackSettings):
     """Address for ``http``; empty for ``stdio``."""
     tool: str
     product_tool: str
-    """Tool for questions with ``product_id``; empty where the server has none."""
+    """Tool for queries with ``product_id``; empty where the server has none."""
     project_key: str
-    """Sent where a question names no project."""
+    """Sent where a query names no project."""
     project_slug: str
     """The server's name of the project numbered ``{}``; empty where it cannot be told."""
     product_name: str
     mode: str
-    """Sent with every question; empty leaves it to the server."""
+    """Sent with every query; empty leaves it to the server."""
     engine: str
     """What explain must name as the engine for an answer to be this arm's."""
     ids: Literal["ordinal", "verbatim"]
@@ -70,7 +70,7 @@ class Remote:
         """Note the documents' ids, and which server holds them; nothing is sent to it.
 
         Raises:
-            IndexNotReady: nobody answers, or the server says that it holds other documents.
+            IndexNotReady: no one answers, or the server says that it holds other documents.
         """
 
         def fill(passing: Iterable[Document]) -> None:
@@ -140,7 +140,7 @@ class RemoteSearcher:
         Raises:
             NotExpressible: the tools have no argument for a param.
             ToolFailed, MCPError, TimeoutError: the call failed.
-            Malformed: the answer is none.
+            Malformed: the answer is missing.
         """
         call = _asking(self.settings).call(text, params)
         hits: list[Hit] = []

@@ -1,4 +1,4 @@
-"""Words and vectors asked the same question; their scores are added as the question weighs them."""
+"""Words and vectors get the same query; their scores are added as the query weighs them."""
 
 from __future__ import annotations
 
@@ -37,10 +37,10 @@ LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
 
 
 class Settings(StackSettings):
-    """What is asked, and what each answer counts."""
+    """What is searched, and what each answer counts."""
 
     depth: int = Field(ge=1)
-    """Candidates taken from words and from vectors; at least as many as are asked for."""
+    """Candidates taken from words and from vectors; at least as many as are requested."""
     vector_share: float = Field(ge=0, le=1)
     """What the vectors count; words count the rest."""
     name_share: float = Field(ge=0, le=1)
@@ -49,7 +49,7 @@ class Settings(StackSettings):
     """Of the stack ``tantivy``."""
     names: tantivy.Settings
     """The same for a query that is one name or has a phrase: a name has no stem, and ``where`` is
-    no stop word in code."""
+    not a stop word in code."""
     vectors: dense.Settings
     """Of the stack ``dense``."""
 

@@ -118,7 +118,7 @@ def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
     """Write clauses in FTS5's query language; empty where there are none.
 
     Every word stands in quotation marks, so nothing typed can be taken for syntax. What must
-    match has to be written twice where something else may match, and bm25 counts it twice; so the
+    match has to be written twice where something else may match, and bm25 counts it twice. So the
     latter is written twice as well, and the order is that of counting all once.
     """
     groups: Mapping[Occur, list[str]] = {

@@ -1,4 +1,4 @@
-"""Two stacks asked the same question, their rankings fused by reciprocal rank."""
+"""Two stacks that get the same query, their rankings fused by reciprocal rank."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Settings(StackSettings):
 
     rrf_k: int = Field(ge=1, le=1000)
     depth: int = Field(ge=1)
-    """Candidates taken from each leg; at least as many as are asked for."""
+    """Candidates taken from each leg; at least as many as are requested."""
     legs: dict[LegName, Annotated[LexicalLeg | DenseLeg, Field(discriminator="stack")]] = Field(
         min_length=2
     )

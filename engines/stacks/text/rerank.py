@@ -55,7 +55,7 @@ class Rerank:
         """Open the model whose tokens are compared.
 
         Raises:
-            UnknownName: there is no such model.
+            UnknownName: the model is unknown.
             ModelNotReady: it is absent or not the pinned one.
         """
         return OnnxEmbedder.load(model(self.settings.embedder), self.settings.max_tokens)

@@ -36,7 +36,7 @@ class Settings(StackSettings):
     chunk_characters: int = Field(ge=0)
     """Most characters of a chunk of a note; 0 keeps a note in one."""
     queries: tuple[Kind, ...] = Field(min_length=1)
-    """Kinds of planned queries; one of them alone is no planner."""
+    """Kinds of planned queries; one of them alone is not a planner."""
     tokens: Choice
     """Which eight words of a longer text are looked for: the first, or the rarest."""
     combine: Literal["union", "best"]
@@ -81,7 +81,7 @@ class Writing:
         """Open the model; None where it is not ready, which must not stop a search.
 
         Raises:
-            UnknownName: there is no such model.
+            UnknownName: the model is unknown.
         """
         if not self.settings.rerank:
             return None

@@ -25,12 +25,12 @@ class Reason(StrEnum):
 
 
 class Outcome(NamedTuple):
-    """What became of a rerank."""
+    """Outcome of a rerank."""
 
     order: tuple[int, ...]
     """Positions of the candidates in their new order."""
     cosines: tuple[float, ...]
-    """Of the candidates, as they came; empty where there was no rerank."""
+    """Of the candidates, as they came; empty without a rerank."""
     reason: Reason | None
     """None where the candidates were reranked."""
 

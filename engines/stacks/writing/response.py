@@ -21,7 +21,7 @@ class Item:
 
 @dataclass(frozen=True, slots=True)
 class Planner:
-    """The queries that were asked."""
+    """The queries that were run."""
 
     queries: tuple[str, ...]
     per_query_hits: tuple[int, ...]

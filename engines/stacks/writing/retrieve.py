@@ -53,7 +53,7 @@ class Candidate(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Everything that one question gave, best first."""
+    """Everything that one query gave, best first."""
 
     ranked: tuple[Candidate, ...]
     planned: tuple[Planned, ...]

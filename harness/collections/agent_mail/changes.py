@@ -11,7 +11,7 @@ from harness.core.records import Document
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A message that was rewritten, or deleted: then ``document`` is None."""
+    """A message that was rewritten, or deleted: then ``document`` is ``None``."""
 
     doc_id: str
     document: Document | None

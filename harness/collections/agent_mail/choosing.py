@@ -1,4 +1,4 @@
-"""Of which messages the questions are made: drawn by lot in one pass over all."""
+"""Of which messages the queries are made: drawn by lot in one pass over all."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from harness.collections.agent_mail.message import Fact, Message, Posted
 from harness.collections.agent_mail.needs import Need
 
 SPARE = 4
-"""So many times more is drawn than is asked for: some questions turn out unfit."""
+"""So many times more is drawn than is requested: some queries turn out unfit."""
 STATED = ("topic", "phrase", "hostile", "negative", *filters.NAMES)
-"""Kinds that are asked of a message that says something, in English."""
+"""Kinds of queries for a message that says something, in English."""
 KINDS = ("identifier", "foreign", "edited", *STATED)
 
 Chosen = Mapping[str, Sequence[Message]]
-"""Messages to ask of, by kind of question."""
+"""Messages to ask of, by kind of query."""
 
 
 def choose(posted: Iterable[Posted], seed: int, per_slice: int) -> Chosen:
@@ -33,7 +33,7 @@ def choose(posted: Iterable[Posted], seed: int, per_slice: int) -> Chosen:
 
 
 def needs(chosen: Chosen, seed: int) -> Iterator[Need]:
-    """Make the questions, those of one slice in the order of the lots; no text twice."""
+    """Make the queries, those of one slice in the order of the lots; no text twice."""
     seen: set[tuple[str, tuple[tuple[str, object], ...]]] = set()
     for need in _all(chosen, seed):
         key = (need.text, tuple(sorted(need.params.items())))

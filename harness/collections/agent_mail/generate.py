@@ -1,8 +1,8 @@
 """Coordination traffic of software agents, made up: it proves plumbing, and not quality.
 
 Documents are messages of interleaved conversations about concepts that happen to components.
-Questions ask for the same in words of their own (``lexicon.py``), and since every message knows
-what it says, judgements need no guess: grade 2 says it, grade 1 is of a conversation about it, and
+Queries ask for the same in words of their own (``lexicon.py``). Since every message knows
+what it says, judgements need no guess. Grade 2 says it, grade 1 is of a conversation about it, and
 whatever else is in the corpus is not relevant, judged or not.
 """
 
@@ -37,7 +37,7 @@ class AgentMail:
 def generate(settings: Traffic) -> AgentMail:
     """Make the data set; the same settings give the same, on every machine.
 
-    Only questions and judgements are kept, no message; memory grows with these alone.
+    Only queries and judgements are kept, no message; memory grows with these alone.
 
     Raises:
         DatasetError: there are too few messages for a slice.

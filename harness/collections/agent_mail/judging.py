@@ -1,4 +1,4 @@
-"""Judgements by construction: every message is held against every need, once."""
+"""Judgements by construction: every message is compared with every need, once."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from harness.collections.agent_mail.message import Message
 from harness.collections.agent_mail.needs import Mark, Need, marks
 
 CONTRAST = 4
-"""Messages of grade 0 that are judged for each question; all others without a grade are 0 too."""
+"""Messages of grade 0 that are judged for each query; all others without a grade are 0 too."""
 
 
 class Judged(NamedTuple):

@@ -1,8 +1,8 @@
 """The words of the generator, which are data: ``lexicon/*.toml``, written by hand.
 
-Documents, honest questions and paraphrases each have words of their own. A concept is put in
+Documents, honest queries and paraphrases each have words of their own. A concept is put in
 several ways in documents (``said``), asked for with some of these words (``asked``), and asked for
-with none of them (``other``); a component likewise has a name and a description.
+with none of them (``other``). A component likewise has a name and a description.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class Lexicon:
     frames: Mapping[str, tuple[str, ...]]
     """How people ask."""
     wrapped: tuple[str, ...]
-    """Hostile syntax around an honest question, ``{q}``."""
+    """Hostile syntax around an honest query, ``{q}``."""
     junk: tuple[str, ...]
 
 

@@ -72,7 +72,7 @@ class Message:
 
 @dataclass(frozen=True, slots=True)
 class Posted:
-    """A message as it was sent, and what became of it; ``last`` is None where it was deleted."""
+    """A message as it was sent, and its outcome; ``last`` is ``None`` where it was deleted."""
 
     first: Message
     last: Message | None

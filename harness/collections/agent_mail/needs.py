@@ -1,4 +1,4 @@
-"""What a question needs, told by the marks that an answering message bears."""
+"""What a query needs, told by the marks that an answering message bears."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ LOTTERY = 64
 
 @dataclass(frozen=True, slots=True)
 class Need:
-    """A question before its judgements; a message has the best grade of its marks.
+    """A query before its judgements; a message has the best grade of its marks.
 
     A message that bears a wanted mark and does not pass ``params`` has grade 0. A need with
     ``negative`` must be answered by nothing, any other by something; with ``contrast`` it needs a
@@ -36,7 +36,7 @@ class Need:
 
 
 def marks(message: Message) -> Iterator[Mark]:
-    """Name everything about a message that a question can ask for."""
+    """Name everything about a message that a query can ask for."""
     for fact in message.states:
         yield ("states", *fact)
         yield ("concept", fact.concept)

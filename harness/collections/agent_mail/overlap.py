@@ -1,4 +1,4 @@
-"""How many words of a question stand in what answers it: whether words alone decide a slice."""
+"""How many words of a query stand in what answers it: whether words alone decide a slice."""
 
 from __future__ import annotations
 

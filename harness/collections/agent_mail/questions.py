@@ -1,4 +1,4 @@
-"""Questions about drawn messages, one function a kind; ``choosing.py`` says of which messages."""
+"""Queries about drawn messages, one function a kind; ``choosing.py`` says of which messages."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def filtered(name: str, message: Message, dice: Dice) -> Iterator[Need]:
 
 
 def hostile(number: int, message: Message, dice: Dice) -> Iterator[Need]:
-    """Put an honest question inside of broken syntax."""
+    """Put an honest query inside of broken syntax."""
     words, fact = lexicon(), message.states[0]
     typed = keywords(words.concepts[fact.concept], fact, dice)
     wrapped = words.wrapped[number % len(words.wrapped)].format(q=typed)
@@ -106,7 +106,7 @@ def hostile(number: int, message: Message, dice: Dice) -> Iterator[Need]:
 
 
 def junk(number: int, dice: Dice) -> Need:
-    """Ask what nobody could answer."""
+    """Ask what no one could answer."""
     text = lexicon().junk[number % len(lexicon().junk)]
     return Need(text, ("negative", "hostile"), lot(dice.below(LOTTERY)), negative=True)
 

@@ -26,7 +26,7 @@ BEGIN_US = 1_736_121_600 * 1_000_000
 
 
 def traffic(seed: int, size: int) -> Iterator[Posted]:
-    """Yield what was posted, with what became of it, until ``size`` messages are left of it."""
+    """Yield what was posted, with the outcome of it, until ``size`` messages are left of it."""
     world = World.of(seed)
     left = size
     for number in count():

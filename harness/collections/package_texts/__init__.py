@@ -1,8 +1,8 @@
 """Long texts that installed packages carry, each to be found by one line that was taken out of it.
 
 A document is a package's description, a guide or a licence that comes with it, or the reference
-page of one source file: its own docstring, then those of its functions, classes and methods. Texts
-are read where they are installed.
+page of one source file. That holds its own docstring, then those of its functions, classes and
+methods. Texts are read where they are installed.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def read(settings: Texts) -> PackageTexts:
     stands in those before it.
 
     Raises:
-        DatasetError: a package is not installed or cannot be read, or nothing is left to be asked.
+        DatasetError: a package is not installed or cannot be read, or no query is left.
     """
     found = [text for text in _once(texts(settings.packages)) if _long(text, settings.characters)]
     lines = fit(found)

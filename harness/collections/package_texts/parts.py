@@ -17,7 +17,7 @@ class Part(NamedTuple):
     """A stretch of a document."""
 
     bare: str
-    """Name of what it describes, that a question must not give away; empty where it has none."""
+    """Name of what it describes, that a query must not give away; empty where it has none."""
     shown: str
     """What stands above it in any case: an object with its arguments; else empty."""
     line: str
@@ -25,10 +25,10 @@ class Part(NamedTuple):
     text: str
     """What follows the summary."""
     kind: Kind | None
-    """None where the line is no summary."""
+    """None where the line is not a summary."""
 
     def whole(self, *, with_line: bool) -> str:
-        """Put it together again, the summary left out where it may be asked."""
+        """Put it together again, without the summary where that may become a query."""
         found = (self.shown, self.line if with_line else "", self.text)
         return "\n\n".join(piece for piece in found if piece)
 

@@ -1,6 +1,6 @@
-"""Which line of which document could be asked for it.
+"""Which line of which document could be a query for it.
 
-A line is the summary of an object or of a package. It could be asked if it
+A line is the summary of an object or of a package. It could be a query if it
 
 * is a phrase of 4 to 30 words: no placeholder that a package fills in when it is imported, and no
   colon that leads on to more,
@@ -8,8 +8,8 @@ A line is the summary of an object or of a package. It could be asked if it
 * does not name what it stands over: the object, or the package.
 
 Every such line is taken out of the texts, asked or not, so that no document keeps what another one
-had to give. Of these lines those are asked that no document holds anywhere else, word for word;
-one of each kind in a document at most, so that no large document counts for many.
+had to give. Of these lines those become queries that no document holds anywhere else, word for
+word. One of each kind is taken in a document at most, so that no large document counts for many.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ Lines = frozenset[str]
 
 
 def fit(texts: Iterable[Text]) -> Lines:
-    """Choose the lines that could be asked."""
+    """Choose the lines that could be queries."""
     seen: Counter[str] = Counter()
     good: set[str] = set()
     for text in texts:
@@ -56,7 +56,7 @@ def elsewhere(lines: Lines, documents: Iterable[str]) -> Lines:
 
 
 def asked(texts: Iterable[Text], lines: Lines, limit: int) -> Iterator[tuple[Kind, str, Part]]:
-    """Choose at most ``limit`` questions of each kind: kind, document, part; by document.
+    """Choose at most ``limit`` queries of each kind: kind, document, part; by document.
 
     Which line of a document, and which documents, is decided by the SHA-256 of their words: as
     good as drawn by lot, and the same everywhere.

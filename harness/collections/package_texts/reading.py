@@ -1,7 +1,7 @@
 """What the installed packages carry to be read: descriptions, guides, licences, reference pages.
 
 Of a package these are texts: the description that its ``METADATA`` holds, every source file with
-docstrings, and, where the wheel is the same on every platform, its files of text, licences
+docstrings. Where the wheel is the same on every platform, its files of text count, licences
 among them. Tests, what a package carries of others, and tables of names are left out.
 """
 
@@ -37,7 +37,7 @@ def texts(packages: Iterable[str]) -> Iterator[Text]:
     """Read the packages, in the order of their names; a file is read when its turn comes.
 
     Raises:
-        DatasetError: a package is not installed, or a source file is none of this Python.
+        DatasetError: a package is not installed, or a source file is not for this Python.
     """
     for name in sorted(packages):
         found = distribution(name)

@@ -1,7 +1,7 @@
 """The documentation of installed Python packages, as a data set whose judgements are real.
 
 A document is a public function, class or method: its name, its arguments and its docstring without
-the summary line and without the section "See Also". The summary lines are the questions, the
+the summary line and without the section "See Also". The summary lines are the queries, the
 links of "See Also" are the judgements; neither can be read in the documents.
 """
 
@@ -41,7 +41,7 @@ def read(settings: Harvesting) -> PythonDocs:
     """Harvest the installed packages as the card says.
 
     An object needs ``fewest_words`` words beside its summary to be a document. All documents
-    that a link leads from or to are in the set, and of the others as many as ``documents``
+    that a link leads from or to are in the set. Of the others there are as many as ``documents``
     allows, by the SHA-256 of their names; so no judgement is lost to the size.
 
     Raises:

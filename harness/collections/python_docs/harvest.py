@@ -1,17 +1,17 @@
 """Public functions, classes and methods of the installed packages, with their docstrings.
 
 An object is public if one of the *namespaces* of the card leads to it: the modules whose names
-users import. In a namespace, a name counts if it has no leading underscore and the imports that
-stand in the source lead to a definition that either lies in the namespace's own file or folder,
-or that its ``__all__`` lists by name. So ``numpy.median`` is found in
+users import. In a namespace, a name counts if it has no leading underscore. The imports that
+stand in the source must lead to a definition that either lies in the namespace's own file or
+folder, or that its ``__all__`` lists by name. So ``numpy.median`` is found in
 ``numpy/lib/_function_base_impl.py`` and ``scipy.signal.butter`` in
 ``scipy/signal/_filter_design.py``, while helpers that a module imports from elsewhere, tests,
 vendored code and shims are not.
 
 An object that several namespaces show is one document. It is named by the namespace whose folder
 holds it, then by the fewest dots, then in byte order; the other names are remembered as aliases.
-Methods come with public classes; a method of a base class that has no public name comes with the
-first public class that inherits it, and is an alias in the others; so is an object whose
+Methods come with public classes. A method of a base class that has no public name comes with the
+first public class that inherits it, and is an alias in the others. So is an object whose
 docstring is that of another word for word. Properties are not harvested,
 nor is what has no docstring in Python (numpy's ufuncs), nor what is deprecated.
 """

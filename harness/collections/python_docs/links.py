@@ -20,8 +20,9 @@ class Links:
         """Names that an entry's "See Also" leads to, and names there that lead nowhere.
 
         A name is looked for as it stands (``np.`` and its like written out), then in the
-        class, the module and the packages around the entry, from the inside out; a name with a
-        leading dot, or found in none of these, by its end, if that is the end of one object only.
+        class, the module and the packages around the entry, from the inside out. A name with a
+        leading dot, or found in none of these, is looked for by its end, if that is the end of one
+        object only.
         """
         led: dict[str, None] = {}
         lost: list[str] = []

@@ -58,7 +58,7 @@ def capped(text: str, characters: int) -> str:
     """Cut ``text`` to at most ``characters``.
 
     At the end of the last paragraph that fits; where that would lose more than half of what fits,
-    at the end of the last line; where there is none, hard.
+    at the end of the last line; without one, hard.
     """
     if len(text) <= characters:
         return text

@@ -1,7 +1,7 @@
 """What people would ask to find an object, made from the packages' own words.
 
 ``natural-language``: the summary line of an object, taken out of its document. Not every summary
-is a question that could be judged; it is taken if it
+is a query that could be judged; it is taken if it
 
 * is a phrase of 4 to 30 words: no placeholder that the package fills in when imported, and no colon
   that leads on to more,
@@ -12,10 +12,10 @@ is a question that could be judged; it is taken if it
 
 The object has grade 2, the objects that its "See Also" names have grade 1.
 
-``identifier``: what a person types who knows the name. One form is made of each chosen object:
-the bare name (``lstsq``), the name as code has it (``np.linalg.lstsq``, ``DataFrame.merge``), or
+``identifier``: what a person types who knows the name. Each chosen object has one form: the bare
+name (``lstsq``), the name as code has it (``np.linalg.lstsq``, ``DataFrame.merge``), or
 the name from memory (``read csv``, ``dataframe``: no underscores, no capitals). A bare name, also
-from memory, means every document that bears it, and all have grade 2: nothing in the question
+from memory, means every document that bears it, and all have grade 2: nothing in the query
 prefers one. A name as code has it means one object, with grade 2; its namesakes have grade 1.
 """
 
@@ -35,7 +35,7 @@ IDENTIFIER = "identifier"
 MEANT, RELATED = 2, 1
 FEWEST_WORDS, MOST_WORDS = 4, 30
 MOST_NAMESAKES = 5
-"""A bare name that more documents bear is no question that anybody would leave at that."""
+"""A bare name that more documents bear is not a query that anybody would leave at that."""
 WORD = re.compile(r"[a-z0-9]+")
 UNFIT = re.compile(rf"{PLACEHOLDER.pattern}| : |:$")
 INSIDE_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
@@ -103,7 +103,7 @@ def words(text: str) -> Sequence[str]:
 
 
 def is_question(entry: Entry) -> bool:
-    """Tell whether the summary could be asked without giving the object away."""
+    """Tell whether the summary could be a query without giving the object away."""
     text = plain(entry.docstring.summary)
     asked = words(text)
     if not FEWEST_WORDS <= len(asked) <= MOST_WORDS or UNFIT.search(text):

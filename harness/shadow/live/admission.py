@@ -17,7 +17,7 @@ class Reason(StrEnum):
     OFF = "off"
     """Somebody, or the comparison itself, switched it off."""
     IN_FLIGHT = "in_flight"
-    """All workers are busy, and there is no queue."""
+    """All workers are busy, and nothing may wait."""
     QUEUE = "queue"
     """The queue is full."""
     BUDGET = "budget"
@@ -28,7 +28,7 @@ class Gate:
     """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute.
 
     The time of a pair counts when the pair is done, so a minute may be overdrawn by the pairs in
-    flight. May be asked by many threads.
+    flight. Many threads may call it.
     """
 
     def __init__(

@@ -16,7 +16,7 @@ from harness.shadow.live.worker import Open
 
 
 def serve(opens: Open, pipe: Connection) -> None:
-    """Run in the process; questions come from our own parent.
+    """Run in the process; queries come from our own parent.
 
     A signal that ends all is for the process that serves, which then closes the pipe.
     """

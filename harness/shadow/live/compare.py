@@ -1,6 +1,6 @@
 """Pairs to records: what each pair is, by the same classes and measures as a replay.
 
-A batch is compared as two runs whose queries are the attempts, so there is one classifier, and its
+A batch is compared as two runs whose queries are the attempts, so there is one classifier. Its
 cost, which is mostly one of starting, is shared by the batch.
 """
 

@@ -103,7 +103,7 @@ class Comparison:
             thread.start()
 
     def offer(self, served: Served, generation: Callable[[], str]) -> None:
-        """Take a question that was served; never raises, never waits for the candidate.
+        """Take a query that was served; never raises, never waits for the candidate.
 
         ``generation`` reads the generation of the control's index again, on another thread.
         """

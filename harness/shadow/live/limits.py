@@ -30,7 +30,7 @@ class Limits:
     memory_bytes: int
     """Resident memory of a candidate's process, above which it is replaced. Threads have none."""
     backoff_ns: int
-    """Wait before a lost worker is replaced; doubled at each loss until a question is answered."""
+    """Wait before a lost worker is replaced; doubled at each loss until a query is answered."""
     backoff_most_ns: int
     abandoned: int
     """Hanging threads of the candidate that are borne before the comparison is switched off."""

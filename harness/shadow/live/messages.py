@@ -27,7 +27,7 @@ _STRICT = ConfigDict(strict=True, extra="forbid", allow_inf_nan=False)
 
 
 class Garbage(Exception):
-    """A candidate said what is no message."""
+    """A candidate said what is not a message."""
 
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
@@ -39,10 +39,10 @@ class Opened:
 
 @dataclass(frozen=True, slots=True, config=_STRICT)
 class Answered:
-    """The answer to one question."""
+    """The answer to one query."""
 
     number: Annotated[int, Field(ge=1)]
-    """Of the question, so that an answer is taken for no other one's."""
+    """Of the query, so that an answer is taken for no other one's."""
     side: Side
 
 
@@ -50,7 +50,7 @@ Said = TypeAdapter[Opened | Answered](Opened | Answered)
 
 
 def asking(number: int, question: Question, late_ns: int) -> bytes:
-    """Write a question; halves of surrogate pairs in it get through."""
+    """Write a query; halves of surrogate pairs in it get through."""
     text, k, params = question
     return json.dumps([number, text, k, dict(params), late_ns]).encode()
 
@@ -64,7 +64,7 @@ def heard(frame: bytes) -> Opened | Answered:
     """Read what a candidate said.
 
     Raises:
-        Garbage: it is no message.
+        Garbage: it is not a message.
     """
     try:
         return Said.validate_json(checked(frame.decode("utf-8")))

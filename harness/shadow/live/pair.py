@@ -1,4 +1,4 @@
-"""What goes through the comparison: a question that was served, and the two answers to it."""
+"""What goes through the comparison: a query that was served, and the two answers to it."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ LARGEST = 1e300
 
 
 class Served(NamedTuple):
-    """One question, and what the control did with it."""
+    """One query, and what the control did with it."""
 
     text: str
     k: int
@@ -26,14 +26,14 @@ class Served(NamedTuple):
     elapsed_ns: int | None
     """None where it is not known."""
     generation: str
-    """Of the control's index: before it was asked, or, of a server, as its answer tells."""
+    """Of the control's index: before it was queried, or, of a server, as its answer tells."""
 
 
 def comparable(served: Served) -> Served:
     """Give what was served in values that a log can hold and that no caller changes.
 
     Raises:
-        TypeError: it asks for no text or no number of hits, or a param is no scalar.
+        TypeError: it asks for no text or no number of hits, or a param is not a scalar.
         ValueError: a param is a number that JSON cannot hold.
     """
     text, k = served.text, served.k
@@ -49,11 +49,11 @@ def comparable(served: Served) -> Served:
 
 
 class Attempt(NamedTuple):
-    """A served question that is to be compared, numbered."""
+    """A served query that is to be compared, numbered."""
 
     number: int
     order: int
-    """Number of the question among all that were served."""
+    """Number of the query among all that were served."""
     at: int
     """Nanoseconds since 1970 in UTC."""
     served: Served
@@ -73,7 +73,7 @@ class Trouble(NamedTuple):
 
 
 class Pair(NamedTuple):
-    """An attempt and what became of it."""
+    """An attempt and its outcome."""
 
     attempt: Attempt
     candidate: Side | None

@@ -19,7 +19,7 @@ from harness.shadow.log.record import Kind, Side
 LOOK_S = 0.05
 """How often the memory of a candidate that is busy is looked at."""
 QUESTION_BYTES = 32_768
-"""A longer question might not fit into the pipe, and wait there for a candidate that stopped."""
+"""A longer query might not fit into the pipe, and wait there for a candidate that stopped."""
 
 
 class ProcessWorker:

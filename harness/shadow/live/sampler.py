@@ -24,10 +24,10 @@ class _Stretch(NamedTuple):
 class Sampler:
     """Picks a share of the queries by their number, by error diffusion in whole millionths.
 
-    Of any n queries in a row n times the rate are picked, one more or one less at most, so
-    there are no bursts (the first picks of each ten thousand, as a remainder below a bound would
+    Of any n queries in a row n times the rate are picked, one more or one less at most. So
+    without bursts (the first picks of each ten thousand, as a remainder below a bound would
     give). That is the tightest that there is, and it leaves nothing to chance but the phase, which
-    ``seed`` draws: traffic that repeats itself with just the sampler's period is seen at one place
+    ``seed`` draws. Traffic that repeats itself with just the sampler's period is seen at one place
     of it. A rate such as 97,003 millionths, and not 100,000, has no period to meet.
 
     Raises:

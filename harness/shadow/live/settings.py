@@ -28,7 +28,7 @@ class _Table(BaseModel):
 
 
 class Sampling(_Table):
-    """Which questions are compared."""
+    """Which queries are compared."""
 
     rate: int = Field(ge=0, le=MILLION)
     """So many of a million."""

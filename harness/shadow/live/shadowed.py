@@ -1,4 +1,4 @@
-"""The serving engine with a candidate in its shadow: a searcher like any other."""
+"""The serving engine with a candidate as its shadow: a searcher like any other."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from harness.shadow.live.side import told
 
 
 class Shadowed:
-    """Answers with the control's very answer, and offers each question to a comparison.
+    """Answers with the control's very answer, and offers each query to a comparison.
 
     What the control raises is raised. What the comparison does, and what becomes of it, is not
     seen by who asks; it costs them one put into a queue. Whatever else the control can do
@@ -39,7 +39,7 @@ class Shadowed:
         return self._served(text, k, {}, lambda: self._control.search(text, k))
 
     def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
-        """Answer as the control does; one that takes no params is asked with the text alone."""
+        """Answer as the control does; one that takes no params is queried with the text alone."""
         control = self._takes_params
         if control is None:
             return self._served(text, k, params, lambda: self._control.search(text, k))

@@ -76,12 +76,12 @@ def asked(
 
 
 def not_asked(why: str) -> Side:
-    """Give the side of a candidate that could not be asked."""
+    """Give the side of a candidate that could not be queried."""
     return Side(Status.NOT_ASKED, (), "", "", why[:LONGEST], 0, "", "")
 
 
 def given_up(status: Status, why: str, elapsed_ns: int) -> Side:
-    """Give the side of a candidate that was lost over a question; its index is not known."""
+    """Give the side of a candidate that was lost over a query; its index is not known."""
     return Side(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 

@@ -16,7 +16,7 @@ from harness.shadow.live.side import asked, given_up, told
 from harness.shadow.log.record import Kind, Side
 
 Open = Callable[[], AbstractContextManager[Searcher]]
-"""Opens the candidate; called where it will be asked. For a process it must be picklable."""
+"""Opens the candidate; called where it will be queried. For a process it must be picklable."""
 Question = tuple[str, int, Mapping[str, Scalar]]
 """Text, k and params."""
 
@@ -24,7 +24,7 @@ Question = tuple[str, int, Mapping[str, Scalar]]
 class Lost(Exception):
     """The worker is gone, or given up, and must be replaced.
 
-    ``side`` is what is known of the question that it was lost over; None where it did not start.
+    ``side`` is what is known of the query that it was lost over; None where it did not start.
     ``left`` tells whether a thread of one that did not start is left.
     """
 
@@ -36,7 +36,7 @@ class Lost(Exception):
 
 
 class Worker(Protocol):
-    """An open candidate that is asked one question at a time."""
+    """An open candidate that is queried one query at a time."""
 
     def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> Side:
         """Ask, and give the candidate up after ``hang_ns``.
@@ -62,7 +62,7 @@ class ThreadWorker:
 
     An exception, an exit and a hang are borne. What ends a process, and what eats its memory, is
     not: for a candidate that may do so there is ``harness.shadow.live.process``. A thread that
-    hangs cannot be ended; it is left alone and ends when its question does.
+    hangs cannot be ended; it is left alone and ends when its query does.
 
     Raises:
         Lost: the candidate did not open, or not in ``start_ns``.

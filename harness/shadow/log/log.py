@@ -1,4 +1,4 @@
-"""The writer of a log: appends whole lines, starts a new file in time, mends after a crash.
+"""The writer of a log: appends whole lines, starts a new file in time, repairs after a crash.
 
 A batch is written by one call a stream: divergences, degradations, and then observations. A killed
 process loses what was not written yet, at most a line is torn, and ``Log`` cuts that off

@@ -44,7 +44,7 @@ class Numbers:
 class Once:
     """Refuses an observation that was there before, of logs that are merged by their time.
 
-    Two logs are one where one query was asked of both in one nanosecond.
+    Two logs are one where both hold one query of the same nanosecond.
     """
 
     def __init__(self) -> None:

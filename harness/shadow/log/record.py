@@ -78,7 +78,7 @@ class Kind(StrEnum):
     DISABLED = "disabled"
     """The comparison was switched off; what comes after it is shed."""
     NOT_TAKEN = "not taken"
-    """Queries were served and are no attempts: they could not be read or were too many."""
+    """Queries were served and are not attempts: they could not be read or were too many."""
     FAULT = "fault"
     """The comparison's own code failed; what was served is not touched by that."""
 
@@ -93,14 +93,14 @@ class Side:
     hits: tuple[Hit, ...]
     """Best first, as shown: a document that was shown twice is here twice."""
     served_by: str
-    """Fingerprint of who answered; empty where nobody did."""
+    """Fingerprint of who answered; empty where no one did."""
     note: str
     error: str
     elapsed_ns: Count | None
     """On this arm's own clock; 0 where it was not asked, None where it is not known: a proxy cannot
     time each of several answers that came at once."""
     before: str
-    """Generation of the index when the arm was asked (``harness.shadow.live.generation``)."""
+    """Generation of the index when the arm was queried (``harness.shadow.live.generation``)."""
     after: str
     """The same after the answer; the control's is read again when the candidate has answered."""
 
@@ -126,7 +126,7 @@ class Seen:
     """Digest of the document ids in their order; the same for the same list."""
     served_by: str
     generation: str
-    """Of the index when the arm was asked."""
+    """Of the index when the arm was queried."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,15 +141,15 @@ class Observation:
     at: Count
     """Nanoseconds since 1970 in UTC, when the control had answered."""
     served: Annotated[int, Field(ge=1)]
-    """Number of this query among all that the control was asked, also those not sampled."""
+    """Number of this query among all that the control served, also those not sampled."""
     query: str
-    """Key of what was asked (``query_key``)."""
+    """Key of the query (``query_key``)."""
     slices: tuple[str, ...]
     outcome: Class
     reason: str
     """Why it was not compared; empty where it was."""
     k: Annotated[int, Field(ge=1)]
-    """How many hits were asked for; more than any list could hold is written as ``DEEPEST``."""
+    """How many hits were requested; more than any list could hold is written as ``DEEPEST``."""
     control: Seen | None
     candidate: Seen | None
     """None where this arm was not asked."""
@@ -209,7 +209,7 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {
 
 
 def query_key(text: str, params: Mapping[str, Scalar]) -> str:
-    """Key of what was asked: the first 128 bits of the digest of text and params."""
+    """Key of the query: the first 128 bits of the digest of text and params."""
     return of_json([text, dict(params)])[:KEY_DIGITS]
 
 

@@ -3,7 +3,7 @@
 Each stream is a row of files, ``observations.000001.jsonl`` and so on; only the last one grows,
 and nothing that is written changes. What stands after the last line end was cut off by a crash, or
 is being written now, and is not read. A record that leaves a divergence writes it before its
-observation, so that no observation lacks its divergence; a divergence without an observation is
+observation, so that no observation lacks its divergence. A divergence without an observation is
 of an attempt that was not written down whole, and is left out.
 """
 
@@ -45,7 +45,7 @@ class Read:
 
     @property
     def tally(self) -> Tally:
-        """Count what became of the attempts: compared + errored + skipped + shed."""
+        """Count the outcomes of the attempts: compared + errored + skipped + shed."""
         return tally(one.outcome for one in self.observations)
 
 
@@ -81,7 +81,7 @@ def records(folder: Path, kind: type[Record]) -> Iterator[Record]:
     """Yield the records of one stream in the order in which they were written.
 
     Raises:
-        BadFile: a line is no such record.
+        BadFile: a line is not such a record.
     """
     for file in files(folder, kind):
         for number, line in enumerate(whole_lines(file), start=1):
@@ -94,7 +94,7 @@ def read(folder: Path, *more: Path) -> Read:
     Observations are read before divergences, so that a log may be read while it grows.
 
     Raises:
-        BadFile: a folder holds no log, or a line is no record.
+        BadFile: a folder holds no log, or a line is not a record.
         EvidenceError: an attempt was written twice, or two folders hold the same log, by the same
             writer's name or by another.
     """

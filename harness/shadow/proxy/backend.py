@@ -21,8 +21,8 @@ class Backend:
     """Reads the answers of one server as a file says.
 
     A server that tells its generation tells it with an answer and not before, so ``generation`` is
-    that of the last answer that was read, on whatever thread; None before the first one, and the
-    empty text where the file names none.
+    that of the last answer that was read, on whatever thread. It is absent before the first one,
+    and the empty text where the file names none.
     """
 
     def __init__(self, reading: Reading, kind: str, name: str) -> None:

@@ -1,7 +1,7 @@
 """What waits between a thread that serves and one that does the rest: bounded by count and bytes.
 
 Answers of megabytes fill a memory long before they are many, so a bound on their number alone is
-none.
+not enough.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class Backlog(Generic[Item]):
         self._lock = Lock()
 
     def put(self, item: Item, size: int) -> bool:
-        """Take an item of ``size`` bytes; False where there is no room for it.
+        """Take an item of ``size`` bytes; False without room for it.
 
         One item that is larger than all the room is taken while nothing else waits.
         """

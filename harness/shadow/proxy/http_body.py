@@ -42,7 +42,7 @@ def json_of(text: bytes) -> Any:  # noqa: ANN401  any JSON
     """Read JSON.
 
     Raises:
-        Unreadable: it is none.
+        Unreadable: it is not JSON.
     """
     try:
         return formats.json_of(text.decode("utf-8"))

@@ -23,7 +23,7 @@ ANSWER_TYPE = "application/json"
 class HttpSearcher:
     """Sends the requests that ``params`` hold: ``method``, ``target``, ``type`` and ``body``.
 
-    No other header of the client's is sent, so nobody's credentials go to a candidate.
+    No other header of the client's is sent, so no one's credentials go to a candidate.
     """
 
     client: httpx.Client
@@ -40,7 +40,7 @@ class HttpSearcher:
         return self.backend.generation
 
     def search(self, text: str, k: int) -> Answer:
-        """Refuse: a text alone is no request."""
+        """Refuse: a text alone is not a request."""
         del text, k
         raise Unreadable("a query without its request")
 
@@ -82,6 +82,6 @@ def directed(server: httpx.URL, target: bytes) -> httpx.URL:
 
 @contextmanager
 def http_candidate(server: str, reading: Reading) -> Iterator[Searcher]:
-    """Hold connections to a server open; nothing is asked before the first question."""
+    """Hold connections to a server open; nothing is queried before the first query."""
     with httpx.Client(trust_env=False, timeout=reading.bounds.timeout_s) as client:
         yield HttpSearcher(client, httpx.URL(server), reading, Backend(reading, KIND, server))

@@ -31,7 +31,7 @@ class Parts:
 
 @dataclass(slots=True)
 class Exchange:
-    """One request and what became of it; of each body no more than is compared."""
+    """One request and the outcome of it; of each body no more than is compared."""
 
     method: str
     target: bytes

@@ -36,13 +36,13 @@ class Head(NamedTuple):
     path: tuple[int, int]
     """Where in ``raw`` the path and the query stand."""
     framing: bytes
-    """The headers that say where the body ends; empty where there is no body."""
+    """The headers that say where the body ends; empty without a body."""
     unread: str
     """Why it cannot be said where its request ends; empty where it can."""
 
 
 def begins(held: bytes) -> bool:
-    """Tell whether these bytes may be the beginning of a head; an empty line is none."""
+    """Tell whether these bytes may be the beginning of a head; an empty line does not count."""
     line, end, _ = held.partition(b"\n")
     return bool(_LINE.fullmatch(line + end) if end else _START.fullmatch(line) or not line)
 

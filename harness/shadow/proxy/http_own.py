@@ -1,4 +1,4 @@
-"""The proxy's only answers of its own: the control cannot be reached, or must not be asked that."""
+"""The proxy's only answers of its own: the control cannot be reached, or must not get that."""
 
 from __future__ import annotations
 

@@ -209,7 +209,7 @@ def checked(server: str) -> SplitResult:
     """Take the address of a server.
 
     Raises:
-        HarnessError: it is none, or has a query or a user in it, which the message leaves out.
+        HarnessError: it is not an address, or has a query or a user, which the message leaves out.
     """
     try:
         url = urlsplit(server)

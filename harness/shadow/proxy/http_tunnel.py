@@ -26,7 +26,7 @@ class Tunnel:
     """Relays one connection until either side ends it, and tells of each exchange.
 
     A client has a connection to the control of its own, opened with its first request. So order,
-    framing, trailers, interim answers, upgrades, ends and resets are those of the two sides, a slow
+    framing, trailers, interim answers, upgrades, ends and resets are those of the two sides. A slow
     client slows no other, and no request waits for a connection that another one holds.
     """
 

@@ -1,4 +1,4 @@
-"""Where a proxy is spoken to: an address of this machine, unless another one is asked for."""
+"""Where a proxy is spoken to: an address of this machine, unless another one is requested."""
 
 from __future__ import annotations
 

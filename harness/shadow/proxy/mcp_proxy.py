@@ -38,7 +38,7 @@ Context = ServerRequestContext[Any]
 
 @dataclass(frozen=True, slots=True)
 class McpProxy:
-    """Passes calls on to one server, and offers those that are questions."""
+    """Passes calls on to one server, and offers those that are queries."""
 
     control: McpControl
     reading: Reading

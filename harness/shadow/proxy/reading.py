@@ -1,4 +1,4 @@
-"""How to read the questions and answers of a server that is not ours: where things are in its JSON.
+"""How to read the queries and answers of a server that is not ours: where things are in its JSON.
 
 A file says it, so that any search server can be compared. In a request over HTTP there are
 ``/query`` (the parameters of the address) and ``/body``; a call over MCP is its arguments.
@@ -24,13 +24,13 @@ class _Table(BaseModel):
 
 
 class RequestTable(_Table):
-    """Which requests are questions, and where the parts of one stand."""
+    """Which requests are queries, and where the parts of one stand."""
 
     compared: list[str] = Field(min_length=1)
     """``METHOD /path`` over HTTP, a tool's name over MCP. Nothing else is sent to the candidate."""
     text: Pointer
     k: Pointer
-    """How many hits are asked for; a pointer to nothing where a request cannot say."""
+    """How many hits are requested; a pointer to nothing where a request cannot say."""
     k_absent: int = Field(ge=1)
     """How many it shows where a request does not say."""
 
@@ -77,10 +77,10 @@ class Reading(_Table):
     bounds: Bounds
 
     def asked(self, request: Any) -> Asked:  # noqa: ANN401  any JSON
-        """Read a question.
+        """Read a query.
 
         Raises:
-            Unreadable: there is no text, or no number of hits above 0.
+            Unreadable: the text is missing, or no number of hits above 0.
         """
         table = self.request
         try:
@@ -155,7 +155,7 @@ class Reading(_Table):
             return False
 
     def manifest(self, kind: str, server: str) -> Manifest:
-        """Name a server that is read in this way; nobody knows what it holds."""
+        """Name a server that is read in this way; no one knows what it holds."""
         return Manifest(kind, server, 0, "", of_json(self.model_dump()))
 
 

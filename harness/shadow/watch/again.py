@@ -1,4 +1,4 @@
-"""Divergences asked again, offline: which are still there with the arms as they are now."""
+"""Divergences compared once more, offline: which are still there with the arms as they are now."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from harness.shadow.log.record import AGREED, Divergence
 
 
 class Now(StrEnum):
-    """What became of a divergence."""
+    """Outcome of a divergence."""
 
     FIXED = "fixed"
     """Both arms show the same."""
@@ -32,13 +32,13 @@ class Question:
     """One text with its params and depth, however often it diverged."""
 
     latest: Divergence
-    """The latest record of it; what became of it is said of this one."""
+    """The latest record of it; the outcome is that of this one."""
     times: int
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """One question asked again, of both arms."""
+    """One query, compared once more on both arms."""
 
     question: Question
     outcome: Class
@@ -64,7 +64,7 @@ def questions(divergences: Iterable[Divergence]) -> tuple[Question, ...]:
 def again(
     found: Sequence[Question], control: Searcher, candidate: Searcher, *, time_limit_ns: int
 ) -> Iterator[Again]:
-    """Ask both arms each question, and classify as the live comparison did (method, section 3).
+    """Ask both arms each query, and classify as the live comparison did (method, section 3).
 
     Each arm has its own clock. An exception is a failure of the arm, and no crash.
     """
@@ -84,7 +84,7 @@ def again(
 
 
 def counted(found: Iterable[Again]) -> Mapping[Now, int]:
-    """Count the questions by what became of them; each name is there."""
+    """Count the queries by their outcome; each name is there."""
     counts = dict.fromkeys(Now, 0)
     for one in found:
         counts[one.now] += 1

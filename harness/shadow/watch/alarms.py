@@ -2,7 +2,7 @@
 
 An alarm on a share is raised when the low end of a confidence sequence passes its bound
 (``harness.stats.betting``). It may be looked at after every query: where the share lies within the
-bound, it is ever raised with a chance of at most (1 - confidence) / 2. Alarms that compare windows
+bound, it is ever raised with probability at most (1 - confidence) / 2. Alarms that compare windows
 are in ``harness.shadow.watch.change``.
 """
 
@@ -26,7 +26,7 @@ class State(StrEnum):
     """What an alarm says."""
 
     RAISED = "raised"
-    """The bound is passed, and chance is no explanation."""
+    """The bound is exceeded by more than chance explains."""
     QUIET = "quiet"
     """Seen often enough, and within the bound."""
     EARLY = "early"

@@ -1,7 +1,7 @@
 """Alarms on change: the first window of the traffic against each later one.
 
-Windows are of one size and do not overlap; the first is what later ones are held against. Where
-nothing has changed, which of two windows a value fell into is chance, so shuffling values
+Windows are of one size and do not overlap; the first is what later ones are compared with. Where
+nothing has changed, which of two windows a value fell into is chance. So shuffling values
 between them gives the p-value (Good, "Permutation, Parametric and Bootstrap Tests of Hypotheses",
 3rd ed., section 3.2). A steady traffic raises the alarm in at most a share of ``p_value`` of its
 windows: one in a thousand, where that is 0.001. An alarm needs a change that is also large, for in

@@ -1,4 +1,4 @@
-"""Which queries diverge: one trace a query, however often it was asked."""
+"""Which queries diverge: one trace a query, however often it was sent."""
 
 from __future__ import annotations
 
@@ -93,10 +93,10 @@ class Diverging:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Traces held against the register on one day."""
+    """Traces compared with the register on one day."""
 
     standing: tuple[tuple[Trace, Standing], ...]
-    """Those that stand in the way first, each part the worst first."""
+    """Those that block a step first, each part the worst first."""
 
     @classmethod
     def of(cls, traces: Sequence[Trace], register: Register, *, today: date) -> Judged:
@@ -114,7 +114,7 @@ class Judged:
 
     @property
     def blocking(self) -> tuple[Trace, ...]:
-        """Traces that nobody has accepted, or not until today; the worst first."""
+        """Traces that no one has accepted, or not until today; the worst first."""
         return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
 
 

@@ -1,6 +1,6 @@
 """What a gate asks of a log: means of live traffic that may be read after every attempt.
 
-Each function gives one value between 0 and 1 an attempt that has one, in the order of the attempts;
+Each function gives one value between 0 and 1 an attempt that has one, in the order of the attempts.
 ``sure`` folds such values into a confidence sequence (method, section 4). Attempts that were
 shed, skipped or stale have no value in any of them: they stand in ``streams.Read.tally``.
 """
@@ -49,7 +49,7 @@ def slower(observations: Iterable[Observation], ratio: float) -> Iterator[float]
 
 
 def sure(values: Iterable[float], confidence: float) -> Estimate | None:
-    """Bound the mean of ``values`` by a betting sequence; None where there is no value.
+    """Bound the mean of ``values`` by a betting sequence; None without a value.
 
     Raises:
         EvidenceError: the confidence does not lie between 0 and 1.

@@ -37,7 +37,7 @@ class Tail(Generic[Record]):
         """Yield what was written since; take all of it before asking again.
 
         Raises:
-            BadFile: a line is no such record.
+            BadFile: a line is not such a record.
             EvidenceError: a file is shorter than it was: the log is another one now.
         """
         while True:
@@ -88,7 +88,7 @@ class Follower:
         """Hand on what is new, in the order of time; give the number of new attempts.
 
         Raises:
-            BadFile: a line is no record.
+            BadFile: a line is not a record.
             EvidenceError: a log was replaced while it was followed, or holds an attempt twice.
         """
         for divergence in _by_time(self._divergences):

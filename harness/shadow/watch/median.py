@@ -6,7 +6,7 @@ above r, that happens at most half the time; a gambler who gets rich on "less th
 it. The idea is of Howard and Ramdas, "Sequential estimation of quantiles with applications to A/B
 testing and best-arm identification", Bernoulli 28 (2022); the bets are those of
 ``harness.stats.betting``. Only an unbroken row of rich gamblers from the end of the grid moves
-that end, so all of them together err with the chance of the one at the median, alpha / 2 a side.
+that end. So all of them together err with the chance of the one at the median, alpha / 2 a side.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class MedianRatio:
         An end that nothing bounds yet is 0 or infinite.
 
         Raises:
-            EvidenceError: there is no pair yet.
+            EvidenceError: no pair came yet.
         """
         if not self._count:
             raise EvidenceError("no pair of times came yet; ask for an interval after the first")

@@ -1,7 +1,7 @@
 """Divergences that somebody has looked at: which are accepted, why, by whom and until when.
 
-An accepted divergence is still counted and shown. It does not stand in the way, until its day has
-passed; then it does again, so that nothing is accepted for ever by being forgotten.
+An accepted divergence is still counted and shown. It does not block a step, until its day has
+passed. Then it blocks once more, so that nothing is accepted for ever by being forgotten.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ class Standing(StrEnum):
 
     ACCEPTED = "accepted"
     EXPIRED = "expired"
-    """It was accepted, and the day has passed: it stands in the way again."""
+    """It was accepted, and the day has passed: it blocks again."""
     OPEN = "open"
-    """Nobody has accepted it."""
+    """No one has accepted it."""
     FAILED = "failed"
-    """An arm failed, which is no divergence: how often it may is a bound of its own."""
+    """An arm failed, which is not a divergence: how often it may is a bound of its own."""
 
 
 BLOCKING = frozenset({Standing.EXPIRED, Standing.OPEN})

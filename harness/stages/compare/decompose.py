@@ -53,7 +53,7 @@ def decompose(layout: Layout, wanted: Wanted, rules: Rules, cache: Path) -> Deco
         InvalidArm: the candidate's index is not the one of its run, or its stages do not lead to
             what it showed.
         EvidenceError: an arm was not replayed, or something was changed since.
-        UnknownName: it is no measure.
+        UnknownName: it is not a measure.
     """
     for arm in (wanted.control, wanted.candidate):
         check_run(layout, arm)

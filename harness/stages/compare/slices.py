@@ -22,7 +22,7 @@ def slice_differences(
     A slice is left out where fewer than two queries, or clusters, have a value in both arms.
 
     Raises:
-        MismatchedQueries: two arms were asked different queries.
+        MismatchedQueries: two arms got different queries.
     """
     found: dict[tuple[str, str], dict[str, Estimate]] = {}
     for one in evidence.values():

@@ -135,7 +135,7 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     """Read what ``compare`` wrote.
 
     Raises:
-        BadFile: it did not run, a file is no table, or the two are not of the same pairs.
+        BadFile: it did not run, a file is not a table, or the two are not of the same pairs.
     """
     cure = f"Run: harness compare --dataset {layout.root.name}"
     try:

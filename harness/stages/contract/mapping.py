@@ -21,7 +21,7 @@ LEFT_OUT = {
     "scores", "order", "ties", "equal documents", "more than all", "empty text", "long text",
     "fingerprint", "document order", "empty corpus", "finds", "answers",
 }  # fmt: skip
-"""Promises that nobody can keep who does not build the index, or that the server decides."""
+"""Promises that no one can keep who does not build the index, or that the server decides."""
 
 
 class Found(Protocol):

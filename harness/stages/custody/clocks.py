@@ -1,4 +1,4 @@
-"""Every time that a decision rests on, held against the log of experiments and today's clock.
+"""Every time that a decision rests on, compared with the log of experiments and today's clock.
 
 What expires rests on times that are stored as they were stated. Whoever moves one into the future
 makes old evidence young for as long; so none may be later than now.

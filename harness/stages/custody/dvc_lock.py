@@ -1,4 +1,4 @@
-"""``dvc.lock`` held against the files: what a data set's stages read and wrote when recorded."""
+"""``dvc.lock`` compared with the files: what a data set's stages read and wrote when recorded."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from harness.core.leftovers import LEFT_OVER
 
 LOCK = "dvc.lock"
 MAX_LOCK_BYTES = 1 << 19
-"""Eight times that of the demo; what is read for longer than some seconds is no record."""
+"""Eight times that of the demo; what is read for longer than some seconds is not a record."""
 CURE = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
 READ = ("datasets/", "qrels/")
 """Of what a stage depends on, the data; the code is not evidence."""
@@ -34,7 +34,7 @@ def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
     """Stage, path and whether it is as recorded, of each output that the tracked record names.
 
     Raises:
-        BadFile: there is no record, or it is not what DVC writes.
+        BadFile: the record is missing, or it is not what DVC writes.
     """
     lock = root / LOCK
     try:

@@ -21,9 +21,9 @@ from harness.stages.layout import NOTES, Layout
 def note_replayed(
     layout: Layout, arm: str, at: datetime, *, index_sha256: str | None = None
 ) -> None:
-    """Note that the run of ``arm`` which is there was asked from ``at`` on, aware of its zone.
+    """Note that the run of ``arm`` which is there was queried from ``at`` on, aware of its zone.
 
-    ``index_sha256`` is of the index's files, as they were counted before it was asked.
+    ``index_sha256`` is of the index's files, as they were counted before it was queried.
     """
     noted = {
         "at": at.isoformat(timespec="seconds"),
@@ -45,7 +45,7 @@ def index_files(layout: Layout, arm: str) -> str | None:
 
 
 def replayed_index(layout: Layout, arm: str) -> str | None:
-    """Read the digest of the index files that the arm's run was asked from; None where not noted.
+    """Read the digest of the index files that the arm's run was queried from; None where not noted.
 
     Raises:
         BadFile: the note is not one of ours.
@@ -57,7 +57,7 @@ def replayed_index(layout: Layout, arm: str) -> str | None:
 
 
 def asked_since(began: datetime, parts: Path) -> datetime:
-    """Give when the oldest answer of a replay was asked for, that ``began`` or went on then.
+    """Give when the oldest answer of a replay was requested, that ``began`` or went on then.
 
     ``parts`` is the folder of what an earlier one, which was killed, left.
     """
@@ -66,7 +66,7 @@ def asked_since(began: datetime, parts: Path) -> datetime:
 
 
 def replayed_at(layout: Layout, arm: str) -> str | None:
-    """Read when the run of ``arm`` was asked, in ISO 8601; None where nobody noted it of this run.
+    """Read when the run of ``arm`` was queried, in ISO 8601; None where it was not noted.
 
     Raises:
         BadFile: the note is not one of ours, or names no time, or one of the future.
@@ -91,7 +91,7 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
 def check_replayed(
     layout: Layout, arms: Sequence[str], *, now: datetime, evidence_days: int
 ) -> None:
-    """Refuse runs that are too old, or of which nobody knows how old they are.
+    """Refuse runs that are too old, or of which no one knows how old they are.
 
     Raises:
         EvidenceError: as said.

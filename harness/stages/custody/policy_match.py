@@ -1,4 +1,4 @@
-"""A decision is held to the policy it names: every gate, under the bound that is written there."""
+"""A decision is compared with its policy: every gate, under the bound that is written there."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def held_to(policy: Policy, decisions: Sequence[StepDecision]) -> None:
     """Compare what was decided with what the policy asks for.
 
     Raises:
-        EvidenceError: a step or a gate is missing, is about other arms, was judged by another
-            rule or under another bound, or passed although its own interval reaches over the
+        EvidenceError: a step or a gate is missing, is about other arms, or was judged by another
+            rule or under another bound. Or it passed although its own interval reaches over the
             bound or lies beyond it, or on fewer queries than the policy asks for.
     """
     steps = [(step.name, step.control, step.candidate, step.taken) for step in policy.steps]

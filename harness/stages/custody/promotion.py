@@ -30,9 +30,9 @@ def check_accepted(policy: Policy, dataset: str, evidence: Mapping[str, Evidence
     """Hold every step that was taken against the decision that the policy says it was taken by.
 
     Raises:
-        BadFile: the decision is gone or is none, or does not speak of the step on this data set.
+        BadFile: the decision is missing, or does not speak of the step on this data set.
         EvidenceError: it is not the one whose digest the policy names; it was about other arms or
-            did not promote; or the next step's control has another index than it accepted.
+            did not promote. Or the next step's control has another index than it accepted.
     """
     said = {
         step.name: _promoted(step, _read(step, step.accepted, dataset))

@@ -21,7 +21,7 @@ def check(receipt: Path, files: Iterable[Path], cure: str) -> None:
     """Hold ``files`` against what the receipt says of them.
 
     Raises:
-        EvidenceError: there is no receipt, it does not speak of a file, or a file is gone or was
+        EvidenceError: the receipt is missing, it does not speak of a file, or a file is gone or was
             changed since.
     """
     noted = _read(receipt, cure)

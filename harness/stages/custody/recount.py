@@ -1,8 +1,8 @@
 """What a decision rests on, counted a second time by other code than ours.
 
 The first implementation cannot convict itself. Here every value of every arm comes from
-ir-measures, every overlap and rank correlation counted by hand, and the number of each gate on
-a mean difference from those values, added up by hand.
+ir-measures, every overlap and rank correlation counted by hand. The number of each gate on
+a mean difference comes from those values, added up by hand.
 """
 
 from __future__ import annotations

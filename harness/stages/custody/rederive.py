@@ -1,7 +1,7 @@
 """A decision derived again, from runs, judgements, raw times and policy, in an empty folder.
 
 Digests say that files are those that were there. The hand that edits a verdict can write every
-digest anew; so every value that follows from runs, judgements, times and policy is computed once
+digest anew. So every value that follows from runs, judgements, times and policy is computed once
 more by the same stages, and must be what is written, byte for byte. What does not follow from
 them (licence, source, packages, commands, machine) is stated, and is taken as stated.
 """

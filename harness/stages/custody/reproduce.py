@@ -102,7 +102,8 @@ def reproduce(root: Path, layout: Layout) -> Reproduced:
     """Compare the files below ``layout`` with the project's record of the data set.
 
     Raises:
-        BadFile: there is no record of it, a file of the record is not one, or the pipeline did not
+        BadFile: the record of it is missing, a file of the record is not one, or the pipeline did
+        not
             get as far as its decision here.
     """
     folder, name = root / RECORD / layout.root.name, layout.root.name

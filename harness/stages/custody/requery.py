@@ -27,13 +27,13 @@ from harness.stages.index import check_index
 from harness.stages.layout import Layout
 
 NO_LIMIT_NS = 1 << 62
-"""A busy machine is no reason to call an answer another one."""
+"""A busy machine is not a reason to call an answer another one."""
 CLOSE = 1e-6
 """Two scores of one model may differ by so much, relatively, where threads add up otherwise."""
 
 
 class Requeried(NamedTuple):
-    """What became of one arm."""
+    """Outcome of one arm."""
 
     arm: str
     same: int

@@ -41,13 +41,13 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     """Recompute all digests below the decision in ``layout``, and all values from raw evidence.
 
     Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
-    edits a decision can write all of these anew, so the decision is then derived again from runs,
+    edits a decision can write all of these anew. So the decision is then derived again from runs,
     judgements, raw times and policy (``rederive``), and counted by other code than ours
     (``recount``). A selftest that was made after the decision, which therefore says nothing of
-    it, is no part of it. Nothing is written.
+    it, is not a part of it. Nothing is written.
 
     Raises:
-        BadFile: there is no decision, or a file cannot be read.
+        BadFile: the decision is missing, or a file cannot be read.
         EvidenceError: a file is gone, or is not the one that the decision was made from; or a
             value is not the one that follows from the evidence.
     """

@@ -53,7 +53,7 @@ def inputs(
 ) -> Inputs:
     """Give the digests of all that an experiment with ``arms`` rests on.
 
-    ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's;
+    ``policy`` is the digest of its file, ``seeds`` are those drawn by, beside the race's.
     ``raced`` and ``loaded`` tell whether it rests on the last race and the last load test.
     """
     arms = tuple(arms)

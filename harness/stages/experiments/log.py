@@ -113,7 +113,7 @@ def read(layout: Layout) -> Log:
     """Read the log of ``layout``; one that is not there begins with the copy that was kept.
 
     Raises:
-        BadFile: a line is none, or was changed, moved or taken out; or the log does not begin
+        BadFile: a line is invalid, or was changed, moved or taken out; or the log does not begin
             with what was kept.
     """
     kept = _read(layout.kept_log) if layout.kept_log else Log((), ())

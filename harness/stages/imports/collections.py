@@ -55,7 +55,7 @@ def import_beir(
         BadFile: a file is missing or malformed, or an id comes twice.
         BadName: no data set or split can be called so.
         DatasetError: the name is taken and ``force`` is not given, or it is taken by what no
-            import wrote; or judgements name unknown documents or queries and ``allow_dangling`` is
+            import wrote. Or judgements name unknown documents or queries and ``allow_dangling`` is
             not given.
     """
     read = beir.Beir(path, split, fields)

@@ -1,4 +1,4 @@
-"""Stage ``import`` for mail: an mbox file becomes the corpus, questions come from files."""
+"""Stage ``import`` for mail: an mbox file becomes the corpus, queries come from files."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def import_mbox(
 ) -> MboxImport:
     """Register the mails of an mbox file; judgements name them by Message-ID, without brackets.
 
-    Mail holds neither questions nor judgements: both are JSON lines and TREC lines as in
+    Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
     ``import_jsonl``. What is odd about mails is counted on the card.
 
     Raises:

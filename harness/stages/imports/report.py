@@ -108,7 +108,7 @@ def refuse_dangling(found: ImportReport) -> None:
     """Stop where judgements name what does not exist.
 
     Raises:
-        DatasetError: they do; the message lists some of it and the cure.
+        DatasetError: they do; the message lists some of it and the remedy.
     """
     for what, ids in (
         ("documents that are not in the corpus", found.dangling_documents),

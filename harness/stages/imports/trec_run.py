@@ -28,9 +28,9 @@ def import_run(
 
     Queries that the file has and the data has not are left out. A query without a line is what
     ``missing`` says: NOT_ASKED, which has no score, or an empty answer, which scores 0; who takes
-    it for an answer has another arm. There is nobody to ask again, so the second run is the first,
-    and such an arm cannot race. A TREC run does not say when it was made, so its age counts from
-    when it is taken in.
+    it for an answer has another arm. No one can be queried once more, so the second run is the
+    first, and such an arm cannot race. A TREC run does not say when it was made, so its age counts
+    from when it is taken in.
 
     Raises:
         BadFile: the file is malformed or empty.

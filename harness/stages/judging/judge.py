@@ -27,10 +27,10 @@ Show = Callable[[Pool, int, str], None]
 
 
 def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
-    """Ask for the grades of a pool, and write each into the pool before the next is asked for.
+    """Ask for the grades of a pool, and write each into the pool before the next is requested.
 
     A key is a grade of the scale, ``s`` to leave the pair open, ``u`` to take the last pair's
-    grade back, ``q`` to stop; the end of the keys stops too. It begins at the first open pair, so
+    grade back, ``q`` to stop. The end of the keys stops too. It begins at the first open pair, so
     whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
     they judged stays, and is told.
 
@@ -77,7 +77,7 @@ class Merged(NamedTuple):
     known: int
     """Pairs that were in there already, with the same grade."""
     open: int
-    """Pairs that nobody judged yet."""
+    """Pairs that no one judged yet."""
 
 
 def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged:
@@ -85,7 +85,7 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
 
     ``dataset`` is the folder with the card. What was added is also kept apart, in
     ``<split>.judged.jsonl``, a line a pool. The three files change together, and one merge after
-    the other; a merge that was killed is completed by the next command that reads or changes the
+    the other. A merge that was killed is completed by the next command that reads or changes the
     data set, and adds nothing when it is run again.
 
     Raises:

@@ -47,7 +47,7 @@ def pool(  # noqa: PLR0917  all of it is asked for
     Raises:
         NotOurs: ``path``, or the file beside it, is there already.
         EvidenceError: an arm was not replayed, or changed since; or nothing is left to judge.
-        UnknownName: an arm has no run here, or there are no bounds of ``measure``.
+        UnknownName: an arm has no run here, or a run has no bounds of ``measure``.
     """
     completed(path, within=(path.parent,))
     for file in (path, pools.beside(path)):

@@ -1,8 +1,8 @@
 """What a load leaves: parts of one that is under way, and a history that only grows.
 
 A part is good for the load that it was made for, on the machine that it was made on, and for a few
-hours: it lets an interrupted load go on. When a load is done, its trials are added to the history
-and its parts are gone, so the same command measures anew and no time is ever served from a cache
+hours. It lets an interrupted load go on. When a load is done, its trials are added to the history
+and its parts are gone. So the same command measures anew and no time is ever served from a cache
 (docs/decisions/0001).
 """
 
@@ -20,7 +20,7 @@ from harness.stages.layout import Layout
 from harness.stages.resume import drop_older
 
 CURVE = "curve"
-"""Purpose of a trial that was asked for, and not made by a search."""
+"""Purpose of a trial that was requested, and not made by a search."""
 LOAD_KEY = 16
 """Digits by which a trial names the receipt of its load."""
 
@@ -91,7 +91,7 @@ def read_history(history: Path) -> tuple[Record, ...]:
     """Read every trial that was ever added, in their order.
 
     Raises:
-        BadFile: it is missing, or a line is no trial.
+        BadFile: it is missing, or a line is not a trial.
     """
     cure = "Run: harness load"
     if not history.exists():

@@ -1,4 +1,4 @@
-"""One load under way: what is asked, of whom, and the trials that were run."""
+"""One load under way: what is queried, of whom, and the trials that were run."""
 
 from __future__ import annotations
 
@@ -42,15 +42,15 @@ REFERENCES = 5
 """How often the reference work is timed beside a trial."""
 SEARCH = "search"
 ONCE_AROUND = 1000
-"""Fewest questions that a closed loop goes through before it begins again."""
+"""Fewest queries that a closed loop goes through before it begins again."""
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """What was asked for on the command line."""
+    """What was requested on the command line."""
 
     arms: tuple[str, ...]
-    """Names, or paths to TOML files; the others are held against the first."""
+    """Names, or paths to TOML files; the others are compared with the first."""
     rates: tuple[float, ...]
     """Arrivals a second; none means those of ``params.yaml``."""
     budget_ns: int | None
@@ -62,7 +62,7 @@ class Wanted:
 
 
 class Loading:
-    """One load: what is asked, of whom, and the trials that were run."""
+    """One load: what is queried, of whom, and the trials that were run."""
 
     def __init__(
         self, layout: Layout, wanted: Wanted, cache: Path, params: LoadParams, time_limit_s: float

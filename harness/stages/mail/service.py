@@ -30,13 +30,13 @@ def mail_service(
     *,
     budget_ms: float = 0.0,
 ) -> Iterator[Switched]:
-    """Open the arm's index; ``switch`` is asked at every question, None leaves the arm's own.
+    """Open the arm's index; ``switch`` is called at every query, None leaves the arm's own.
 
-    ``budget_ms`` is what a query may take where the arm sets no budget; 0 is none.
+    ``budget_ms`` is what a query may take where the arm sets no budget; 0 means none.
     With ``shadow``, what is served under the switch ``shadow`` is compared and written down.
 
     Raises:
-        HarnessError: it is no arm of the stack mail.
+        HarnessError: it is not an arm of the stack mail.
         IndexNotReady: it has no index, or one of another arm.
         EvidenceError: another process writes a log to the folder.
     """

@@ -1,4 +1,4 @@
-"""SEARCH_ENGINE=shadow of message search: FTS5 serves, Tantivy is asked in a process beside it."""
+"""SEARCH_ENGINE=shadow of message search: FTS5 serves, Tantivy runs in a process beside it."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Onlooker:
         self._generation = Generation(control)
 
     def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
-        """Offer one question with its filters, and the answer as documents.
+        """Offer one query with its filters, and the answer as documents.
 
         The mode is not among them: under this switch every mode is served by FTS5.
         """
@@ -71,8 +71,8 @@ def watched(
 ) -> Iterator[Onlooker]:
     """Put Tantivy over the same index into the shadow of what ``searcher`` serves.
 
-    The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be held
-    against a replay of them.
+    The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
+    compared with a replay of them.
 
     Raises:
         EvidenceError: another process writes a log to the folder.

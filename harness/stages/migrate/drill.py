@@ -1,7 +1,7 @@
 """The drill: walk the way back while the service runs, and prove from its answers who answers.
 
-The switch is set to the old engine, real questions are asked, and each answer must be signed by
-the old engine's fingerprint; then forth again, and the same with the new one. A drill that fails,
+The switch is set to the old engine, real queries are run, and each answer must be signed by
+the old engine's fingerprint. Then forth again, and the same with the new one. A drill that fails,
 for whatever reason, leaves the switch on the old engine.
 """
 
@@ -23,7 +23,7 @@ PREFIX = 12
 
 
 class Who(NamedTuple):
-    """Who answered a question, or is meant to."""
+    """Who answered a query, or is meant to."""
 
     fingerprint: str
     engine: str
@@ -42,7 +42,7 @@ class Clock(NamedTuple):
     elapsed_ns: Callable[[], int]
     """Never runs backwards."""
     rest: Callable[[], object]
-    """Wait a little before the service is asked once more."""
+    """Wait a little before the service is queried once more."""
 
 
 class Proof(NamedTuple):
@@ -62,7 +62,7 @@ class Service:
     """The service under drill."""
 
     ask: Callable[[str], Who]
-    """Asks one question, and gives who answered. Whatever it raises fails the drill."""
+    """Asks one query, and gives who answered. Whatever it raises fails the drill."""
     who: Callable[[str], Who]
     """Gives who is meant to answer under a value of the switch."""
 
@@ -82,7 +82,7 @@ def drill(
 
     Raises:
         BadFile: the ledger is torn or was changed.
-        EvidenceError: no step is in force, or there is no question to ask.
+        EvidenceError: no step is in force, or the queries are missing.
     """
     completed(folder / ledger.FILE, within=[folder])
     known = ledger.read(folder)

@@ -110,7 +110,7 @@ def _said(
 
 
 def replayed(decision: Decided) -> tuple[Day, ...]:
-    """Give the day on which each step's arms were asked for a decision.
+    """Give the day on which a decision was requested for each step's arms.
 
     Deciding once more on another day makes no day of it; nor does a replay that has no date.
     """
@@ -132,7 +132,7 @@ def live(folders: Iterable[Path]) -> Iterator[Observation]:
     """Yield what the shadow streams in ``folders`` hold.
 
     Raises:
-        BadFile: a folder has none, or a line is no record.
+        BadFile: a folder has none, or a line is not a record.
     """
     for folder in folders:
         if not files(folder, Observation):
@@ -141,10 +141,10 @@ def live(folders: Iterable[Path]) -> Iterator[Observation]:
 
 
 def streamed(observations: Iterable[Observation], step: Step) -> tuple[Day, ...]:
-    """Count the pairs that a shadow of live questions compared, by day (UTC), for ``step``.
+    """Count the pairs that a shadow of live queries compared, by day (UTC), for ``step``.
 
     Raises:
-        EvidenceError: an arm was compared with itself, or with nobody who says who he is.
+        EvidenceError: an arm was compared with itself, or with one that does not say who it is.
     """
     pairs: Counter[date] = Counter()
     for seen in observations:

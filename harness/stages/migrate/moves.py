@@ -4,7 +4,7 @@ A step is taken in the ledger first and then by the switch; it is taken back by 
 So a process that is killed between the two leaves the old engine in place. The next move completes
 what was cut off (``harness.core.journal``); the same move, run again, does no more than that.
 ``told`` is called when a move is on the disk, with the move that was cut off before, if any, and
-the state: who is told of a move has it done once, however often they were killed before.
+the state. Who is told of a move has it done once, however often they were killed before.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ def advance(
     With a ``reason``, the step is taken all the same; what stood in its way is kept for ever.
 
     Raises:
-        EvidenceError: there is no next step, or the policy names no switch for it.
+        EvidenceError: the next step is missing, or the policy names no switch for it.
     """
     with _move(folder, ADVANCE) as change:
         known = ledger.read(folder)
@@ -210,7 +210,7 @@ def rollback_without_ledger(folder: Path, value: str) -> None:
     """Set the switch where the ledger cannot be read; it must be brought back before all else.
 
     Raises:
-        EvidenceError: the folder is none of a migration.
+        EvidenceError: the folder is not that of a migration.
     """
     ours = mark(folder, MIGRATION).is_file()
     if not (ours or switch.is_switch(folder) or ledger.is_ledger(folder)):

@@ -19,7 +19,7 @@ from harness.stages.migrate.drill import Service, Who
 from harness.stages.migrate.switch import FILE
 
 SHOWN = 10
-"""Messages asked for at a question: a page."""
+"""Messages of a query: a page."""
 
 
 @contextmanager
@@ -29,7 +29,7 @@ def opened(
     """Open the arm in this process, over the switch in ``folder``; or ask the server at ``url``.
 
     Raises:
-        IndexNotReady: the arm has no index, or nobody answers at ``url``.
+        IndexNotReady: the arm has no index, or no one answers at ``url``.
         BadFile: the switch cannot be read.
     """
     with mail_service(layout, arm, cache, SwitchFile(folder / FILE).read) as here:

@@ -38,7 +38,7 @@ class RacePart:
 
     @property
     def turns(self) -> int:
-        """How often each arm is asked."""
+        """How often each arm is queried."""
         return sum(map(len, self.texts))
 
     def __call__(self, advance: Advance) -> None:

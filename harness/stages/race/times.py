@@ -51,7 +51,7 @@ class Part(NamedTuple):
 
 
 def started() -> float:
-    """Tell when this process began, in seconds; with its number it is no other process."""
+    """Tell when this process began, in seconds; with its number it is told from every other."""
     return float(psutil.Process().create_time())
 
 
@@ -82,7 +82,7 @@ def read_part(path: Path) -> Part:
     """Read what ``write_part`` wrote.
 
     Raises:
-        Malformed: it is no part of a race.
+        Malformed: it is not a part of a race.
     """
     table = table_of(path, COLUMNS)
     try:
@@ -179,7 +179,7 @@ def read_times(path: Path) -> Times:
     """Read what ``write_times`` wrote.
 
     Raises:
-        Malformed: it is no file of times, or one of another format.
+        Malformed: it is not a file of times, or one of another format.
     """
     table = table_of(path, COLUMNS)
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}

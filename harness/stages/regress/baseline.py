@@ -41,7 +41,7 @@ def of_revision(root: Path, revision: str, dataset: str, to: Path) -> Layout:
     """Bring what ``revision`` recorded of the data set out of DVC's cache into the folder ``to``.
 
     Raises:
-        EvidenceError: there is no such revision, it recorded nothing of the data set, or the cache
+        EvidenceError: the revision is unknown, it recorded nothing of the data set, or the cache
             does not hold what it recorded.
         BadFile: its ``dvc.lock`` is not what DVC writes.
     """

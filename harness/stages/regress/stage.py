@@ -48,7 +48,7 @@ class Worse:
 
 @dataclass(frozen=True, slots=True)
 class Moved:
-    """What became of one measure of an arm."""
+    """Outcome of one measure of an arm."""
 
     arm: str
     measure: str
@@ -68,7 +68,7 @@ class Verdicts:
 
 @dataclass(frozen=True, slots=True)
 class Regression:
-    """What became of a data set's arms since an earlier release."""
+    """Outcome of a data set's arms since an earlier release."""
 
     dataset: str
     decisions: tuple[StepDecision, ...]

@@ -15,11 +15,11 @@ PREFIX = 12
 def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None:
     """Hold the fingerprint of each answer against that of the open index.
 
-    An engine that falls back is no crash, and its answers look like any other; so one that says
-    that it fell back has not run (stacks, decision 18). It is asked again why.
+    An engine that falls back is not a crash, and its answers look like any other; so one that says
+    that it fell back has not run (stacks, decision 18). It is called once more to learn why.
 
     Raises:
-        InvalidArm: another engine answered, or nobody known.
+        InvalidArm: another engine answered, or no one known.
     """
     own = searcher.manifest.fingerprint
     strange = [

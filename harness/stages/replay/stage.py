@@ -44,9 +44,9 @@ def replay(
 
     Raises:
         InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
-            other documents or with other settings; or it answered no query at all, or another
+            other documents or with other settings. Or it answered no query at all, or another
             engine answered one for it.
-        EvidenceError: it was asked for another number of hits than ``params`` says.
+        EvidenceError: another number of hits was requested than ``params`` says.
     """
     began = datetime.now(UTC)
     arm = arms.load(arm_name, cache)

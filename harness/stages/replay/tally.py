@@ -1,4 +1,4 @@
-"""A searcher that counts what it is asked: how often, and for how many hits."""
+"""A searcher that counts its calls: how often, and for how many hits."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ def remarks(run: Run) -> Iterator[str]:
 
 
 def check_depth(run: Run, tally: Tally, k: int) -> None:
-    """Compare how many hits an arm was asked for with ``k`` and with what its run says.
+    """Compare how many hits were requested of an arm with ``k`` and with what its run says.
 
     Raises:
         EvidenceError: some query asked for more or fewer.
@@ -72,11 +72,11 @@ def check_depth(run: Run, tally: Tally, k: int) -> None:
 
 
 def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
-    """Compare how often each arm was asked, and for how many hits, with what a race gave it.
+    """Compare how often each arm was queried, and for how many hits, with what a race gave it.
 
     Raises:
-        EvidenceError: an arm was asked more or less often: the clock of another arm covers it
-            too, or its own clock covers nothing; or it was asked for more or fewer hits.
+        EvidenceError: an arm was queried more or less often: the clock of another arm covers it
+            too, or its own clock covers nothing; or more or fewer hits were requested.
     """
     for arm, tally in tallies.items():
         if tally.asked != turns:

@@ -114,7 +114,7 @@ def assemble(
 ) -> ReportInput:
     """Put together what the report of one data set shows.
 
-    ``custody`` is None where no policy judged.
+    ``custody`` is ``None`` where no policy judged.
     """
     data = Prepared.open(layout.data)
     arms = measured(layout, subject, evidence)

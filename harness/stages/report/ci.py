@@ -104,7 +104,7 @@ def write(checked: Checked, folder: Path, most: int) -> Path:
 
 
 def seen_from_root(path: Path) -> str:
-    """Name a file as its repository does; as it is given where there is no repository."""
+    """Name a file as its repository does; as it is given without a repository."""
     whole = path.resolve()
     root = next((folder for folder in whole.parents if (folder / ".git").exists()), None)
     return whole.relative_to(root).as_posix() if root else path.as_posix()

@@ -26,7 +26,7 @@ def add(layout: Layout, folder: Path, *, commit: str, held: Callable[[], object]
 
     Raises:
         EvidenceError: something below the decision was changed.
-        BadFile: there is no decision, or the history is not one.
+        BadFile: the decision is missing, or the history is not one.
     """
     read_decision(layout)
     held()
@@ -41,8 +41,8 @@ def page(folder: Path, to: Path) -> int:
     """Write the page of all histories below ``folder``, and give how many decisions it shows.
 
     Raises:
-        EvidenceError: there is none.
-        BadFile: a line is no entry.
+        EvidenceError: no race is there.
+        BadFile: a line is not an entry.
     """
     files = sorted(folder.glob(f"*{SUFFIX}"))
     found = {path.stem: history.read(path) for path in files}

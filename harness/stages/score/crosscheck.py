@@ -1,4 +1,4 @@
-"""Kernels held against other people's code: a comparator that is wrong must not be believed.
+"""Kernels compared with other people's code: a comparator that is wrong must not be believed.
 
 The kernels of ``harness.agreement`` and ``harness.measures`` work on arrays. Here a few queries are
 counted once more, the slow way: sets for Jaccard, every two of the shared documents for Kendall's
@@ -50,7 +50,7 @@ def crosscheck(
     """Count Jaccard and tau of ``queries`` again, and of all where an arm shows nothing.
 
     Raises:
-        EvidenceError: a value is another, or stands where there is none, or the reverse; or a query
+        EvidenceError: a value is another, or stands where none belongs, or the reverse. Or a query
             that an arm did not answer, or answered with nothing, is not of the class of its own.
     """
     counted = [*queries, *sorted(_check_classes(control, candidate, agreement) - set(queries))]

@@ -15,8 +15,8 @@ def measuring(params: Params, more: Iterable[str]) -> Params:
     """Measure ``more`` beside what ``params`` names.
 
     Raises:
-        UnknownName: one of them is no measure.
-        HarnessError: one of them looks deeper than queries are asked.
+        UnknownName: one of them is not a measure.
+        HarnessError: one of them looks deeper than runs are deep.
     """
     names = tuple(dict.fromkeys((*params.score.measures, *more)))
     for name in names:

@@ -78,7 +78,7 @@ def read_settings(path: Path) -> Settings:
 
 
 def read_reading(path: Path) -> Reading:
-    """Read where the questions and answers of a server are.
+    """Read where the queries and answers of a server are.
 
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
@@ -163,7 +163,7 @@ def _checked(entry: Accepted) -> str:
 
 
 def read_table(path: Path, model: type[Model], missing: str) -> Model:
-    """Read a TOML file as a model; ``missing`` is the cure where missing file.
+    """Read a TOML file as a model; ``missing`` is the remedy where the file is missing.
 
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.

@@ -1,4 +1,4 @@
-"""Read a log as far as it is written, and hold it against the register."""
+"""Read a log as far as it is written, and compare it with the register."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Look:
 
         Raises:
             BadPolicy: the register is wrong.
-            BadFile: a line of the log is no record.
+            BadFile: a line of the log is not a record.
         """
         register: Register = read_register(self._register)
         self._follower.feed(self._summary)

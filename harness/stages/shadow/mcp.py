@@ -73,7 +73,7 @@ class McpSearcher:
         return self.backend.generation
 
     def search(self, text: str, k: int) -> Answer:
-        """Refuse: a text alone is no call."""
+        """Refuse: a text alone is not a call."""
         del text, k
         raise Unreadable("a query without its call")
 
@@ -94,7 +94,7 @@ def mcp_candidate(where: McpServer, reading: Reading) -> Iterator[Searcher]:
     """Connect to a server.
 
     Raises:
-        IndexNotReady: there is nobody to speak to, or not in time.
+        IndexNotReady: the server does not answer, or not in time.
     """
     with connected(where.command, where.url, reading.bounds.timeout_s) as to:
         yield McpSearcher(to, Backend(reading, KIND, to.server))
@@ -109,7 +109,7 @@ def shadow_mcp(
     *,
     ready: Callable[[str], object],
 ) -> None:
-    """Serve as the control does, over pipes or over HTTP, with the candidate in its shadow.
+    """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow.
 
     Raises:
         IndexNotReady: the control does not answer.

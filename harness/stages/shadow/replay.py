@@ -24,14 +24,14 @@ from harness.stages.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Every question that diverged, and what the register says of how it ends now."""
+    """Every query that diverged, and what the register says of how it ends now."""
 
     found: tuple[tuple[Again, Standing | None], ...]
     """None where it is fixed. In the order in which they were queried."""
 
     @property
     def blocking(self) -> tuple[Again, ...]:
-        """Those that still diverge and that nobody has accepted."""
+        """Those that still diverge and that no one has accepted."""
         return tuple(one for one, standing in self.found if standing in BLOCKING)
 
 
@@ -47,13 +47,13 @@ def shadow_replay(
     time_limit_s: float,
     limit: int | None = None,
 ) -> Replayed:
-    """Ask both arms each question that diverged, at most ``limit`` of them.
+    """Ask both arms each query that diverged, at most ``limit`` of them.
 
     Raises:
         EvidenceError: the arms are the same.
         InvalidArm: an arm's index is not the one that stage ``index`` handed on, or was built of
             other documents or with other settings.
-        BadFile: a folder holds no log, or a line of it is no record.
+        BadFile: a folder holds no log, or a line of it is not a record.
     """
     if control == candidate:
         raise EvidenceError(f"{control} was compared with itself; name two different arms")

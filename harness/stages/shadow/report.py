@@ -45,7 +45,7 @@ def shadow_report(
 
     Raises:
         BadPolicy: the file of bounds or the register is missing or wrong.
-        BadFile: a folder holds no log, or a line of it is no record.
+        BadFile: a folder holds no log, or a line of it is not a record.
     """
     found = Look(folders, bounds, register).now(today)
     wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}

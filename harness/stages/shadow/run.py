@@ -1,4 +1,4 @@
-"""Ask an arm a file of questions with another one in its shadow: a live comparison, offline."""
+"""Ask an arm a file of queries with another one as its shadow: a live comparison, offline."""
 
 from __future__ import annotations
 
@@ -30,29 +30,29 @@ MINUTE_S = 60.0
 NAP_S = 0.0002
 """Pause while the queue is full."""
 DRAIN_S = 600.0
-"""How long what was asked may take to be written down."""
+"""How long an attempt may take to be written down."""
 
 
 @dataclass(frozen=True, slots=True)
 class Ran:
-    """What was asked, and what it cost."""
+    """What was run, and what it cost."""
 
     counts: Counts
     elapsed_ns: int
-    """From the first question to the last one written down."""
+    """From the first query to the last one written down."""
     control_ns: np.ndarray
-    """Of each question, shape (questions,): with what the caller's path of the shadow adds."""
+    """Of each query, shape (queries,): with what the caller's path of the shadow adds."""
     written: bool
     """Whether all of it was written down before the run ended."""
 
     @property
     def per_second(self) -> float:
-        """Questions a second, with the candidate's answers and the log."""
+        """Queries a second, with the candidate's answers and the log."""
         return len(self.control_ns) * NS_PER_S / self.elapsed_ns
 
 
 def titles(layout: Layout) -> tuple[Query, ...]:
-    """Take the titles of a data set's documents for questions, each once, in the set's order.
+    """Take the titles of a data set's documents for queries, each once, in the set's order.
 
     Raises:
         DatasetError: no document has a title.
@@ -64,7 +64,7 @@ def titles(layout: Layout) -> tuple[Query, ...]:
 
 
 def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
-    """Put a set's questions in a random order: one kind after the other is no traffic.
+    """Put a set's queries in a random order: one kind after the other is not like traffic.
 
     What is watched is taken to have one mean; a log of a set in its own order has none.
     """
@@ -74,33 +74,33 @@ def mixed(queries: Sequence[Query], seed: int) -> tuple[Query, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Asking:
-    """What is asked, and how fast."""
+    """What is run, and how fast."""
 
     queries: Sequence[Query]
     count: int
-    """So many questions, from the first one again when all were asked."""
+    """So many queries, from the first one again when all were run."""
     k: int
     per_second: float
     """When they come; 0 is as fast as both arms can."""
 
     @property
     def step_ns(self) -> float:
-        """From one question to the next; 0 where none waits for its time."""
+        """From one query to the next; 0 where none waits for its time."""
         return NS_PER_S / self.per_second if self.per_second else 0.0
 
 
 def shadow_run(
     layout: Layout, pair: tuple[str, str], cache: Path, log: ShadowLog, asking: Asking
 ) -> Ran:
-    """Ask the first arm of the pair, with the second one in its shadow.
+    """Ask the first arm of the pair, with the second one as its shadow.
 
-    Where no rate is set, a question waits while the queue is full, and the candidate may have all
+    Where no rate is set, a query waits while the queue is full, and the candidate may have all
     of each minute, so that nothing is shed.
 
     Raises:
         EvidenceError: the arms are the same, or another process writes a log to the folder.
         InvalidArm: an arm's index is not the one that stage ``index`` handed on.
-        DatasetError: there is no question.
+        DatasetError: no query is left.
     """
     control, candidate = pair
     if control == candidate:
@@ -140,7 +140,7 @@ def _key(text: str, params: Mapping[str, Scalar]) -> str:
 
 
 def unhurried(settings: Settings) -> Settings:
-    """Let the candidate have all of each minute, where nobody is served meanwhile."""
+    """Let the candidate have all of each minute, where no one is served meanwhile."""
     limits = settings.limits
     whole = limits.model_copy(update={"budget_s": 2 * MINUTE_S * limits.in_flight})
     return settings.model_copy(update={"limits": whole})

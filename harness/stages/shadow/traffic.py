@@ -29,9 +29,9 @@ def traffic(layout: Layout, control: str, candidate: str, logs: Sequence[Path]) 
     """Write what the logs have of two arms, known by the fingerprints of their indexes here.
 
     Raises:
-        IndexNotReady: an arm has no index here, so nobody knows its fingerprint.
-        BadFile: a folder holds no log, or a line is no record.
-        EvidenceError: an attempt is there twice, or there is none.
+        IndexNotReady: an arm has no index here, so no one knows its fingerprint.
+        BadFile: a folder holds no log, or a line is not a record.
+        EvidenceError: an attempt is there twice, or none is there.
     """
     first, *more = logs
     by = [read_manifest(layout, arm).fingerprint for arm in (control, candidate)]
@@ -54,7 +54,7 @@ def with_traffic(layout: Layout, evidence: Mapping[str, Evidence]) -> dict[str, 
     """Add to each comparison what live traffic said of its two arms, where it was taken in.
 
     Raises:
-        BadFile: a file is none that ``harness traffic`` wrote.
+        BadFile: a file is missing that ``harness traffic`` wrote.
     """
     return {name: _with(layout, one) for name, one in evidence.items()}
 

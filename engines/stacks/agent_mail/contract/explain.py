@@ -21,7 +21,7 @@ class ExplainTiming:
 class ShadowComparison:
     """The serving engine's answer beside the shadow's, for SEARCH_ENGINE=shadow.
 
-    Values that are not defined are None: both lists empty, or no first hit in common.
+    Values that are not defined are ``None``: both lists empty, or no first hit in common.
     """
 
     serving_engine: str

@@ -37,7 +37,7 @@ class Change(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class DocChange:
-    """A document that was written, rewritten or deleted; ``message`` is None for a deletion."""
+    """A document that was written, rewritten or deleted; ``message`` is ``None`` for a deletion."""
 
     kind: Change
     message_id: int
@@ -54,7 +54,7 @@ class IndexStats:
 
 @dataclass(frozen=True, slots=True)
 class IndexHealth:
-    """Whether an index may be asked; ``reason`` says why not."""
+    """Whether an index may be queried; ``reason`` says why not."""
 
     ready: bool
     documents: int
@@ -171,5 +171,5 @@ class IndexLifecycle(Protocol):
         ...
 
     def health(self) -> IndexHealth:
-        """Say whether the index may be asked."""
+        """Say whether the index may be queried."""
         ...

@@ -86,7 +86,7 @@ class Filters:
 
 @dataclass(frozen=True, slots=True)
 class SearchQuery:
-    """One question. Every field but ``text`` has the default that V2 had (section 2.1)."""
+    """One query. Every field but ``text`` has the default that V2 had (section 2.1)."""
 
     text: str
     mode: SearchMode = SearchMode.LEXICAL
@@ -117,7 +117,7 @@ class SearchQuery:
 
     @property
     def effective_min_score(self) -> float | None:
-        """Threshold of scores; None where none is named, and where it is no number."""
+        """Threshold of scores; None where none is named, and where it is not a number."""
         asked = self.min_score
         return None if asked is None or math.isnan(asked) else asked
 

@@ -49,18 +49,18 @@ class EntityHit:
 
 @dataclass(frozen=True, slots=True)
 class SearchResponse:
-    """One page. ``explain`` is always made; a surface shows it where it was asked for."""
+    """One page. ``explain`` is always made; a surface shows it where it was requested."""
 
     hits: tuple[SearchHit, ...]
-    """Messages, where messages were asked for."""
+    """Messages, where messages were requested."""
     next_cursor: str | None
     explain: QueryExplain
     served_by: str
     """Fingerprint of what really answered."""
     fell_back: bool = False
-    """Whether a rung answered that is not the first of its chain."""
+    """Whether a tier answered that is not the first of its chain."""
     entities: tuple[EntityHit, ...] = ()
-    """Agents or projects, where those were asked for."""
+    """Agents or projects, where those were requested."""
     unread: int = 0
     """Messages that were found, and left out because they cannot be read."""
     stale: bool = False
@@ -68,7 +68,7 @@ class SearchResponse:
 
     @property
     def degraded(self) -> bool:
-        """Whether something other than what was asked for answered."""
+        """Whether something other than what was requested answered."""
         explain = self.explain
         other = explain.mode_downgraded or explain.used_like_fallback
         return other or self.fell_back or self.stale or self.unread > 0

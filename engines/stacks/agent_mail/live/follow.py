@@ -27,7 +27,7 @@ READS = {
     Rung.HYBRID: ("tantivy", "vectors"),
     Rung.RERANK: ("tantivy", "vectors"),
 }
-"""Indexes beside the message table that a rung reads; FTS5 and LIKE are in the table itself."""
+"""Indexes beside the message table that a tier reads; FTS5 and LIKE are in the table itself."""
 OF_VIEWERS = frozenset({"vectors"})
 """Indexes that viewers share with everyone; of the others each has a copy of its own."""
 

@@ -1,4 +1,4 @@
-"""Late interaction over messages that changed: their tokens are read when they are asked for."""
+"""Late interaction over messages that changed: their tokens are read when they are needed."""
 
 from __future__ import annotations
 

@@ -59,7 +59,7 @@ class LiveVectors:
         """Generation up to which the file surely holds every change; None where not known.
 
         Raises:
-            IndexUnavailable: there is no file.
+            IndexUnavailable: the file is missing.
         """
         return self._note.read(self._which())
 

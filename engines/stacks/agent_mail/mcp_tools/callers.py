@@ -66,7 +66,7 @@ def scope_of(listed: Listed, names: Names) -> Scope:
     """Make the scope of a viewer.
 
     Raises:
-        UnknownName: there is no project of one of its slugs.
+        UnknownName: the project of one of its slugs is unknown.
     """
     projects = {slug: names.project_called(slug) for slug in listed.projects}
     for slug, known in projects.items():

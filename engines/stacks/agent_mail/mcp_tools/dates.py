@@ -24,7 +24,7 @@ def earliest(text: str) -> int:
     An instant between two microseconds admits the later one. Without a zone it is UTC.
 
     Raises:
-        ValueError: it is no date.
+        ValueError: it is not a date.
     """
     start, beyond, _ = _read(text)
     return start + beyond
@@ -34,7 +34,7 @@ def latest(text: str) -> int:
     """Last microsecond that ``text`` admits as an upper bound: a day to its last (inclusive).
 
     Raises:
-        ValueError: it is no date.
+        ValueError: it is not a date.
     """
     start, _, whole_day = _read(text)
     return start + _DAY_US - 1 if whole_day else start

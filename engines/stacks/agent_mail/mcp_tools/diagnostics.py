@@ -1,4 +1,4 @@
-"""Signs that an answer is not what was asked for, for programs that branch on them (section 6.3).
+"""Signs that an answer is not what was requested, for programs that branch on them (section 6.3).
 
 Whatever ``explain`` knows of a degradation is here too, asked for or not: a fallback that only a
 curious caller sees is a silent one (decision 18).
@@ -26,7 +26,7 @@ class Signal(StrEnum):
 
 
 NOTHING_RAN = "empty"
-"""``explain.method`` of a question that no engine answered."""
+"""``explain.method`` of a query that no engine answered."""
 
 CURES = {
     Signal.INVALID_QUERY: "give a text or a filter",
@@ -41,9 +41,9 @@ CURES = {
 
 
 def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
-    """Give what is degraded; None where the rung that is meant to answer did, and fully.
+    """Give what is degraded; None where the tier that is meant to answer did, and fully.
 
-    A question that says nothing is told so; the service is none the worse for it.
+    A query that says nothing is told so; the service is not the worse for it.
     """
     explain = found.explain
     fell = found.fell_back
@@ -73,7 +73,7 @@ def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
 
 
 def failed(reason: str) -> SearchDiagnostics:
-    """Tell of a failure before any engine was asked."""
+    """Tell of a failure before any engine was queried."""
     return SearchDiagnostics(
         degraded=True,
         signals=[Signal.SEARCH_FAILED.value],

@@ -1,6 +1,6 @@
 """What a request over HTTP must bring: this server's name, an own page's origin, and a token.
 
-A loopback address keeps nobody out by itself. Any page in a browser may send requests there,
+A loopback address keeps no one out by itself. Any page in a browser may send requests there,
 and a stranger's name may be made to mean it. So each request must name the address that is served,
 come from no other origin, and carry a token.
 """

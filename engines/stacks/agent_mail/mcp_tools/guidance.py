@@ -1,6 +1,6 @@
-"""What to try where nothing was found, told from the structure of the question alone.
+"""What to try where nothing was found, told from the structure of the query alone.
 
-Nothing is asked again with fewer filters: that would tell a caller of messages that it may not see.
+No query is repeated with fewer filters: that would tell a caller of messages that it may not see.
 """
 
 from __future__ import annotations

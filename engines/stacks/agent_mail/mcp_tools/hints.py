@@ -56,7 +56,7 @@ class Slip:
 
 @dataclass(frozen=True, slots=True)
 class Typed:
-    """A text without its hints; what is no hint stays in it, slips among it."""
+    """A text without its hints; what is not a hint stays in it, slips included."""
 
     text: str
     taken: tuple[Hint, ...]

@@ -1,4 +1,4 @@
-"""From a tool's arguments to the question that the service is asked."""
+"""From a tool's arguments to the query that the service gets."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from engines.stacks.agent_mail.mcp_tools.results import DidYouMean, HintApplied,
 
 
 class Question(NamedTuple):
-    """What the service is asked, and what a caller is told of how the text was read."""
+    """What the service gets, and what a caller is told of how the text was read."""
 
     query: SearchQuery
     assistance: QueryAssistance | None
@@ -64,10 +64,10 @@ FACET_OF = {
 
 
 def question(args: Arguments, directory: Names, mode: SearchMode) -> Question:
-    """Write the question; ``mode`` is asked for where the arguments name none.
+    """Write the query; ``mode`` is requested where the arguments name none.
 
     Raises:
-        Refused: a value cannot be read, two contradict each other, or there is no such project
+        Refused: a value cannot be read, two contradict each other, or the project is unknown
             or product.
         SearchError: the directory cannot be read.
     """
@@ -157,7 +157,7 @@ def levels(text: str) -> tuple[Importance, ...]:
     """Read levels of importance with commas between, each once.
 
     Raises:
-        ValueError: one is none that there is.
+        ValueError: one is unknown.
     """
     read = _one_of(Importance)
     return tuple(dict.fromkeys(read(level) for level in text.split(",") if level.strip()))

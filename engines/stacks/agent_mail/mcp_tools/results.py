@@ -63,13 +63,13 @@ class Suggestion(Shown):
 
 
 class ZeroResultGuidance(Shown):
-    """What to try where nothing was found, told from the question alone."""
+    """What to try where nothing was found, told from the query alone."""
 
     suggestions: list[Suggestion]
 
 
 class SearchDiagnostics(Shown):
-    """Present only where the answer is not what was asked for, or nothing was asked."""
+    """Present only where the answer is not what was requested, or nothing was queried."""
 
     degraded: bool = Field(description="False for a query that says nothing.")
     signals: list[str] = Field(description="What happened, for programs to branch on.")

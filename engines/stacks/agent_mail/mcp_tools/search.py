@@ -81,7 +81,7 @@ class Surface:
         """Complete what is typed by subjects that the caller may see.
 
         Raises:
-            Refused: there is no such project.
+            Refused: the project is unknown.
         """
         if self.scope is not None and not self.scope.audited and self.service.view is None:
             return self._seen(self.scope).subjects(args)

@@ -38,7 +38,7 @@ def under(identity: Identity, settings: Mapping[str, Any], switch: KillSwitch | 
 
 @dataclass(frozen=True, slots=True)
 class Switched:
-    """A surface that asks for its switch at every question; the index stays open."""
+    """A surface that asks for its switch at every query; the index stays open."""
 
     base: Surface
     settings: Mapping[str, Any]
@@ -78,7 +78,7 @@ class Switched:
         return self.now.search(args)
 
     def who(self, switch: KillSwitch) -> Who:
-        """Name who answers a question in the arm's own mode under ``switch``, unless degraded."""
+        """Name who answers a query in the arm's own mode under ``switch``, unless degraded."""
         signed = under(self.base.identity, self.settings, switch).manifest.fingerprint
         return Who(signed, chain(self.base.mode, switch, DocKind.MESSAGE)[0].value)
 

@@ -1,4 +1,4 @@
-"""A part that is not there: whoever asks it learns why, and the next rung answers."""
+"""A part that is not there: whoever asks it learns why, and the next tier answers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from harness.core.errors import ModelNotReady
 
 @dataclass(frozen=True, slots=True)
 class Absent:
-    """Stands for vectors and their model that were asked for and could not be opened."""
+    """Stands for vectors and their model that were requested and could not be opened."""
 
     kind: type[SearchError]
     why: str

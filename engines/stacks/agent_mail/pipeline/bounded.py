@@ -23,7 +23,7 @@ def bounded(text: str) -> Bounded:
     """Keep a text of up to ``MAX_WORDS`` words as it is.
 
     Of a longer one each piece, a phrase or what stands between white space, is kept once, in the
-    order met, until the words are full; a piece that is too long is cut.
+    order met, until the words are full. A piece that is too long is cut.
     """
     total = sum(1 for _ in _WORD.finditer(text))
     if total <= MAX_WORDS:

@@ -1,4 +1,4 @@
-"""A message store that keeps a question's deadline: what was left does not hold up the others."""
+"""A message store that keeps a query's deadline: what was left does not hold up the others."""
 
 from __future__ import annotations
 

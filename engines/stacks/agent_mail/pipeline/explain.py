@@ -1,4 +1,4 @@
-"""What a question did, told from its plan and its page (section 5)."""
+"""What a query did, told from its plan and its page (section 5)."""
 
 from __future__ import annotations
 

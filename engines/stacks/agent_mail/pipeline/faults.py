@@ -21,7 +21,7 @@ def known() -> Iterator[None]:
 
     Raises:
         FeatureUnavailable: a model is absent or not the pinned one.
-        EngineError: anything else, also a panic of a Rust engine, which is no Exception.
+        EngineError: anything else, also a panic of a Rust engine, which is not an Exception.
     """
     try:
         yield

@@ -50,7 +50,7 @@ class Page:
 
     @classmethod
     def empty(cls) -> Self:
-        """Give the page of a question that nothing could answer."""
+        """Give the page of a query that nothing could answer."""
         return cls(
             hits=(),
             next_cursor=None,

@@ -1,4 +1,4 @@
-"""From a question to what will be tried: filters, facets, and the chain of engines."""
+"""From a query to what will be tried: filters, facets, and the chain of engines."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from harness.core.errors import UnknownName
 
 
 class Rung(StrEnum):
-    """One way to answer; a chain is tried from its first rung down."""
+    """One way to answer; a chain is tried from its first tier down."""
 
     RERANK = "rerank"
     HYBRID = "hybrid"
@@ -29,7 +29,7 @@ class Rung(StrEnum):
 
 
 class KillSwitch(StrEnum):
-    """Values of SEARCH_ENGINE (section 1.3, and one for its fourth mode); unset is no value."""
+    """Values of SEARCH_ENGINE (section 1.3, and one for its fourth mode); unset gives no value."""
 
     FTS5 = "fts5"
     TANTIVY = "tantivy"
@@ -42,7 +42,7 @@ class KillSwitch(StrEnum):
         """Read the environment's value.
 
         Raises:
-            UnknownName: it is none of them; a typing error must not choose an engine.
+            UnknownName: it is not one of them; a typing error must not choose an engine.
         """
         if not value:
             return None
@@ -63,7 +63,7 @@ LIFTED = {
     KillSwitch.HYBRID: SearchMode.HYBRID,
     KillSwitch.HYBRID_RERANK: SearchMode.HYBRID_RERANK,
 }
-"""The mode in which a value of the switch serves a lexical question."""
+"""The mode in which a value of the switch serves a lexical query."""
 MODE_OF = {
     Rung.RERANK: SearchMode.HYBRID_RERANK,
     Rung.HYBRID: SearchMode.HYBRID,
@@ -79,10 +79,10 @@ def chain(
 ) -> tuple[Rung, ...]:
     """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
 
-    ``fts5`` and ``shadow`` serve FTS5 whatever was asked for; ``hybrid`` and ``hybrid_rerank``
-    lift a lexical question to that pipeline; ``tantivy`` and no value leave the mode's own chain.
-    Tantivy and vectors hold only messages, so for agents and projects there is FTS5 whatever was
-    asked for.
+    ``fts5`` and ``shadow`` serve FTS5 whatever was requested; ``hybrid`` and ``hybrid_rerank``
+    lift a lexical query to that pipeline; ``tantivy`` and no value leave the mode's own chain.
+    Tantivy and vectors hold only messages, so for agents and projects there is FTS5 in every
+    mode.
     """
     if kind is not DocKind.MESSAGE or switch in {KillSwitch.FTS5, KillSwitch.SHADOW}:
         return WITHOUT_TANTIVY
@@ -90,14 +90,14 @@ def chain(
 
 
 def wanted(mode: SearchMode, switch: KillSwitch | None, kind: DocKind) -> SearchMode:
-    """Mode that a question is served in when nothing is missing."""
+    """Mode that a query is served in when nothing is missing."""
     if switch is None or kind is not DocKind.MESSAGE or mode is not SearchMode.LEXICAL:
         return mode
     return LIFTED.get(switch, mode)
 
 
 def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
-    """Say what of a question no rung of its chain can do, and why."""
+    """Say what of a query no tier of its chain can do, and why."""
     if query.doc_kind is not DocKind.MESSAGE:
         if query.mode is not SearchMode.LEXICAL:
             yield f"{query.mode}: only messages have vectors"
@@ -111,7 +111,7 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
 
 @dataclass(frozen=True, slots=True)
 class Plan:
-    """What a question asks for, once its conflicts are resolved."""
+    """What a query asks for, once its conflicts are resolved."""
 
     filters: Filters
     facets: tuple[str, ...]

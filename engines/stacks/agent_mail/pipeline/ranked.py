@@ -1,4 +1,4 @@
-"""One rung's answer in normalised scores, whatever the engine counts in."""
+"""One tier's answer in normalised scores, whatever the engine counts in."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Scored:
 
 @dataclass(frozen=True, slots=True)
 class Clock:
-    """Microseconds that the parts of a rung took; None where a part did not run."""
+    """Microseconds that the parts of a tier took; None where a part did not run."""
 
     lexical_us: int | None = None
     vector_us: int | None = None
@@ -87,7 +87,7 @@ def of_lexical(found: Found, clock: Clock) -> Ranked:
 
 
 def checked(candidates: Sequence[Candidate]) -> None:
-    """Refuse scores that are no numbers.
+    """Refuse scores that are not numbers.
 
     Raises:
         EngineError: a score is NaN or infinite.

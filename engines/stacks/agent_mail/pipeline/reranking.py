@@ -58,7 +58,7 @@ class Reranking:
     def open(
         self, index: Path, hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     ) -> Reranker | None:
-        """Open it; one that cannot be opened is absent, and says why when it is asked.
+        """Open it; one that cannot be opened is absent, and says why when it is queried.
 
         ``hydrate`` gives messages by id; one that was deleted has nothing to say.
         """

@@ -1,4 +1,4 @@
-"""The ways to answer: each rung of a chain, from text and filters to normalised scores."""
+"""The ways to answer: each tier of a chain, from text and filters to normalised scores."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ Result = TypeVar("Result")
 
 @dataclass(frozen=True, slots=True)
 class Asked:
-    """One question on its way through a chain."""
+    """One query on its way through a chain."""
 
     text: str
     filters: Filters
@@ -49,7 +49,7 @@ class Asked:
     rrf_k: int
     rerank_top_k: int
     until: Deadline | None = None
-    """When the rung that is tried will be left; None waits for it."""
+    """When the tier that is tried will be left; None waits for it."""
 
 
 def digits_of(query: SearchQuery, asked: Asked) -> str:
@@ -73,10 +73,10 @@ class Rungs:
     parts: Parts = field(default_factory=Parts)
 
     def rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
-        """Answer by one rung.
+        """Answer by one tier.
 
         Raises:
-            FeatureUnavailable: the rung needs what is not there.
+            FeatureUnavailable: the tier needs what is not there.
             IndexUnavailable: its index is missing or broken.
             EngineError: whatever else went wrong in it, or it is past its deadline.
         """

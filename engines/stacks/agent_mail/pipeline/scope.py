@@ -110,8 +110,8 @@ def unrestricted() -> Scope:
 def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Scope:
     """Show an agent its own messages and its projects'; of its contacts elsewhere, that they wrote.
 
-    A message that the agent sent or received, or that lies in one of its projects, is allowed;
-    one from an approved contact in another project is redacted; any other is denied.
+    A message that the agent sent or received, or that lies in one of its projects, is allowed.
+    One from an approved contact in another project is redacted; any other is denied.
     """
     rules = Viewer(agent, projects, contacts)
     return Scope(f"viewer:{agent}", rules, _Known(rules))

@@ -22,7 +22,7 @@ class View:
     scope: Scope
     """The policy, with the verdicts on redacted messages as they were when the view was made."""
     rungs: Callable[[Rungs], Rungs]
-    """Give the rungs of the whole, over this view; what cannot be narrowed is absent."""
+    """Give the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     projects_of: Callable[[int], frozenset[int]]
     entities: Mapping[DocKind, Source[Entity]]

@@ -2,7 +2,7 @@
 
 It is optional: ``pip install "search-harness[fast]"``. SQLite counts no memory then, and a
 connection has no mutex of its own, since the store's lock does that; both cost more than a third of
-a question's time. A file must not be open through Python's SQLite at once in one process: what
+a query's time. A file must not be open through Python's SQLite at once in one process. What
 either closes takes the locks of both (SQLite, How To Corrupt An SQLite Database File, 2.2.1).
 """
 

@@ -62,7 +62,7 @@ class Directory:
         """Write a project's name and description anew; its slug stays.
 
         Raises:
-            KeyError: there is no project of this id and slug.
+            KeyError: the project of this id and slug is unknown.
         """
         told = (project.slug, project.name, project.description)
         with self.store.writing() as db:

@@ -23,7 +23,7 @@ def opened(path: Path, driver: Driver) -> AbstractContextManager[MessageStore]:
     """Open a store for reading.
 
     Raises:
-        FeatureUnavailable: apsw is asked for and not installed.
+        FeatureUnavailable: apsw is requested and not installed.
         IndexUnavailable: the store is missing, broken, or of another version.
     """
     return store.opened(path) if driver is Driver.STDLIB else apsw_store.opened(path)
@@ -33,6 +33,6 @@ def version(driver: Driver) -> str:
     """Give the version of SQLite.
 
     Raises:
-        FeatureUnavailable: apsw is asked for and not installed.
+        FeatureUnavailable: apsw is requested and not installed.
     """
     return sqlite3.sqlite_version if driver is Driver.STDLIB else apsw_store.sqlite_version()

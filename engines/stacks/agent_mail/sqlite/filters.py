@@ -20,7 +20,7 @@ _SENT_TO = (
 
 
 class Where(NamedTuple):
-    """A condition, without the word WHERE, and the values of its question marks."""
+    """A condition, without the word WHERE, and the values of its placeholders."""
 
     sql: str
     params: tuple[Param, ...]
@@ -30,7 +30,7 @@ EVERYTHING = Where("1", ())
 
 
 def where(filters: Filters) -> Where:
-    """AND all that is asked for; ``EVERYTHING`` where nothing is.
+    """AND all that is requested; ``EVERYTHING`` where nothing is.
 
     A project wins over a product (section 7.2). A direction without an agent filters nothing; an
     agent without a direction is the sender or a recipient.

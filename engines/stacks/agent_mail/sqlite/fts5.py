@@ -46,7 +46,7 @@ class Weights:
 class Fts5Engine:
     """The index beside the messages, or another table, kept by triggers.
 
-    A query that FTS5 refuses is asked again as plain words, and then of LIKE (decision 4);
+    A query that FTS5 refuses is run once more as plain words, and then of LIKE (decision 4);
     ``note`` says so.
     """
 

@@ -1,6 +1,6 @@
 """Search without an index: LIKE over the table, the end of every chain.
 
-It needs no FTS5, so a question is still answered once that is removed (decision 13). LIKE compares
+It needs no FTS5, so a query is still answered once that is removed (decision 13). LIKE compares
 ASCII letters without case, all others with it.
 """
 

@@ -19,10 +19,10 @@ def match_expression(text: str) -> str:
     """Write ``text`` for MATCH; empty where it is blank.
 
     A joined word is its phrase in any column, or the whole token in ``identifiers``; a single word
-    is asked of that column with the others. A word with a star at its end is a prefix. Text
-    without a letter or digit is asked for as it is, so that FTS5 and nothing before it says that it
+    is searched in that column with the others. A word with a star at its end is a prefix. Text
+    without a letter or digit is searched as it is, so that FTS5 and nothing before it says that it
     matches nothing. What must match is written twice where something else may match, and bm25
-    counts it twice; so the latter is written twice as well, and the order is that of counting all
+    counts it twice. So the latter is written twice as well, and the order is that of counting all
     once.
     """
     typed = normalise(text)
@@ -48,7 +48,7 @@ def quoted(text: str) -> str:
 def prefix(word: str) -> str:
     """Write ``word*`` as FTS5 wants it, with the star outside the marks.
 
-    The texts alone are asked: an identifier that begins so has its beginning in them as well.
+    The texts alone are searched: an identifier that begins so has its beginning in them as well.
     """
     return "{subject body} : " + quoted(word.rstrip("*")) + "*"
 

@@ -19,7 +19,7 @@ _STARRED = re.compile(_TOKEN.pattern + r"\*?")
 def sanitize_fts_query(text: str) -> str | None:
     """Reduce ``text`` to quoted words joined by OR, which FTS5 refuses for no text.
 
-    Operators, what must not match, and all signs but those that join a word are dropped; a joined
+    Operators, what must not match, and all signs but those that join a word are dropped. A joined
     word is the phrase of its parts, a star at the end of a single word asks for the prefix. None
     where no letter or digit is left.
     """

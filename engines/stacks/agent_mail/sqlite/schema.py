@@ -2,8 +2,8 @@
 
 Messages, agents and projects are searched in the same columns: the ``subject`` of an agent is its
 name, that of a project its slug and its name. An index is external content: it holds no text of
-its own. ``subject`` and ``body`` are split at every sign that is no letter or digit, as
-``am_normalize`` splits them; one table has one tokenizer, so the tokens of ``identifiers`` stay
+its own. ``subject`` and ``body`` are split at every sign that is not a letter or digit, as
+``am_normalize`` splits them. One table has one tokenizer, so the tokens of ``identifiers`` stay
 whole by writing the signs that join them as four private characters that the tokenizer takes for
 letters.
 """

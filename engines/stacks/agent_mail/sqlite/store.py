@@ -95,7 +95,7 @@ class MessageStore(Connections):
         """Write all of a message anew, its recipients too.
 
         Raises:
-            KeyError: there is no message of this id.
+            KeyError: the message of this id is unknown.
         """
         with self.writing() as db:
             if not letters.update(db, message, kinds or {}):
@@ -106,7 +106,7 @@ class MessageStore(Connections):
         """Remove a message.
 
         Raises:
-            KeyError: there is no message of this id.
+            KeyError: the message of this id is unknown.
         """
         with self.writing() as db:
             if not db.execute("DELETE FROM messages WHERE id = ?", (message_id,)).rowcount:
@@ -147,7 +147,7 @@ class MessageStore(Connections):
         return {name: Kind(kind) for name, kind in rows}
 
     def projects_of_product(self, product_id: int) -> frozenset[int]:
-        """Projects linked to a product; none where there is no such product."""
+        """Projects linked to a product; none where the product is unknown."""
         sql = "SELECT project_id FROM product_projects WHERE product_id = ?"
         return frozenset(row[0] for row in self.read(sql, (product_id,)))
 

@@ -47,10 +47,10 @@ class TantivyMailEngine:
 
     The index is opened again whenever a commit, of this process or another, lies in the folder.
     An index of another schema is rebuilt when it is first asked, and until that is done every
-    other question raises IndexUnavailable, so callers fall back.
+    other query raises IndexUnavailable, so callers fall back.
 
     Scores after a deletion or an edit count the old text until Tantivy merges it away or
-    ``rebuild`` is called: which messages are found never depends on it, their order may.
+    ``rebuild`` is called. Which messages are found never depends on it, their order may.
     """
 
     root: Path

@@ -1,7 +1,7 @@
 """Whether the files of a Tantivy index are whole: opening one reads little of them.
 
 Tantivy ends each file with its CRC-32, and checks none when it opens an index; a garbled file
-would make it panic, or answer wrongly, at some later question.
+would make it panic, or answer wrongly, at some later query.
 """
 
 from __future__ import annotations

@@ -66,7 +66,7 @@ class Written(NamedTuple):
 
 @contextmanager
 def guarded(doing: str) -> Iterator[None]:
-    """Make whatever goes wrong an EngineError, also a panic of Tantivy, which is no Exception.
+    """Make whatever goes wrong an EngineError, also a panic of Tantivy, which is not an Exception.
 
     Raises:
         EngineError: it went wrong; an IndexUnavailable passes as it is.
@@ -82,7 +82,7 @@ def guarded(doing: str) -> Iterator[None]:
 
 
 def stamp(root: Path) -> Stamp:
-    """Say which commit lies in ``root``; every question asks it.
+    """Say which commit lies in ``root``; every query asks it.
 
     Raises:
         IndexUnavailable: none does.

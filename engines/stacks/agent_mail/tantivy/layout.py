@@ -1,7 +1,7 @@
 """Whether messages lie in an index in the order of their ids; then ties come so by themselves.
 
 Whoever writes the index notes among its files, by segment, between which ids it lies. A segment
-never changes but for deletions, which move nothing, and its name is never used again, so a note is
+never changes but for deletions, which move nothing, and its name is never used again. So a note is
 never out of date; one that is missing costs time and no answer. Tantivy puts larger segments first,
 so the order is that of an index built anew, and of one to which less and less was added.
 """

@@ -1,10 +1,10 @@
 """What a person typed, as a Tantivy query over the whole message and its identifiers.
 
-Words are taken apart by ``engines.lexical.typed``, for which every text is a question, and
-compiled without Tantivy's parser: ``x*`` would silently become the word ``x`` there, and a bare
-hyphen an error. So there is no syntax error to fall back from (decision 3 of the agent mail
-stack: the text as a phrase, then OR of its words); several words mean OR from the start. The words
-of a clause are split once more, by the analyzer of the index, whose letters are not Python's: it
+Words are taken apart by ``engines.lexical.typed``, for which every text is a query, and
+compiled without Tantivy's parser. There ``x*`` would silently become the word ``x`` there, and a
+bare hyphen an error. So no syntax error is left to fall back from (decision 3 of the agent mail
+stack: the text as a phrase, then OR of its words). Several words mean OR from the start. The words
+of a clause are split once more, by the analyzer of the index, whose letters are not Python's. It
 keeps the marks of Devanagari or Thai within a word.
 """
 

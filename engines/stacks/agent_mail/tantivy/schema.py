@@ -1,16 +1,16 @@
 """The schema of ADR-003 (D5): what Tantivy keeps of a message, and the hash that versions it.
 
 Two fields differ from the page. ``ack_required`` is signed, since tantivy-py types every integer
-as signed and an unsigned field then loses whole batches and deletes nothing. There is no
-``product_id``: a product is a set of projects, so a question for a product is one for its
-projects (``Filters.product_projects``), and a project that moves to another product needs no
-message indexed again.
+as signed and an unsigned field then loses whole batches and deletes nothing. It has no
+``product_id``. A product is a set of projects, so a query for a product is one for its
+projects (``Filters.product_projects``). A project that moves to another product needs no message
+indexed again.
 
-Three fields are added: ``recipients`` for the filter of the same name; ``identifiers`` for joined
-tokens such as ``br-2tnl`` whole, which ``subject`` and ``body`` hold in parts (decision 1 of the
-agent mail stack); and ``text``, the subject several times and then the body, so that one BM25 over
-the whole message weighs words as FTS5 does (docs/decisions/0003). Weights are counts in the index
-throughout: a factor on a field's own BM25 would not level off as counts do. ``subject`` and
+Three fields are added. ``recipients`` is for the filter of the same name. ``identifiers`` holds
+joined tokens such as ``br-2tnl`` whole, which ``subject`` and ``body`` hold in parts (decision 1 of
+the agent mail stack). ``text`` is the subject several times and then the body, so that one BM25
+over the whole message weighs words as FTS5 does (docs/decisions/0003). Weights are counts in the
+index throughout: a factor on a field's own BM25 would not level off as counts do. ``subject`` and
 ``body`` stay indexed for beginnings of words.
 """
 

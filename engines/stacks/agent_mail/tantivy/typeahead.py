@@ -1,6 +1,6 @@
 """Subjects by the beginning of a word, while it is being typed (ADR-003, D5).
 
-Every word of a subject is indexed with all its beginnings of 2 to 21 characters, so a beginning
+Every word of a subject is indexed with all its beginnings of 2 to 21 characters. So a beginning
 is found as any term is, with no walk over the words that share it.
 """
 

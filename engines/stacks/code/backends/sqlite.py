@@ -1,4 +1,4 @@
-"""Words of code search in SQLite FTS5: a column a field, weighed when a question is asked."""
+"""Words of code search in SQLite FTS5: a column a field, weighed when a query is run."""
 
 from __future__ import annotations
 

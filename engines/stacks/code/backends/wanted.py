@@ -1,4 +1,4 @@
-"""A question as both backends take it: terms and phrases that may, must or must not match."""
+"""A query as both backends take it: terms and phrases that may, must or must not match."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def wanted(clauses: Sequence[Clause], language: Language) -> tuple[Wanted, ...]:
 
 
 def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
-    """Give the terms of a question in their order, for phrases and near duplicates."""
+    """Give the terms of a query in their order, for phrases and near duplicates."""
     return tuple(
         term
         for clause in clauses

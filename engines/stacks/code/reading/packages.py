@@ -21,7 +21,7 @@ _HEADING = re.compile(r"^#{1,3} +(\S.*?) *#*$", re.MULTILINE)
 def documents(root: Path) -> Iterator[Document]:
     """Read every file below ``root``, in byte order of paths; nothing is imported or run.
 
-    A function, method or class is a document, a class without its methods; so is the docstring
+    A function, method or class is a document, a class without its methods. So is the docstring
     of a module, a section of Markdown, and a file of TOML, JSON or CSV. Paths begin with the
     folder's own name. Files that are not UTF-8, too big, or no Python of today are left out.
     """

@@ -24,7 +24,7 @@ LITERALS: Mapping[type[ast.AST], str] = {
 
 
 def parsed(text: str) -> ast.Module | None:
-    """Parse a file or an indented piece of one; None where it is no Python."""
+    """Parse a file or an indented piece of one; None where it is not Python."""
     if len(text) > LONGEST:
         return None
     try:

@@ -1,11 +1,11 @@
 """Risk by a short table of names: what reads from outside, what acts outside, and how they meet.
 
 The limits, plainly. Names are compared as they are written, with the imports that stand in the same
-text resolved; a method of an object (``cursor.execute``) is known by its last part alone, so any
+text resolved. A method of an object (``cursor.execute``) is known by its last part alone, so any
 object with such a method is meant. A flow is seen inside one function only, through assignments of
-plain names and without their order; what passes through a call's result is taken to stay tainted,
-what passes through an attribute, a container or another function is not seen, and nothing is ever
-taken for cleaned. It points at lines worth reading. It is no proof that something is safe.
+plain names and without their order. What passes through a call's result is taken to stay tainted.
+What passes through an attribute, a container or another function is not seen, and nothing is ever
+taken for cleaned. It points at lines worth reading. It is not a proof that something is safe.
 """
 
 from __future__ import annotations

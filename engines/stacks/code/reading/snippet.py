@@ -18,7 +18,7 @@ KEYWORDS = frozenset({"def", "class", "if", "while", "for", "return", "print", "
 
 
 def looks_like_code(text: str) -> bool:
-    """Tell whether a text that is no Python of today defines something all the same."""
+    """Tell whether a text that is not Python of today defines something all the same."""
     return bool(_DEFINITION.search(text))
 
 

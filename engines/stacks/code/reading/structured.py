@@ -12,14 +12,14 @@ from typing import Any
 from engines.stacks.code.unit import Facts, Texts
 
 MOST_ENTRIES = 2_000
-"""Entries beyond these are not read; a table of data is no document."""
+"""Entries beyond these are not read; a table of data is not a document."""
 DEEPEST = 30
 
 
 def read(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Facts] | None:
     """Read a record: keys are its comment field, values its body; None where it does not parse.
 
-    ``ext`` is ``toml``, ``json`` or ``csv``; other endings are none of these formats.
+    ``ext`` is ``toml``, ``json`` or ``csv``; other endings are not of these formats.
     """
     load = READERS.get(ext)
     if load is None:

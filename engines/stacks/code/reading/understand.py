@@ -14,7 +14,7 @@ LANGUAGES: Mapping[str, str] = {
     "toml": "toml", "json": "json", "csv": "csv",
 }  # fmt: skip
 PROSE = frozenset({"markdown", "rst", "text", "english"})
-"""Languages that nobody would take for code."""
+"""Languages that no one would take for code."""
 
 
 def understand(document: Document) -> Unit:
@@ -22,7 +22,7 @@ def understand(document: Document) -> Unit:
 
     ``mode``, ``language``, ``path``, ``kind``, ``name`` and ``imports`` (``np=numpy,os=os``) are
     taken from the metadata. Without ``mode``: what parses as Python and defines, imports or sets
-    something is code, and so is what begins with the signature of its own title; a JSON object is a
+    something is code, and so is what begins with the signature of its own title. A JSON object is a
     record; the rest is prose. Python that does not parse is read by its signs.
     """
     about = _About.of(document)

@@ -1,4 +1,4 @@
-"""A question of the harness as arguments of the tools of specification 000, section 6."""
+"""A query of the harness as arguments of the tools of specification 000, section 6."""
 
 from __future__ import annotations
 
@@ -40,9 +40,9 @@ class Asking:
 
     tool: str
     product_tool: str
-    """Tool for questions about a product; empty where there is none."""
+    """Tool for queries about a product; empty without one."""
     project_key: str
-    """Sent where a question names no project."""
+    """Sent where a query names no project."""
     project_slug: str
     product_name: str
     """Slug and name with ``{}`` for the number in ``project_id`` and ``product_id``."""
@@ -50,7 +50,7 @@ class Asking:
     """Sent where it is not empty."""
 
     def call(self, text: str, params: Mapping[str, Scalar]) -> Call:
-        """Write a question as a call.
+        """Write a query as a call.
 
         Raises:
             NotExpressible: a param has no argument, or a value that none can carry.

@@ -77,7 +77,7 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
     What fails while connected is passed on as it is: the event loop would make a group of it.
 
     Raises:
-        IndexNotReady: there is nobody to speak to, or not in time.
+        IndexNotReady: the server does not answer, or not in time.
     """
     where = url or " ".join(command)
     with ExitStack() as stack:

@@ -39,7 +39,7 @@ class Explain(Part):
 
 
 class Diagnostics(Part):
-    """Present where an answer is degraded, or the question says nothing."""
+    """Present where an answer is degraded, or the query says nothing."""
 
     degraded: bool = True
     reason: str = ""
@@ -64,7 +64,7 @@ class Page(Part):
 
     @property
     def note(self) -> str:
-        """How the question was understood or degraded, in the server's words."""
+        """How the query was understood or degraded, in the server's words."""
         if self.diagnostics is not None:
             return self.diagnostics.reason or "degraded"
         return self.explain.note if self.explain else ""
@@ -87,8 +87,10 @@ def read(answer: Mapping[str, Any], limit: int) -> Page:
     """Read a page of at most ``limit`` messages.
 
     Raises:
-        Malformed: a part is missing or of another type, there are more messages than asked for, a
-            score is missing beside others or is no number, or a page that is not full has a next.
+        Malformed: a part is missing or of another type, there are more messages than requested. Or
+        a
+            score is missing beside others or is not a number, or a page that is not full has a
+            next.
     """
     try:
         page = Page.model_validate(answer)
