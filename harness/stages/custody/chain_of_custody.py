@@ -91,7 +91,7 @@ def leaks(layout: Layout, arms: Iterable[str]) -> tuple[Leak, ...]:
     """Count for each tuned arm the judged queries in ``layout`` that its tuning has seen.
 
     Raises:
-        BadFile: the record of an arm is none.
+        BadFile: the record of an arm is invalid.
     """
     data = Prepared.open(layout.data)
     judged = data.qrels().grades.keys()

@@ -27,7 +27,7 @@ def check_place(to: Path, arm: Path, stack: str) -> None:
     """Refuse a place in which the written arm would not find its code, or that is the arm itself.
 
     Raises:
-        HarnessError: ``to`` is no TOML file, is the arm, or its stack is a file of another folder.
+        HarnessError: ``to`` is not a TOML file, is the arm, or its stack lies elsewhere.
     """
     if to.suffix != ".toml":
         raise HarnessError(f"{to}: name a .toml file; the record is written beside it")
