@@ -36,7 +36,7 @@ CURES = {
     Signal.LIKE_FALLBACK: "write words of letters or digits; the text could not be matched",
     Signal.INDEX_STALE: "ask again: the index is catching up; see the reason where it stays so",
     Signal.MESSAGES_UNREAD: "messages were found and left out; repair the message store",
-    Signal.CURSOR_INVALIDATED: "begin at the first page; another engine or another query made the cursor",
+    Signal.CURSOR_INVALIDATED: "begin at the first page; the cursor is of another engine or query",
 }
 
 

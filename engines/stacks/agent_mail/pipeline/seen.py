@@ -1,7 +1,7 @@
 """Ids that earlier pages have examined, in a few characters: a byte or two for each.
 
 Written are the gaps between them in their order, in groups of seven bits, the lowest first, as
-LEB128 does, and the whole in the letters of base64 that an address may hold.
+LEB128 does. The whole is in the letters of base64 that an address may hold.
 """
 
 from __future__ import annotations
