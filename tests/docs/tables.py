@@ -58,6 +58,8 @@ MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
 
 ONLY_HELP = {
+    "python benchmarks/adaptive.py": "it embeds six collections",
+    "python benchmarks/choices.py": "it embeds six collections",
     "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/fusion.py": "it embeds six collections",
@@ -74,6 +76,7 @@ ONLY_HELP = {
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",
     "python benchmarks/shadow_reading.py": "it plants four faults in 4,000 attempts each",
     "python benchmarks/shadow_traffic.py": "it reads eight collections of people's texts",
+    "python benchmarks/token_vectors.py": "it embeds every token of two collections",
     "python benchmarks/stats.py": "it draws for scipy, which takes its time",
 }
 """Only asked for their options, and why."""
