@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import ExitStack
-from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -15,6 +13,7 @@ from harness.cli.base.app import err
 from harness.cli.base.boundary import aside
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
+from harness.cli.base.secret import secret_of
 from harness.cli.shadow.options import SettingsFile, own_log, settings_file
 
 if TYPE_CHECKING:
@@ -25,8 +24,6 @@ if TYPE_CHECKING:
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from engines.stacks.agent_mail.pipeline.scope import Scope
     from harness.stages.layout import Layout
-
-SHORTEST_TOKEN = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -88,6 +85,12 @@ def mail_server(
     viewer: Annotated[
         str, typer.Option(help="Over standard input and output, the viewer of --viewers.")
     ] = "",
+    writable: Annotated[
+        bool,
+        typer.Option(
+            "--writable", help="Offer operators insert_message, edit_message, delete_message."
+        ),
+    ] = False,
     token: Annotated[
         bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")
     ] = True,
@@ -115,6 +118,7 @@ def mail_server(
     from harness.core.errors import HarnessError
     from harness.core.owned import RUN, check_held
     from harness.shadow.live.settings import ShadowLog
+    from harness.stages.mail.changing import mail_box
     from harness.stages.mail.service import mail_service
     from harness.stages.prepare import prepare
     from harness.stages.shadow.files import read_settings
@@ -125,7 +129,7 @@ def mail_server(
             f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
         )
     listed = _viewers(viewers, viewer, http, token=token)
-    secret = _secret(token_file) if http is not None and token else None
+    secret = secret_of(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
     project = Project.here()
     if out is not None:
@@ -143,9 +147,11 @@ def mail_server(
         with aside():
             _index(layout, arms.load(arm, project.cache), arm, project.cache)
             service = until_closed.enter_context(serving)
+            changing = mail_box(layout, arm, project.cache)
+            box = until_closed.enter_context(changing) if writable else None
         names = service.base.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
-        app = application(service.by_default(scopes.get(viewer, nobody()) if listed else None))
+        app = application(service.by_default(scopes.get(viewer, nobody()) if listed else None), box)
         if not listed:
             err.print("callers are operators: they see every message", markup=False)
         if http is None:
@@ -183,32 +189,6 @@ def _viewers(
     if http is None and name not in listed:
         raise UnknownName("viewer", name, sorted(listed))
     return listed
-
-
-def _secret(file: Path | None) -> str:
-    """Give the operator's token: a new one, or that of the file, which is made where it is not."""
-    from secrets import token_urlsafe
-
-    from harness.core.errors import BadFile
-    from harness.core.reading import Malformed, text_of
-
-    fresh = token_urlsafe(32)
-    if file is None:
-        return fresh
-    try:
-        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made:
-            made.write(fresh + "\n")
-    except FileExistsError:
-        pass
-    except OSError as exc:
-        raise BadFile(file, f"cannot be written ({exc})", "Name another file") from exc
-    try:
-        said = text_of(file).strip()
-    except (OSError, Malformed) as exc:
-        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
-    if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
-        raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
-    return said
 
 
 def _switch(value: str, file: Path | None) -> Callable[[], KillSwitch | None]:

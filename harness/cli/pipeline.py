@@ -8,6 +8,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
+from harness.cli.base.following import followed
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, own
 from harness.cli.base.project import Project
@@ -46,7 +47,21 @@ def prepare(
     out.print(f"prepared {layout.data}")
 
 
-def index(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "") -> None:
+def index(
+    dataset: Dataset,
+    arm: Arm,
+    workers: Workers = 1,
+    cluster: Cluster = "",
+    *,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow",
+            help="For message search: bring the index that is there up to its messages, again and"
+            " again until interrupted. Without an index, build it first.",
+        ),
+    ] = False,
+) -> None:
     """Build one arm's index of one data set, and its manifest: what the arm proves itself by.
 
     The index appears only when it is whole. Vectors are kept by content, so building again is
@@ -57,6 +72,8 @@ def index(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "
     from harness.stages.index import index as stage
 
     project = Project.own()
+    if follow and followed(project, dataset, arm):
+        return
     with aside(), shared(workers, cluster, project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
         made = stage(project.layout(dataset), arm, project.cache)
@@ -64,6 +81,8 @@ def index(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "
         used = "used" if agreed.used else "not used"
         out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
     out.print(f"indexed {made.documents} documents for {arm}: {made.fingerprint[:12]}")
+    if follow:
+        followed(project, dataset, arm)
 
 
 def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "") -> None:

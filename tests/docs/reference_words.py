@@ -42,6 +42,7 @@ ENVIRONMENT: Mapping[str, str] = {
     " ([trust](../SECURITY.md))",
     "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
+    "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
     "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -20,6 +24,7 @@ from tests.engines.agent_mail.build import (
     some_text,
 )
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 ALL = 1_000
@@ -114,6 +119,29 @@ def test_the_same_after_a_restart_and_in_a_copy(
     first, again, copy = answers
     assert first == again == copy
     assert sum(map(bool, first)) > 30
+
+
+@pytest.mark.parametrize("switch", [None, KillSwitch.FTS5])
+def test_the_same_in_another_process(folder: Path, switch: KillSwitch | None) -> None:
+    """Sets of words have another order there."""
+    code = "import sys; from tests.engines.agent_mail import test_contract_engines as here;"
+    said = subprocess.run(
+        [sys.executable, "-c", f"{code} print(here.told(*sys.argv[1:]))", folder, switch or ""],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONHASHSEED": "7"},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+    assert said.strip() == told(str(folder), switch or "")
+
+
+def told(folder: str, switch: str) -> str:
+    """Write ids and scores of the answers to all questions."""
+    with whole(Path(folder)) as mail:
+        served = mail.under(KillSwitch.read(switch))
+        found = [served.ask(query).hits for query in asked()]
+    return json.dumps([[(hit.message_id, hit.score) for hit in hits] for hits in found])
 
 
 def test_threads_may_ask_one_service(mail: Whole) -> None:

@@ -74,6 +74,17 @@ def test_a_lexical_score_is_the_share_of_the_best_beside_the_engines_own(
     assert shown[0].score == 1.0
 
 
+@pytest.mark.parametrize("switch", [KillSwitch.FTS5, KillSwitch.TANTIVY])
+def test_a_score_is_the_same_share_whatever_page_and_order_it_is_shown_in(
+    mail: Whole, switch: KillSwitch
+) -> None:
+    """The best hit may be on none of the pages that are read."""
+    served = mail.under(switch)
+    scores = {hit.message_id: hit.score for hit in hits(served, SearchQuery(TEXT, limit=ALL))}
+    (newest,) = hits(served, SearchQuery(TEXT, limit=1, ranking=RankingMode.RECENCY))
+    assert newest.score == scores[newest.message_id] < 1.0
+
+
 def test_bm25_of_fts5_is_turned_so_that_higher_is_better(mail: Whole) -> None:
     """SQLite counts downwards from zero."""
     sql = (

@@ -10,6 +10,8 @@ class Code(StrEnum):
 
     INVALID_ARGUMENT = "INVALID_ARGUMENT"
     NOT_FOUND = "NOT_FOUND"
+    FORBIDDEN = "FORBIDDEN"
+    FAILED = "FAILED"
 
 
 class Refused(Exception):

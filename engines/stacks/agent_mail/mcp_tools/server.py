@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
+import logging
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from types import new_class
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any, NamedTuple, Protocol
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ToolError
@@ -14,6 +15,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel
 
+from engines.contract.errors import SearchError
+from engines.stacks.agent_mail.ingest import Ingest
 from engines.stacks.agent_mail.mcp_tools.arguments import (
     InProduct,
     InProject,
@@ -21,18 +24,35 @@ from engines.stacks.agent_mail.mcp_tools.arguments import (
     signature,
 )
 from engines.stacks.agent_mail.mcp_tools.callers import CALLER
+from engines.stacks.agent_mail.mcp_tools.changes import (
+    Changed,
+    Changes,
+    DeleteMessage,
+    EditMessage,
+    InsertMessage,
+)
 from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
-from engines.stacks.agent_mail.mcp_tools.refused import Refused
+from engines.stacks.agent_mail.mcp_tools.pathless import pathless
+from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 from engines.stacks.agent_mail.mcp_tools.results import SearchResult
 from engines.stacks.agent_mail.mcp_tools.search import Surface
 from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound
 from engines.stacks.agent_mail.mcp_tools.switched import Switched
 
+LOG = logging.getLogger("engines.mail.surface")
 NAME = "agent-mail-search"
 MESSAGES, PRODUCT = "search_messages", "search_messages_product"
 SUBJECT = "complete_subject"
 Found = Annotated[CallToolResult, SearchResult]
 Completed = Annotated[CallToolResult, SubjectsFound]
+
+
+class Answers(Protocol):
+    """What a tool gives back."""
+
+    def written(self) -> dict[str, Any]:
+        """Write what is there."""
+        ...
 
 
 class Offered(NamedTuple):
@@ -41,7 +61,7 @@ class Offered(NamedTuple):
     about: str
     takes: type[BaseModel]
     gives: Any
-    answer: Callable[[Surface, Any], SearchResult | SubjectsFound]
+    answer: Callable[[Surface, Any], Answers]
 
 
 TOOLS: Mapping[str, Offered] = {
@@ -60,19 +80,31 @@ TOOLS: Mapping[str, Offered] = {
 }
 
 
-def application(surface: Surface | Switched) -> MCPServer[Any]:
+def writing(box: Ingest) -> Mapping[str, Offered]:
+    """Offer the tools that change messages."""
+    changes, gives = Changes(box), Annotated[CallToolResult, Changed]
+    return {
+        "insert_message": Offered("Write a new message.", InsertMessage, gives, changes.insert),
+        "edit_message": Offered("Change a message.", EditMessage, gives, changes.edit),
+        "delete_message": Offered("Delete a message.", DeleteMessage, gives, changes.delete),
+    }
+
+
+def application(surface: Surface | Switched, box: Ingest | None = None) -> MCPServer[Any]:
     """Make a server of the tools; its version is the fingerprint of who answers at the start.
 
-    A server that has viewers names no corpus in it, for all of them read it.
+    With ``box``, operators may change messages too. A server that has viewers names no corpus in
+    it, for all of them read it.
     """
     made = surface.identity.manifest
+    tools = {**TOOLS, **(writing(box) if box else {})}
     if surface.scope is not None:
         made = replace(made, documents=0, corpus_sha256="")
     return MCPServer(
         NAME,
         title=surface.identity.arm,
         version=made.fingerprint,
-        tools=[_tool(surface, name, offered) for name, offered in TOOLS.items()],
+        tools=[_tool(surface, name, offered) for name, offered in tools.items()],
         log_level="WARNING",
     )
 
@@ -86,6 +118,9 @@ def _tool(surface: Surface | Switched, name: str, offered: Offered) -> Tool:
             found = offered.answer(surface.seen_by(caller), resolved(offered.takes, given))
         except Refused as exc:
             raise ToolError(str(exc)) from exc
+        except SearchError as exc:
+            LOG.warning("%s: %s", name, exc)
+            raise ToolError(str(Refused(pathless(str(exc)), Code.FAILED))) from exc
         answer = found.written()
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)
         return CallToolResult(

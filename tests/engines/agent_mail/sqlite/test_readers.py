@@ -55,6 +55,14 @@ def test_so_many_and_no_more_are_lent(path: Path, monkeypatch: pytest.MonkeyPatc
             assert again is made
 
 
+def test_a_connection_that_came_back_is_lent_to_one_at_a_time(path: Path) -> None:
+    with store.opened(path) as mail, mail.borrowed():
+        with mail.borrowed() as one, mail.borrowed() as other:
+            assert one is not other
+        with mail.borrowed() as one, mail.borrowed() as other:
+            assert one is not other
+
+
 def test_a_store_that_is_written_has_one_connection(path: Path) -> None:
     with store.opened(path, write=True) as mail, mail.borrowed(), mail.borrowed(0.0) as none:
         assert (none, mail.readers) == (None, None)
