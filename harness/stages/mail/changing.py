@@ -27,8 +27,8 @@ def mail_box(layout: Layout, arm: str, cache: Path) -> Iterator[Ingest]:
     """Open the messages of an arm's index for writing.
 
     Raises:
-        HarnessError: it is no arm of the stack mail, or it reads by another SQLite than Python's.
-        IndexNotReady: there is no index.
+        HarnessError: the arm is of another stack, or it reads by another SQLite than Python's.
+        IndexNotReady: the index is missing.
     """
     served = arms.load(arm, cache)
     if not isinstance(served.engine, Mail):
@@ -53,7 +53,7 @@ def follow(
     ``rounds`` looks at the journal are taken; None goes on until interrupted.
 
     Raises:
-        HarnessError: it is no arm of the stack mail, or an index cannot be kept.
+        HarnessError: the arm is of another stack, or an index cannot be kept.
     """
     served, last, left = arms.load(arm, cache), -1, rounds
     with served.open(layout.index(served.name)) as searcher:
