@@ -46,7 +46,7 @@ def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str
     )
 
 
-@pytest.mark.sampled(2)
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",
     [

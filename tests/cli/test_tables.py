@@ -58,6 +58,7 @@ def files(layout: Layout, root: Path) -> dict[str, Path]:
     return found
 
 
+@pytest.mark.whole("test_a_table_that_is_cut_or_flipped_is_named")
 def test_a_table_of_other_columns_is_named_by_every_command(project: Toy, harness: Harness) -> None:
     project.decide()
     for end, path in files(project.layout, project.root).items():

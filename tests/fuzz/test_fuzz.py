@@ -13,6 +13,7 @@ from tests.fuzz.trying import PLANTED, fault_of, faults
 FEW = 30
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.slow
 @pytest.mark.parametrize("name", READERS)
 def test_a_reader_ends_soon_and_says_at_most_what_is_wrong(name: str) -> None:

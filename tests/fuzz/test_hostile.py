@@ -77,6 +77,7 @@ def form(name: str) -> str:
     return "yaml"
 
 
+@pytest.mark.sampled(11)
 @pytest.mark.parametrize("name", READERS)
 def test_what_is_no_regular_file_or_has_no_end_is_refused(name: str) -> None:
     nowhere: list[Input] = [
@@ -94,7 +95,7 @@ def test_another_encoding_is_refused(name: str) -> None:
     assert faults(name, [*others, *within], refused=True) == []
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", TEXTS)
 def test_a_line_that_is_too_long_is_refused(name: str) -> None:
     data = READERS[name][1]
@@ -102,7 +103,7 @@ def test_a_line_that_is_too_long_is_refused(name: str) -> None:
     assert faults(name, found, refused=True) == []
 
 
-@pytest.mark.sampled(9)
+@pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", [name for name in TEXTS if name not in LINES])
 def test_what_no_form_may_hold_is_refused(name: str) -> None:
     text, kind = READERS[name][1].decode(), form(name)

@@ -86,7 +86,7 @@ def _stratum(found: Counted, place: str, *, told: bool) -> str:
 def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
     """Count each stratum, and share ``size`` queries among them by their requests.
 
-    Each has at least two of its queries, or its only one; where a share is more than a stratum has,
+    Each has at least two of its queries, or its only one. Where a share is more than a stratum has,
     all of it is taken and the others get the rest.
 
     Raises:

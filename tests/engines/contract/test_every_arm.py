@@ -46,6 +46,7 @@ def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
     )
 
 
+@pytest.mark.sampled(400)
 @pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
 def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
     found = examine(check, subject)

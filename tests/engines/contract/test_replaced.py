@@ -18,6 +18,7 @@ from harness.core.engine import Engine, Searcher
 from harness.core.errors import IndexNotReady
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.slow
 @pytest.mark.parametrize("arm", ARMS)
 def test_no_reader_sees_a_part(

@@ -95,6 +95,7 @@ def overlap(ours: Sequence[Mapping[str, float]], theirs: Sequence[Mapping[str, f
     return float(np.mean(shares))
 
 
+@pytest.mark.sampled(1)
 @pytest.mark.parametrize("corpus", CORPORA)
 def test_they_show_what_tantivy_shows(corpus: str, tmp_path: Path) -> None:
     documents, floor = one_text(corpus), CORPORA[corpus]

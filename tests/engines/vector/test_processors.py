@@ -12,6 +12,9 @@ from tests.toy import Toy
 pytestmark = pytest.mark.slow
 
 
+@pytest.mark.whole(
+    "tests/engines/vector/test_recorded.py::test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded"
+)
 @pytest.mark.skipif(
     not processors.may_hide(), reason="needs AVX-512, a kernel that lets CPUID fault, and cc"
 )

@@ -58,6 +58,7 @@ def alternating() -> Callable[[dict[str, Any]], None]:
     return change
 
 
+@pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("name", "change", "words"),
     [

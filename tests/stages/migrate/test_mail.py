@@ -82,6 +82,9 @@ def finding(decision: StepDecision, gate: str) -> Finding:
     return next(found for found in decision.findings if found.gate == gate)
 
 
+@pytest.mark.whole(
+    "tests/stages/migrate/test_month.py::test_a_month_with_a_regression_expiry_and_a_way_back"
+)
 def test_every_step_gets_a_verdict_and_every_slice_a_row(
     honest: tuple[Path, tuple[StepDecision, ...]],
 ) -> None:
@@ -105,7 +108,9 @@ def test_every_step_gets_a_verdict_and_every_slice_a_row(
     assert "filter-thread" in page
 
 
-@pytest.mark.whole("test_every_step_gets_a_verdict_and_every_slice_a_row")
+@pytest.mark.whole(
+    "tests/stages/migrate/test_month.py::test_a_month_with_a_regression_expiry_and_a_way_back"
+)
 def test_a_candidate_that_ignores_filters_is_held(
     mailbox: Path,
     honest: tuple[Path, tuple[StepDecision, ...]],
