@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from typing import NamedTuple
 
 MOST_WORDS = 1_000
 """Words beyond these are not searched for; a query is typed or pasted, not a book."""
@@ -20,6 +21,7 @@ _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
 _WORD = re.compile(r"[^\W_]+")
 _PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
 """Words alone; most of what is typed, and quickly taken apart."""
+_OR = re.compile(r"\bOR\b")
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
 
 
@@ -57,6 +59,46 @@ def words_alone(typed: str) -> list[str]:
 
 
 def clauses(text: str) -> tuple[Clause, ...]:
+    """Take ``text`` apart as ``exact_clauses``, but read negatives alone as words to find."""
+    found = exact_clauses(text)
+    if all(clause.occur is Occur.NOT for clause in found):
+        return tuple(replace(clause, occur=Occur.SHOULD) for clause in found)
+    return found
+
+
+class Held(NamedTuple):
+    """What holds for every hit, whatever found it."""
+
+    must: tuple[Clause, ...]
+    """What it has: words with a plus or AND, and phrases that stand beside no OR."""
+    never: tuple[Clause, ...]
+    """What it lacks."""
+
+
+def held(text: str) -> Held:
+    """Give the constraints that a text sets; a text without operators sets none."""
+    found = exact_clauses(text)
+    either = bool(_OR.search(normalise(text)))
+    must = (c for c in found if c.occur is Occur.MUST or (_phrase(c) and not either))
+    return Held(tuple(must), tuple(c for c in found if c.occur is Occur.NOT))
+
+
+def _phrase(clause: Clause) -> bool:
+    return clause.quoted and clause.occur is Occur.SHOULD
+
+
+def positive(text: str) -> str:
+    """Give the text that is looked for: what must not be there and the operators are left out.
+
+    A text without operators stays as it is, its white space collapsed.
+    """
+    found = exact_clauses(text)
+    if all(clause.occur is Occur.SHOULD and not clause.quoted for clause in found):
+        return normalise(text)
+    return " ".join(clause.text for clause in found if clause.occur is not Occur.NOT)
+
+
+def exact_clauses(text: str) -> tuple[Clause, ...]:
     """Take ``text`` apart; text without a letter or digit gives no clause."""
     typed = normalise(text)
     if alone := words_alone(typed):
@@ -85,6 +127,4 @@ def clauses(text: str) -> tuple[Clause, ...]:
         words += len(parts)
         if words >= MOST_WORDS:
             break
-    if all(clause.occur is Occur.NOT for clause in found):
-        return tuple(replace(clause, occur=Occur.SHOULD) for clause in found)
     return tuple(found)

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.typed import Clause, Occur, clauses, normalise
+from engines.lexical.analysis import Language
+from engines.lexical.typed import Clause, Occur, exact_clauses, held, normalise, positive
 from engines.ranking.rrf import TIE_DIGITS
 from engines.stacks.code import boosts, fusion, near_duplicates
 from engines.stacks.code.backends.contract import OpenBackend, Scored
-from engines.stacks.code.backends.wanted import terms_of, wanted
+from engines.stacks.code.backends.wanted import Wanted, terms_of, wanted
 from engines.stacks.code.catalog import Catalog, Rows
 from engines.stacks.code.config import Settings
 from engines.stacks.code.explain import ScoreBreakdown
@@ -63,11 +64,16 @@ class Question:
 
     @cached_property
     def clauses(self) -> tuple[Clause, ...]:
-        return clauses(self.text)
+        return exact_clauses(self.text)
 
     @cached_property
     def terms(self) -> tuple[str, ...]:
         return terms_of(self.clauses, self.settings.language)
+
+    @cached_property
+    def looked_for(self) -> str:
+        """What is typed without what must not be there, for vectors."""
+        return positive(self.text)
 
     @cached_property
     def boosts(self) -> boosts.Asked:
@@ -114,6 +120,28 @@ class Ranker:
             ranked.append(Ranked(one.row, score, why))
         return sorted(ranked, key=lambda one: (-one.score, one.row))
 
+    def gate(self, question: Question, allowed: Rows | None) -> Rows | None:
+        """Narrow ``allowed`` to what has all that must be there and nothing that must not.
+
+        It holds for every source: vectors and near duplicates know no operators.
+        """
+        must, never = held(question.text)
+        rows = allowed
+        for one in wanted(tuple(replace(c, occur=Occur.MUST) for c in must), self._language):
+            rows = self._having(one, rows)
+        for one in wanted(tuple(replace(c, occur=Occur.MUST) for c in never), self._language):
+            every = np.arange(len(self.catalog), dtype=np.int64) if rows is None else rows
+            rows = np.setdiff1d(every, self._having(one, rows), assume_unique=True)
+        return rows
+
+    def _having(self, one: Wanted, allowed: Rows | None) -> Rows:
+        hits = self.words.search([one], max(1, len(self.catalog)), allowed)
+        return np.array(sorted(hit.row for hit in hits), dtype=np.int64)
+
+    @property
+    def _language(self) -> Language:
+        return self.settings.language
+
     def _sources(self, question: Question, depth: int, allowed: Rows | None) -> fusion.Sources:
         asked = wanted(question.clauses, self.settings.language)
         least = self.settings.near_duplicate
@@ -122,7 +150,7 @@ class Ranker:
             near = near_duplicates.nearest(self.signatures, question.terms, least, depth, allowed)
         return {
             "sparse": self.words.search(asked, depth, allowed),
-            "ann": self.dense.search(question.typed, depth, allowed) if self.dense else (),
+            "ann": self.dense.search(question.looked_for, depth, allowed) if self.dense else (),
             "minhash": near,
         }
 

@@ -63,7 +63,8 @@ class CodeSearch:
     ) -> Found:
         """Show the ``top`` best units; fewer only where fewer pass the filters and match.
 
-        Without a text, what passes the filters is listed by id; without either, nothing is.
+        Without a text, what passes the filters is listed by id; without either, nothing is. Of a
+        text of refusals alone, what it does not refuse is listed.
         ``mode`` is that of the settings where none is given.
         """
         wanted = mode or Mode(self.settings.mode)
@@ -72,19 +73,25 @@ class CodeSearch:
         if top < 1 or not (question.typed or asked.given()):
             return Found(())
         if not question.typed:
-            return self._shown(self._listed(wanted, asked)[:top], wanted, asked)
+            return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
+        if question.clauses and not question.looked_for:
+            return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
         depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
         modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
         ranked = {
-            one: self.ranker.rank(question, depth, self._allowed(one, asked)) for one in modes
+            one: self.ranker.rank(
+                question, depth, self.ranker.gate(question, self._allowed(one, asked))
+            )
+            for one in modes
         }
         return self._shown(self._mixed(ranked)[:top], wanted, asked)
 
     def _allowed(self, mode: Mode, filters: Filters) -> Rows | None:
         return self.ranker.catalog.allowed(mode, filters)
 
-    def _listed(self, mode: Mode, filters: Filters) -> list[Ranked]:
-        allowed = self._allowed(mode, filters)
+    def _listed(self, mode: Mode, filters: Filters, question: Question) -> list[Ranked]:
+        """List what passes, by id: nothing that is looked for ranks it."""
+        allowed = self.ranker.gate(question, self._allowed(mode, filters))
         rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
         why = ScoreBreakdown({"type": "filter", "score": 0.0})
         return [Ranked(row, 0.0, why) for row in rows.tolist()]

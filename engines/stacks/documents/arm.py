@@ -90,7 +90,7 @@ class DocumentsSearcher:
     manifest: Manifest
 
     def search(self, text: str, k: int) -> Answer:
-        ranked = self.collection.pipeline.rank(text)
+        ranked = self.collection.rank(text)
         best: dict[str, float] = {}
         for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
             best.setdefault(self.collection.library.chunks[row].provenance.document_id, score)
@@ -101,7 +101,7 @@ class DocumentsSearcher:
     def explain(self, text: str, k: int, params: Mapping[str, Scalar]) -> Explained:
         """Say which stages ran, and which chunk a document stands for, with its citation."""
         del params
-        ranked = self.collection.pipeline.rank(text)
+        ranked = self.collection.rank(text)
         best: dict[str, Mapping[str, Any]] = {}
         for row, score in zip(ranked.rows.tolist(), ranked.scores.tolist(), strict=True):
             at = self.collection.library.chunks[row].provenance

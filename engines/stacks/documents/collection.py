@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -13,10 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.stacks.documents import entities, models, recall, tables
+from engines.stacks.documents.constraints import gate
 from engines.stacks.documents.entities import Entities
 from engines.stacks.documents.graph import Expansion, Graph
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.ranking import RANKED, Pipeline
+from engines.stacks.documents.ranking import RANKED, Pipeline, Ranked
 from engines.stacks.documents.response import Found, Response
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.sources import Source
@@ -96,7 +97,7 @@ class Collection:
         if top_k < 1:
             raise ValueError(f"top_k is {top_k}; ask for one result at least")
         began = self.clock_ns()
-        ranked = self.pipeline.rank(query, self.allowed(document_filter))
+        ranked = self.rank(query, document_filter)
         best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
         results = tuple(self._found(row, score) for row, score in best)
         return Response(
@@ -108,6 +109,11 @@ class Collection:
             results=results,
             missing=self.pipeline.models.missing,
         )
+
+    def rank(self, query: str, document_filter: str | None = None) -> Ranked:
+        """Rank chunks; operators of the query and the filter hold for all of them."""
+        allowed = self.allowed(document_filter)
+        return self.pipeline.rank(query, gate(self._texts, query, allowed))
 
     def expand(self, response: Response, most: int) -> Expansion:
         """Find what is related to an answer and not in it (specification 004, section 6).
@@ -135,6 +141,9 @@ class Collection:
         allowed = np.zeros(len(self.library.chunks), dtype=np.bool_)
         allowed[list(self.library.of_document(document))] = True
         return allowed
+
+    def _texts(self) -> Sequence[str]:
+        return [chunk.text for chunk in self.library.chunks]
 
     def _found(self, row: int, score: float) -> Found:
         chunk = self.library.chunks[row]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.typed import normalise
+from engines.lexical.typed import positive
 from engines.stacks.documents import fusion
 from engines.stacks.documents.fusion import Leg
 from engines.stacks.documents.models import Models
@@ -46,9 +46,13 @@ class Pipeline:
         """Rank at most ``RANKED`` chunks; ``allowed``, shape (chunks,), says which may be found.
 
         A stage whose model is missing is left out, and so is not among ``stages_used``. Without
-        stage 2 the order is that of recall.
+        stage 2 the order is that of recall. Of a text that only refuses words, what ``allowed``
+        leaves is listed.
         """
-        typed = normalise(text)
+        typed = positive(text)
+        if not typed and allowed is not None:
+            rows = np.flatnonzero(allowed)[:RANKED]
+            return Ranked(rows, np.zeros(len(rows)), ())
         rows = self.recall.search(typed, RECALLED, allowed)
         used = [BM25]
         if not len(rows):

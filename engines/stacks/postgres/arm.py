@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from engines.contract import manifest
-from engines.lexical.typed import clauses, normalise
+from engines.lexical.typed import exact_clauses, normalise
 from engines.ranking.order import by_best
 from engines.stacks.postgres import embedded, loading
 from engines.stacks.postgres.connection import Lost, Session, dsn_of, session
@@ -115,7 +115,7 @@ class PostgresSearcher:
             TimeoutError: the statement took too long; Lost: the server is gone.
         """
         typed = normalise(text)
-        asked = tsquery(clauses(text)) if self.settings.mode != "vectors" else ""
+        asked = tsquery(exact_clauses(text)) if self.settings.mode != "vectors" else ""
         if not typed or (self.settings.mode == "words" and not asked):
             return Answer((), self.manifest.fingerprint, "no word to search for")
         values: dict[str, object] = {"words": asked, "k": k}

@@ -68,8 +68,9 @@ def tsquery(wanted: Iterable[Clause]) -> str:
     if must:
         every = " & ".join(must)
         asked = f"({every}) & ({every} | {asked})" if asked else every
-    if groups[Occur.NOT] and asked:
-        asked = f"({asked}) & !({' | '.join(groups[Occur.NOT])})"
+    if groups[Occur.NOT]:
+        never = f"!({' | '.join(groups[Occur.NOT])})"
+        asked = f"({asked}) & {never}" if asked else never
     return asked
 
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
-from engines.lexical.typed import Occur, clauses
+from engines.lexical.typed import Occur, exact_clauses
 from engines.ranking.convex import combine
 from engines.ranking.order import by_best
 from engines.stacks.text import dense, tantivy
@@ -198,7 +198,9 @@ class BlendSearcher:
         Words that must or must not be there hold for every candidate, so then words alone find.
         """
         depth = max(k, self.settings.depth)
-        wanted = clauses(text)
+        wanted = exact_clauses(text)
+        if wanted and all(clause.occur is Occur.NOT for clause in wanted):
+            return Found({hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}, {}, 0.0)
         named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
         embedded = self.beside.submit(self.vectors.asked, text)

@@ -13,7 +13,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
-from engines.lexical.typed import Clause, Occur, clauses
+from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
@@ -101,7 +101,10 @@ class Fts5Searcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        asked = match_expression(clauses(text), self.settings.joined)
+        wanted = exact_clauses(text)
+        if wanted and all(clause.occur is Occur.NOT for clause in wanted):
+            return self._lacking(wanted, k)
+        asked = match_expression(wanted, self.settings.joined)
         if not asked:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         weights = f"bm25({self.settings.title_weight}, {self.settings.text_weight})"
@@ -112,6 +115,15 @@ class Fts5Searcher:
         )
         hits = by_best(((doc_id, -rank) for doc_id, rank in rows), k)
         return Answer(hits, self.manifest.fingerprint)
+
+    def _lacking(self, refused: tuple[Clause, ...], k: int) -> Answer:
+        """List what has none of the words, by id: nothing else was said of it."""
+        rows = self.db.execute(
+            "SELECT doc_id FROM document WHERE id NOT IN"
+            " (SELECT rowid FROM search WHERE search MATCH ?) ORDER BY id LIMIT ?",
+            (" OR ".join(_one(clause, self.settings.joined) for clause in refused), k),
+        )
+        return Answer(by_best(((row[0], 0.0) for row in rows), k), self.manifest.fingerprint)
 
 
 def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.lexical.typed import Occur, exact_clauses
 from engines.ranking.rrf import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
@@ -154,8 +155,17 @@ class HybridSearcher:
         )
 
     def found(self, text: str, k: int) -> Mapping[str, tuple[Hit, ...]]:
+        """Ask every leg; words that must or must not be there hold for what any leg finds."""
         depth = max(k, self.settings.depth)
-        return {name: leg.search(text, depth).hits for name, leg in self.legs.items()}
+        found = {name: leg.search(text, depth).hits for name, leg in self.legs.items()}
+        words = [name for name in found if isinstance(self.settings.legs[name], LexicalLeg)]
+        if not words or all(clause.occur is Occur.SHOULD for clause in exact_clauses(text)):
+            return found
+        passing = set.intersection(*({hit.doc_id for hit in found[name]} for name in words))
+        return {
+            name: tuple(hit for hit in hits if hit.doc_id in passing)
+            for name, hits in found.items()
+        }
 
 
 def _fused(found: Mapping[str, tuple[Hit, ...]], settings: Settings, k: int) -> tuple[Hit, ...]:

@@ -17,7 +17,7 @@ from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical.analysis import Language, analyzer
 from engines.lexical.tantivy_hits import best
-from engines.lexical.typed import Clause, Occur, clauses
+from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
@@ -138,7 +138,7 @@ class TantivySearcher:
     settings: Settings
 
     def search(self, text: str, k: int) -> Answer:
-        query = self._query(clauses(text))
+        query = self._query(exact_clauses(text))
         if query is None:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         hits = best(self.searcher, query, k, schema=self.schema, ids="id")
@@ -153,6 +153,9 @@ class TantivySearcher:
             Occur.NOT: tantivy.Occur.MustNot,
         }
         compiled = [(c.occur, query) for c in wanted for query in self._clause(c)]
+        if compiled and all(clause.occur is Occur.NOT for clause in wanted):
+            everything = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
+            compiled.append((Occur.MUST, everything))
         if all(occur is Occur.NOT for occur, _ in compiled):
             return None
         return tantivy.Query.boolean_query([(kinds[occur], query) for occur, query in compiled])

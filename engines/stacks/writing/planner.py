@@ -12,7 +12,15 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from engines.lexical.typed import MOST_WORDS, Clause, Occur, clauses, normalise
+from engines.lexical.typed import (
+    MOST_WORDS,
+    Clause,
+    Occur,
+    exact_clauses,
+    held,
+    normalise,
+    positive,
+)
 
 MOST_TOKENS = 8
 MOST_QUERIES = 4
@@ -74,11 +82,14 @@ def plan(
     """Plan queries of the given kinds, none twice; no word gives no query.
 
     The last three kinds are planned from two tokens on: of one token all are the same query.
-    Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for.
+    Words of ``context`` only widen ``ANY``, so they never narrow what the text asks for. What must
+    or must not be there, and phrases, hold in each query. Of a text of refusals alone there is no
+    query: ``refused`` says what is to be left out.
     """
-    tokens = tokens_of(text, choice, frequency)
+    tokens = tokens_of(positive(text), choice, frequency)
     if not tokens:
         return ()
+    constrained = constraint(text)
     near = (
         tuple(dict.fromkeys([*tokens, *words_of(context.words)]))[:MOST_TOKENS]
         if context
@@ -93,7 +104,7 @@ def plan(
     wanted = [kind for kind in Kind if kind in kinds and (kind is Kind.TEXT or len(near) > 1)]
     planned: dict[str, Planned] = {}
     for kind in wanted or [Kind.TEXT]:
-        query = made[kind]()
+        query = made[kind]() if kind is Kind.TEXT else constrained(made[kind]())
         planned.setdefault(query, Planned(kind, query))
     return tuple(planned.values())[:MOST_QUERIES]
 
@@ -121,16 +132,35 @@ def strongest(tokens: Sequence[str], frequency: Frequency) -> str:
     return min(present or tokens, key=lambda token: found[token])
 
 
+def refused(text: str) -> str:
+    """Write what no chunk may have, where the text says nothing else; empty where it does."""
+    found = exact_clauses(text)
+    if not found or any(clause.occur is not Occur.NOT for clause in found):
+        return ""
+    return " OR ".join(map(_one, found))
+
+
+def constraint(text: str) -> Callable[[str], str]:
+    """Make what adds to any query the constraints of a text."""
+    must, never = held(text)
+
+    def add(query: str) -> str:
+        with_must = " AND ".join([f"({query})", *map(_one, must)]) if must else query
+        return f"({with_must}) NOT ({' OR '.join(map(_one, never))})" if never else with_must
+
+    return add
+
+
 def typed_query(text: str) -> str:
     """Write what was typed: words together, or any of them where OR stands between them."""
-    found = clauses(text)
+    found = exact_clauses(text)
     wanted = {occur: [_one(c) for c in found if c.occur is occur] for occur in Occur}
     between = " OR " if re.search(r"\bOR\b", normalise(text)) else " AND "
     should = between.join(wanted[Occur.SHOULD])
     every = [*wanted[Occur.MUST], *([f"({should})"] if should else [])]
     query = " AND ".join(every) if wanted[Occur.MUST] else should
-    refused = " OR ".join(wanted[Occur.NOT])
-    return f"({query}) NOT ({refused})" if refused else query
+    never = " OR ".join(wanted[Occur.NOT])
+    return f"({query}) NOT ({never})" if never else query
 
 
 def quoted(words: str) -> str:

@@ -7,10 +7,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from engines.lexical.typed import normalise
+from engines.lexical.typed import positive
 from engines.ranking.rrf import fuse
-from engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan
-from engines.stacks.writing.rerank import LocalRerank, Outcome
+from engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
+from engines.stacks.writing.rerank import LocalRerank, Outcome, Reason
 from engines.stacks.writing.response import Diagnostics, Item, Planner, Reranked, Response
 from engines.stacks.writing.snippets import shown
 from engines.stacks.writing.store import Chunk, Store
@@ -101,13 +101,26 @@ class Retriever:
 
     def find(self, text: str, context: Context | None = None) -> Found:
         """Find and order candidates, without a limit but ``Recall.candidates`` a query."""
+        never = refused(text)
+        if never:
+            return self._lacking(never)
         planned = plan(text, self.recall.kinds, self.store.count, context, self.recall.tokens)
         lists = [self.store.find(one.query, self.recall.candidates) for one in planned]
         candidates = self._candidates(planned, lists)
         window, below = candidates[: self.top], candidates[self.top :]
-        outcome = self.rerank.order(normalise(text), [one.snippet for one in window])
+        outcome = self.rerank.order(positive(text), [one.snippet for one in window])
         ranked = (*(window[at] for at in outcome.order), *below)
         return Found(ranked, planned, tuple(map(len, lists)), outcome, len(window))
+
+    def _lacking(self, never: str) -> Found:
+        """List what a text of refusals alone leaves, in the order of the notes."""
+        left = self.store.lacking(never, self.recall.candidates)
+        chunks = [self.store.beginning(rowid) for rowid in left]
+        most = self.recall.snippet_characters
+        ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
+        planned = (Planned(Kind.TEXT, f"NOT ({never})"),)
+        outcome = Outcome(tuple(range(len(ranked))), (), Reason.NO_CANDIDATES)
+        return Found(ranked, planned, (len(ranked),), outcome, 0)
 
     def _candidates(
         self, planned: Sequence[Planned], lists: Sequence[Sequence[int]]

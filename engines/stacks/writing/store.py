@@ -111,6 +111,22 @@ class Store:
         )
         return [row[0] for row in rows]
 
+    def lacking(self, query: str, most: int) -> list[int]:
+        """Give the rowids of chunks that a query does not find, in their order."""
+        rows = self.db.execute(
+            "SELECT id FROM chunk WHERE id NOT IN"
+            " (SELECT rowid FROM search WHERE search MATCH ?) ORDER BY doc_id, number LIMIT ?",
+            (query, most),
+        )
+        return [row[0] for row in rows]
+
+    def beginning(self, rowid: int) -> Chunk:
+        """Read a chunk that no query found; its passage is its text."""
+        row = self.db.execute(
+            "SELECT doc_id, number, title, text FROM chunk WHERE id = ?", (rowid,)
+        ).fetchone()
+        return Chunk(rowid, *row)
+
     def chunk(self, rowid: int, query: str) -> Chunk:
         """Read one chunk that ``query`` found."""
         row = self.db.execute(

@@ -6,7 +6,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.typed import MOST_WORDS, Clause, Occur, clauses, normalise
+from engines.lexical.typed import (
+    MOST_WORDS,
+    Clause,
+    Occur,
+    clauses,
+    exact_clauses,
+    held,
+    normalise,
+    positive,
+)
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
 
@@ -66,6 +75,32 @@ def read(text: str) -> list[str]:
 )
 def test_what_is_meant(text: str, meant: list[str]) -> None:
     assert read(text) == meant
+
+
+@pytest.mark.parametrize(
+    ("text", "must", "never", "looked_for"),
+    [
+        ("salt water", [], [], "salt water"),
+        ("-salt", [], ["salt"], ""),
+        ("NOT salt -water", [], ["salt", "water"], ""),
+        ("budget -travel", [], ["travel"], "budget"),
+        ("+salt sea", ["salt"], [], "salt sea"),
+        ('"dead sea" salt', ["dead sea"], [], "dead sea salt"),
+        ('"dead sea" OR salt', [], [], "dead sea salt"),
+        ('-"dead sea" salt', [], ["dead sea"], "salt"),
+    ],
+)
+def test_constraints_hold_whatever_finds(
+    text: str, must: list[str], never: list[str], looked_for: str
+) -> None:
+    found = held(text)
+    assert [" ".join(one.words) for one in found.must] == must
+    assert [" ".join(one.words) for one in found.never] == never
+    assert positive(text) == looked_for
+
+
+def test_negatives_alone_stay_negative() -> None:
+    assert [one.occur for one in exact_clauses("-salt NOT water")] == [Occur.NOT, Occur.NOT]
 
 
 def test_a_text_all_in_capitals_has_no_operators() -> None:

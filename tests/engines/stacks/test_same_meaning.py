@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from engines.lexical.typed import Clause, Occur, clauses
+from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.stacks.text import fts5, tantivy
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
@@ -93,13 +93,17 @@ def has(document: Document, clause: Clause, joined: str) -> bool:
 
 
 def by_definition(text: str, joined: str) -> frozenset[str]:
-    """Documents that ought to match: all that must, none that must not, else any that may."""
-    asked = clauses(text)
+    """Documents that ought to match: all that must, none that must not, else any that may.
+
+    A text of refusals alone means all that it does not refuse.
+    """
+    asked = exact_clauses(text)
     by = {occur: [c for c in asked if c.occur is occur] for occur in Occur}
     found = set()
     for document in DOCUMENTS:
         must = all(has(document, clause, joined) for clause in by[Occur.MUST])
         may = bool(by[Occur.MUST]) or any(has(document, c, joined) for c in by[Occur.SHOULD])
+        may = may or (bool(asked) and len(by[Occur.NOT]) == len(asked))
         if must and may and not any(has(document, clause, joined) for clause in by[Occur.NOT]):
             found.add(document.doc_id)
     return frozenset(found)
@@ -117,6 +121,7 @@ def by_definition(text: str, joined: str) -> frozenset[str]:
         "+ant bee",
         "+ant +bee cat",
         "ant -bee",
+        "-ant",
         "-ant -bee",
         '"ant bee"',
         '"bee ant cat"',
