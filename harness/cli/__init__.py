@@ -45,6 +45,7 @@ def application() -> typer.Typer:
     )
     from harness.cli.base.app import app
     from harness.cli.custody import reproduce, sbom, sign, verify
+    from harness.cli.kept import code, docs, notes
     from harness.cli.migrate import group as migrate
     from harness.cli.shadow import group as shadow
 
@@ -72,6 +73,9 @@ def application() -> typer.Typer:
         load,
         traffic,
         mail_server,
+        notes,
+        code,
+        docs,
         migrate,
         regress,
         history,

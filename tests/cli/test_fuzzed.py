@@ -31,14 +31,21 @@ PAIR = ("--control", "fts5", "--candidate", "tantivy")
 FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "toy.qrels")
 ADDRESS = "http://127.0.0.1:9"
 SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS, "--reading", "reading.toml")
+WORDS = ("--arm", "code-words")
 AT = ("--at", "moved", "--policy", "mail.toml", "--out", "ran")
 WORKS: dict[str, tuple[str, ...]] = {
     "arm check": ("fts5",),
     "ask": ("balo", "--arm", "fts5", *DATA),
     "ci": ("--out", "ran"),
+    "code ask": ("kept", "balo", *WORDS),
+    "code index": ("kept", *WORDS),
+    "code serve": ("kept", "--arm", "fts5"),
     "compare": DATA,
     "decide": ("--policy", "policy/toy.toml", *DATA),
     "decompose": (*DATA, *PAIR),
+    "docs ask": ("kept", "balo", "--arm", "documents-bm25"),
+    "docs index": ("kept", "--arm", "documents-bm25"),
+    "docs serve": ("kept", "--arm", "fts5"),
     "export": (*DATA, "--control", "fts5", "--to", "{new}"),
     "gate": (),
     "history add": (),
@@ -62,6 +69,9 @@ WORKS: dict[str, tuple[str, ...]] = {
     "migrate observe": AT,
     "migrate rollback": ("--at", "moved"),
     "migrate status": AT,
+    "notes ask": ("kept", "balo", "--arm", "writing-stems"),
+    "notes index": ("kept", "--arm", "writing-stems"),
+    "notes serve": ("kept", "--arm", "fts5"),
     "plan": ("--policy", "policy/toy.toml", *DATA),
     "policy pin": ("policy/toy.toml", *DATA),
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
@@ -157,6 +167,8 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     (root / "topics.tsv").write_text("q00\tbalo\n")
     (root / "toy.mbox").write_text("From a\nMessage-ID: <d00>\n\nwords\n")
     (root / "loop").symlink_to("loop")
+    (root / "kept").mkdir()
+    (root / "kept" / "balo.md").write_text("# balo\n")
     (root / "fifth.json").write_text("[1, 2")
     shadow_log.write(project, root / "log")
     made = Shell(root)

@@ -23,7 +23,9 @@ COMMANDS = (
     "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
     "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",
-    "shadow watch", "shadow replay", "shadow report", "shadow accept",
+    "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
+    "code serve", "docs index", "docs ask", "docs serve",
+    "shadow replay", "shadow report", "shadow accept",
 )  # fmt: skip
 
 

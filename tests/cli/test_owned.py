@@ -112,8 +112,8 @@ IN_PLACE = {
 READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
-    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folders",
-    "log", "logs", "path", "qrels", "queries", "sample", "topics",
+    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folder",
+    "folders", "log", "logs", "path", "qrels", "queries", "sample", "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {

@@ -30,7 +30,7 @@ from harness.core.errors import BadFile, IndexNotReady
 from harness.core.records import Document, Scalar
 
 ENGINE = "code"
-REVISION = 1
+REVISION = 2
 """Raised with every change of code that moves a ranking."""
 BACKENDS: Mapping[str, Backend] = {one.name: one for one in (SqliteBackend(), TantivyBackend())}
 
@@ -65,7 +65,7 @@ class Code:
 
         def fill(passing: Iterable[Document]) -> None:
             in_order = sorted(passing, key=lambda document: document.doc_id.encode())
-            entries = [self._entry(document) for document in in_order]
+            entries = [self.entry(document) for document in in_order]
             catalog.write(index / catalog.FILE, entries)
             weights = self.settings.fields.model_dump()
             self.backend.build(index, [entry.terms for entry in entries], weights)
@@ -110,7 +110,8 @@ class Code:
             ranker = Ranker(known, opened, dense, signatures, self.settings, self.backend.name)
             yield CodeSearcher(CodeSearch(ranker, self._graph(known), self.settings), made)
 
-    def _entry(self, document: Document) -> Entry:
+    def entry(self, document: Document) -> Entry:
+        """Understand a document, and take its words apart."""
         unit = understand(document)
         terms = Texts(*(indexed(text, self.settings.language) for text in unit.texts))
         return Entry(unit, terms)

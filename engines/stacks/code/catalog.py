@@ -6,8 +6,9 @@ Filters come before ranking: what the catalog allows gates the words, the vector
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
+from functools import cached_property
 from pathlib import Path
 
 import numpy as np
@@ -34,41 +35,62 @@ class Entry:
 
 
 class Catalog:
-    """Entries in byte order of their documents' ids; an entry's row is its number everywhere."""
+    """Entries in byte order of their documents' ids; an entry's row is its number everywhere.
 
-    def __init__(self, entries: Sequence[Entry]) -> None:
-        self.entries = tuple(entries)
-        units = [entry.unit for entry in self.entries]
-        rows: dict[tuple[str, str], list[int]] = {}
-        for at, unit in enumerate(units):
-            rows.setdefault(("mode", unit.mode), []).append(at)
-            for name in asked.WHOLE:
-                for value in asked.values(unit, name):
-                    rows.setdefault((name, value), []).append(at)
-        self._rows = {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
-        self._grams = {
-            name: Chargrams([text(unit) for unit in units]) for name, text in asked.PATTERNS.items()
-        }
-        self.doc_ids = tuple(unit.doc_id for unit in units)
+    ``modes`` and ``doc_ids`` spare reading the entries where nothing else is asked of them.
+    """
+
+    def __init__(
+        self,
+        entries: Sequence[Entry],
+        modes: Sequence[str] | None = None,
+        doc_ids: Sequence[str] | None = None,
+    ) -> None:
+        self.entries = entries
+        of = [entry.unit.mode.value for entry in entries] if modes is None else modes
+        rows: dict[str, list[int]] = {}
+        for at, mode in enumerate(of):
+            rows.setdefault(mode, []).append(at)
+        self._by_mode = {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+        known = [entry.unit.doc_id for entry in entries] if doc_ids is None else doc_ids
+        self.doc_ids = tuple(known)
 
     def __len__(self) -> int:
-        return len(self.entries)
+        return len(self.doc_ids)
+
+    @cached_property
+    def _rows(self) -> Mapping[tuple[str, str], Rows]:
+        """Rows by what a filter compares whole."""
+        rows: dict[tuple[str, str], list[int]] = {}
+        for at, entry in enumerate(self.entries):
+            for name in asked.WHOLE:
+                for value in asked.values(entry.unit, name):
+                    rows.setdefault((name, value), []).append(at)
+        return {key: np.array(found, dtype=np.int64) for key, found in rows.items()}
+
+    @cached_property
+    def _grams(self) -> Mapping[str, Chargrams]:
+        units = [entry.unit for entry in self.entries]
+        return {
+            name: Chargrams([text(unit) for unit in units]) for name, text in asked.PATTERNS.items()
+        }
 
     def modes(self) -> tuple[Mode, ...]:
         """Modes that have units, in the order of ``Mode``."""
-        return tuple(mode for mode in Mode if ("mode", mode) in self._rows)
+        return tuple(mode for mode in Mode if mode in self._by_mode)
 
     def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
         """Rows, ascending, of a mode that pass the filters; None where every unit does.
 
         The lists of values and of characters narrow, and what they leave is looked at one by one.
         """
-        narrow = [] if mode is Mode.MIXED else [self._of("mode", mode)]
+        nothing = np.zeros(0, dtype=np.int64)
+        narrow = [] if mode is Mode.MIXED else [self._by_mode.get(mode, nothing)]
         given = filters.given()
         for name, value in given.items():
             found = (
                 self._grams[name].narrowed(value)
-                if name in self._grams
+                if name in asked.PATTERNS
                 else self._of(name, asked.folded(value, name))
             )
             if found is not None:
@@ -90,7 +112,7 @@ def write(path: Path, entries: Iterable[Entry]) -> None:
     """Write entries, one JSON object a line."""
     with replacing(path) as beside, beside.open("w", encoding="utf-8", newline="\n") as file:
         for entry in entries:
-            file.write(json.dumps([asdict(entry.unit), entry.terms]) + "\n")
+            file.write(written(entry) + "\n")
 
 
 def read(path: Path) -> Catalog:
@@ -100,10 +122,16 @@ def read(path: Path) -> Catalog:
         OSError: missing file.
         ValueError, TypeError, KeyError: it is not what ``write`` writes.
     """
-    return Catalog([_entry(*json_of(line)) for _, line in numbered(path)])
+    return Catalog([entry_of(*json_of(line)) for _, line in numbered(path)])
 
 
-def _entry(unit: dict[str, object], terms: list[str]) -> Entry:
+def written(entry: Entry) -> str:
+    """Write an entry as JSON."""
+    return json.dumps([asdict(entry.unit), entry.terms])
+
+
+def entry_of(unit: dict[str, object], terms: list[str]) -> Entry:
+    """Read what ``written`` wrote."""
     facts: dict[str, object] = dict(unit.pop("facts"))  # type: ignore[call-overload]  # checked by Facts below
     risks = tuple(Risk(*risk) for risk in facts.pop("risks"))  # type: ignore[attr-defined]  # as above
     plain = {

@@ -111,6 +111,9 @@ class Settings(StackSettings):
     search: Fusion
     modes: ModeWeights
     mode_rrf_k: int = Field(ge=1, le=1000)
+    mixed: Literal["rrf", "scores"] = "rrf"
+    """How modes are put together: by reciprocal rank, or in one ranking whose scores count by
+    the weight of their mode."""
     boosts: Boosts
     graph: Graph | None = None
     context: Context | None = None

@@ -47,13 +47,20 @@ def signature(terms: Sequence[str]) -> Signatures | None:
     return np.asarray(made.hashvalues, dtype=np.uint32)
 
 
+def row(terms: Sequence[str]) -> Signatures:
+    """Give a text's row of a table of signatures, shape (1 + 128,); 0 first where it has none."""
+    made = signature(terms)
+    whole = np.zeros(PERMUTATIONS + 1, dtype=np.uint32)
+    if made is not None:
+        whole[0], whole[1:] = 1, made
+    return whole
+
+
 def write(folder: Path, texts: Sequence[Sequence[str]]) -> None:
     """Write the signature of each text; of one without shingles, a row that is like no other."""
     whole = np.zeros((len(texts), PERMUTATIONS + 1), dtype=np.uint32)
-    for row, terms in enumerate(texts):
-        made = signature(terms)
-        if made is not None:
-            whole[row, 0], whole[row, 1:] = 1, made
+    for at, terms in enumerate(texts):
+        whole[at] = row(terms)
     with replacing(folder / FILE) as beside, beside.open("wb") as file:
         np.save(file, whole, allow_pickle=False)
 

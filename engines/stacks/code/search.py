@@ -77,6 +77,10 @@ class CodeSearch:
         if question.clauses and not question.looked_for:
             return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
         depth = min(max(top, self.settings.depth), max(1, len(self.ranker.catalog)))
+        if wanted is Mode.MIXED and self.settings.mixed == "scores":
+            allowed = self.ranker.gate(question, self._allowed(wanted, asked))
+            found = self._weighed(self.ranker.rank(question, depth, allowed))
+            return self._shown(found[:top], wanted, asked)
         modes = self.ranker.catalog.modes() if wanted is Mode.MIXED else (wanted,)
         ranked = {
             one: self.ranker.rank(
@@ -95,6 +99,20 @@ class CodeSearch:
         rows = np.arange(len(self.ranker.catalog)) if allowed is None else allowed
         why = ScoreBreakdown({"type": "filter", "score": 0.0})
         return [Ranked(row, 0.0, why) for row in rows.tolist()]
+
+    def _weighed(self, ranked: list[Ranked]) -> list[Ranked]:
+        """Weigh units of one ranking by their mode; BM25 and cosines are of one scale in it."""
+        weights = self.settings.modes.model_dump()
+        most = max(weights.values())
+        if len(set(weights.values())) == 1:
+            return ranked
+        found = []
+        for one in ranked:
+            share = weights[self.ranker.catalog.entries[one.row].unit.mode] / most
+            score = round(one.score * share, TIE_DIGITS)
+            why = replace(one.why, selected={**one.why.selected, "score": score})
+            found.append(Ranked(one.row, score, why))
+        return sorted(found, key=lambda one: (-one.score, one.row))
 
     def _mixed(self, ranked: dict[Mode, list[Ranked]]) -> list[Ranked]:
         """Fuse the rankings of modes by weighted reciprocal rank; one alone stays as it is."""
@@ -116,14 +134,16 @@ class CodeSearch:
         return sorted(fused, key=lambda one: (-one.score, one.row))
 
     def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> Found:
-        units = [entry.unit for entry in self.ranker.catalog.entries]
-        hits = [CodeHit(units[one.row], one.score, one.why) for one in self._with_graph(first)]
+        entries = self.ranker.catalog.entries
+        hits = [
+            CodeHit(entries[one.row].unit, one.score, one.why) for one in self._with_graph(first)
+        ]
         if self.settings.context is None or self.graph is None:
             return Found(tuple(hits))
         rows = [one.row for one in first]
         allowed = self._allowed(mode, filters)
         more = expanded(rows, self.graph, self.settings.context, allowed)
-        context = (CodeHit(units[one.row], 0.0, None, one) for one in more.beside)
+        context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more.beside)
         return Found(tuple(hits), tuple(context), more.truncated)
 
     def _with_graph(self, first: list[Ranked]) -> list[Ranked]:

@@ -53,7 +53,8 @@ class Facts:
     """What is known of a unit beside its words."""
 
     type: str
-    """``function``, ``method``, ``class``, ``module``, ``section``, ``record`` or ``text``."""
+    """``function``, ``method``, ``class``, ``constant``, ``module``, ``section``, ``record`` or
+    ``text``."""
     symbol: str = ""
     """Bare name of what the unit defines; empty where it defines nothing."""
     full: str = ""
@@ -84,6 +85,8 @@ class Unit:
     """With forward slashes; the document's id where it has no path."""
     texts: Texts
     facts: Facts
+    lines: str = ""
+    """First and last line in the file, from 1, as ``12-34``; empty where nobody can tell."""
 
     @property
     def file(self) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from zipfile import BadZipFile
@@ -66,6 +66,26 @@ class Bm25:
             np.ascontiguousarray(flat[:, 1]),
             np.array(lengths, dtype=np.int64),
         )
+
+    @classmethod
+    def joined(cls, numbers: dict[str, int], chunks: Sequence[tuple[bytes, bytes, int]]) -> Bm25:
+        """Put chunks together that were counted one by one.
+
+        ``numbers`` are those of words, below the number of words plus the gaps of words that are
+        gone. A chunk has the numbers of its words and their counts, 32 bits each, and its length.
+        """
+        words_of = [np.frombuffer(one[0], dtype=np.int32) for one in chunks]
+        nothing = np.zeros(0, dtype=np.int32)
+        terms = np.concatenate([nothing, *words_of])
+        counts = np.concatenate([nothing, *(np.frombuffer(c[1], dtype=np.int32) for c in chunks)])
+        sizes = np.array([len(one) for one in words_of], dtype=np.int64)
+        of = np.repeat(np.arange(len(chunks), dtype=np.int32), sizes)
+        order = np.argsort(terms, kind="stable")
+        most = max(numbers.values(), default=-1) + 1
+        each = np.bincount(terms, minlength=most) if len(terms) else np.zeros(most, dtype=np.int64)
+        offsets = np.concatenate([[0], np.cumsum(each)]).astype(np.int64)
+        lengths = np.array([one[2] for one in chunks], dtype=np.int64)
+        return cls(numbers, offsets, of[order], counts[order], lengths)
 
     def search(self, text: str, limit: int, allowed: NDArray[np.bool_] | None = None) -> Ints:
         """Find the ``limit`` best chunks that share a word with ``text``, best first.

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -84,6 +84,8 @@ class Collection:
     pipeline: Pipeline
     graph: Graph
     clock_ns: Callable[[], int] = time.perf_counter_ns
+    times_of: Mapping[str, Times] = field(default_factory=dict)
+    """Times of documents that have their own."""
 
     def search(self, query: str, top_k: int, document_filter: str | None = None) -> Response:
         """Show at most ``top_k`` chunks, and never more than the 100 that stage 2 keeps.
@@ -99,7 +101,7 @@ class Collection:
         began = self.clock_ns()
         ranked = self.rank(query, document_filter)
         best = zip(ranked.rows[:top_k].tolist(), ranked.scores[:top_k].tolist(), strict=True)
-        results = tuple(self._found(row, score) for row, score in best)
+        results = tuple(self.shown(row, score) for row, score in best)
         return Response(
             query=query,
             collection=self.name,
@@ -145,7 +147,8 @@ class Collection:
     def _texts(self) -> Sequence[str]:
         return [chunk.text for chunk in self.library.chunks]
 
-    def _found(self, row: int, score: float) -> Found:
+    def shown(self, row: int, score: float) -> Found:
+        """Show a chunk with its place and what stands around it."""
         chunk = self.library.chunks[row]
         before, after = self.library.around(chunk)
         source = self.library.sources[chunk.provenance.document_id]
@@ -156,5 +159,5 @@ class Collection:
             extraction=source.extraction,
             context_before=before,
             context_after=after,
-            times=self.times,
+            times=self.times_of.get(source.document_id, self.times),
         )

@@ -11,7 +11,7 @@ import json
 import math
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,11 +56,16 @@ class Entities:
     @classmethod
     def of(cls, texts: Sequence[str]) -> Entities:
         """Read all chunks of a collection, in their order."""
+        return cls.joined([named(text) for text in texts])
+
+    @classmethod
+    def joined(cls, of_chunks: Sequence[Collection[str]]) -> Entities:
+        """Put together what each chunk names."""
         found: dict[str, list[int]] = defaultdict(list)
-        for number, text in enumerate(texts):
-            for entity in named(text):
+        for number, entities in enumerate(of_chunks):
+            for entity in entities:
                 found[entity].append(number)
-        return cls._joined(found, len(texts))
+        return cls._joined(found, len(of_chunks))
 
     @classmethod
     def _joined(cls, found: dict[str, list[int]], total: int) -> Entities:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import struct
 import zlib
 from collections.abc import Iterator
+from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
@@ -22,7 +23,9 @@ from harness.core.reading import Malformed, whole
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
 PDF_SUFFIX = ".pdf"
+SUFFIXES = TEXT_SUFFIXES | {PDF_SUFFIX}
 _DAMAGE = (
+    OSError,
     PyPdfError,
     ArithmeticError,
     AssertionError,
@@ -73,37 +76,46 @@ def read(path: Path, document_id: str) -> Source:
         BadFile: it cannot be opened, is not UTF-8, no PDF, damaged, encrypted with a password, or a
             PDF without text.
     """
-    pages = _pdf(path) if path.suffix.lower() == PDF_SUFFIX else (Page(None, _text(path)),)
-    return Source(document_id, path.name, str(path.resolve()), pages)
-
-
-def _files(root: Path) -> Iterator[Path]:
-    known = TEXT_SUFFIXES | {PDF_SUFFIX}
-    found = [path for path in root.rglob("*") if path.suffix.lower() in known]
-    files = (path for path in found if path.is_file() and not path.is_symlink())
-    return iter(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
-
-
-def _text(path: Path) -> str:
     try:
-        return whole(path).decode("utf-8")
+        data = whole(path)
     except OSError as exc:
         raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
     except Malformed as exc:
         raise BadFile(path, str(exc), "Leave it out, or split it") from exc
+    return source(path, document_id, data)
+
+
+def source(path: Path, document_id: str, data: bytes) -> Source:
+    """Make a document of the bytes of a file.
+
+    Raises:
+        BadFile: as ``read``.
+    """
+    is_pdf = path.suffix.lower() == PDF_SUFFIX
+    pages = _pdf(path, data) if is_pdf else (Page(None, _text(path, data)),)
+    return Source(document_id, path.name, str(path.resolve()), pages)
+
+
+def _files(root: Path) -> Iterator[Path]:
+    found = [path for path in root.rglob("*") if path.suffix.lower() in SUFFIXES]
+    files = (path for path in found if path.is_file() and not path.is_symlink())
+    return iter(sorted(files, key=lambda path: path.relative_to(root).as_posix()))
+
+
+def _text(path: Path, data: bytes) -> str:
+    try:
+        return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
         cure = "Save it as UTF-8; its places would not be those of the file otherwise"
         raise BadFile(path, f"is not UTF-8 ({exc.reason})", cure, line) from exc
 
 
-def _pdf(path: Path) -> tuple[Page, ...]:
+def _pdf(path: Path, data: bytes) -> tuple[Page, ...]:
     anew = "Save it anew as a PDF, from the program that made it"
     try:
-        reader = PdfReader(path)
+        reader = PdfReader(BytesIO(data))
         texts = [mended(page.extract_text()) for page in reader.pages]
-    except OSError as exc:
-        raise BadFile(path, f"cannot be opened ({exc})", "Look at its permissions") from exc
     except FileNotDecryptedError as exc:
         raise BadFile(path, "is encrypted with a password", f"{anew}, without one") from exc
     except DependencyError as exc:

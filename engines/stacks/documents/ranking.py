@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -69,6 +70,20 @@ class Pipeline:
             used.append(COLBERT)
             rows, scores = _best(rows, self._blended(typed, rows, scores))
         return Ranked(rows, scores, tuple(used))
+
+    def legs(self, text: str, rows: NDArray[np.int64]) -> Mapping[str, list[float | int | None]]:
+        """Say of chunks their rank in recall, the cosine of E1 and the dot product of E6."""
+        typed = positive(text)
+        if not typed or not len(rows):
+            return {}
+        recalled = self.recall.search(typed, RECALLED, None).tolist()
+        ranks = {row: at for at, row in enumerate(recalled, start=1)}
+        told: dict[str, list[float | int | None]] = {BM25: [ranks.get(r) for r in rows.tolist()]}
+        if self.models.dense is not None:
+            told["e1"] = [*self.models.dense.cosines(typed, rows).tolist()]
+        if self.models.sparse is not None:
+            told["e6"] = [*self.models.sparse.dots(typed, rows).tolist()]
+        return told
 
     def _legs(self, text: str, rows: NDArray[np.int64]) -> list[Leg]:
         legs = []

@@ -54,6 +54,8 @@ class Settings(StackSettings):
     """Whether a model orders the best candidates."""
     top: int = Field(ge=1, le=1000)
     """How many candidates it orders."""
+    fts_share: float = Field(default=0.0, ge=0.0, le=1.0)
+    """What the score of FTS counts in the order of the model; the cosine counts the rest."""
     embedder: str
     """A model of ``engines.vector.models``, or ``hash``."""
     max_tokens: int = Field(ge=8, le=512)
@@ -126,10 +128,11 @@ class Writing:
         with closing(notes.db):
             manifest.check_count(index, made, stored)
             cache = VectorCache(settings.cache_entries, settings.cache_bytes)
-            local = LocalRerank(embedder, settings.rerank, cache)
-            yield WritingSearcher(Retriever(notes, self._recall(), local, settings.top), made)
+            local = LocalRerank(embedder, settings.rerank, cache, settings.fts_share)
+            yield WritingSearcher(Retriever(notes, self.recall(), local, settings.top), made)
 
-    def _recall(self) -> Recall:
+    def recall(self) -> Recall:
+        """Say how candidates are found."""
         settings = self.settings
         return Recall(
             settings.queries,

@@ -50,6 +50,8 @@ class Choice(StrEnum):
     FIRST = "first"
     RAREST = "rarest"
     """Those that the fewest chunks have, but some."""
+    ALL = "all"
+    """Every word, whatever their number."""
 
 
 class Planned(NamedTuple):
@@ -91,7 +93,7 @@ def plan(
         return ()
     constrained = constraint(text)
     near = (
-        tuple(dict.fromkeys([*tokens, *words_of(context.words)]))[:MOST_TOKENS]
+        tuple(dict.fromkeys([*tokens, *words_of(context.words)]))[: max(MOST_TOKENS, len(tokens))]
         if context
         else tokens
     )
@@ -115,8 +117,10 @@ def words_of(text: str) -> tuple[str, ...]:
 
 
 def tokens_of(text: str, choice: Choice, frequency: Frequency) -> tuple[str, ...]:
-    """Choose at most eight words, in the order of the text."""
+    """Choose words, in the order of the text; at most eight, but for ``ALL``."""
     words = words_of(text)
+    if choice is Choice.ALL:
+        return words[:MOST_WORDS]
     if choice is Choice.FIRST or len(words) <= MOST_TOKENS:
         return words[:MOST_TOKENS]
     found = {word: frequency(quoted(word)) for word in words[:MOST_WORDS]}

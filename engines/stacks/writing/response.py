@@ -48,6 +48,8 @@ class Diagnostics:
     mode: Literal["fulltext", "fulltext_reranked"]
     planner: Planner
     rerank: Reranked
+    fallback: str = ""
+    """``like`` where no query found anything and the texts themselves were looked into."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +67,7 @@ class Response:
             told["reason"] = rerank.reason.value
         if rerank.scores:
             told["scores"] = [{"sourceRef": ref, "score": score} for ref, score in rerank.scores]
+        fallback = self.diagnostics.fallback
         return {
             "items": [
                 {"sourceRef": item.source_ref, "snippet": item.snippet, "score": item.score}
@@ -78,5 +81,6 @@ class Response:
                     "selectedCount": planner.selected_count,
                 },
                 "rerank": told,
+                **({"fallback": fallback} if fallback else {}),
             },
         }

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
+from engines.lexical.like import LIKE, Like
 from engines.lexical.typed import positive
 from engines.ranking.rrf import fuse
 from engines.stacks.writing.planner import Choice, Context, Kind, Planned, plan, refused
@@ -41,6 +42,8 @@ class Recall:
     enough: int
     """Hits of a query with which ``best`` looks no further."""
     snippet_characters: int
+    like: bool = False
+    """Whether a text that no query finds is looked for by LIKE."""
 
 
 class Candidate(NamedTuple):
@@ -50,6 +53,8 @@ class Candidate(NamedTuple):
     snippet: str
     score: float
     """In [0, 1]: as a share of the best attainable fused score."""
+    words: float = 0.0
+    """Its BM25 as a share of the best one's, by the query that likes it most."""
 
 
 class Found(NamedTuple):
@@ -61,6 +66,10 @@ class Found(NamedTuple):
     outcome: Outcome
     window: int
     """How many of the first were given to the model."""
+    lists: tuple[tuple[int, ...], ...] = ()
+    """Rows of the chunks that each query found, best first."""
+    fallback: str = ""
+    """What found these where no query did."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,12 +92,19 @@ class Retriever:
         Raises:
             InvalidArgument: ``limit`` is not in 1..50 or ``budget`` not in 50..8000.
         """
+        return self.response(self.find(text, context), limit=limit, budget=budget)
+
+    def response(self, found: Found, *, limit: int, budget: int) -> Response:
+        """Choose the snippets of an answer.
+
+        Raises:
+            InvalidArgument: ``limit`` is not in 1..50 or ``budget`` not in 50..8000.
+        """
         for name, value, allowed in (("limit", limit, LIMITS), ("budget", budget, BUDGETS)):
             if isinstance(value, bool) or not isinstance(value, int) or value not in allowed:
                 raise InvalidArgument(
                     f"{name} is {value!r}; give a whole number from {allowed[0]} to {allowed[-1]}"
                 )
-        found = self.find(text, context)
         items: list[Item] = []
         for candidate, score in zip(found.ranked, scores(found), strict=True):
             cost = math.ceil(len(candidate.snippet) / CHARACTERS_A_TOKEN)
@@ -105,27 +121,54 @@ class Retriever:
         if never:
             return self._lacking(never)
         planned = plan(text, self.recall.kinds, self.store.count, context, self.recall.tokens)
-        lists = [self.store.find(one.query, self.recall.candidates) for one in planned]
-        candidates = self._candidates(planned, lists)
+        scored = [self.store.find(one.query, self.recall.candidates) for one in planned]
+        if self.recall.like and not any(scored):
+            return self._containing(text, planned)
+        candidates = self._candidates(planned, scored)
+        lists = [list(one) for one in scored]
         window, below = candidates[: self.top], candidates[self.top :]
-        outcome = self.rerank.order(positive(text), [one.snippet for one in window])
+        outcome = self.rerank.order(
+            positive(text), [one.snippet for one in window], [one.words for one in window]
+        )
         ranked = (*(window[at] for at in outcome.order), *below)
-        return Found(ranked, planned, tuple(map(len, lists)), outcome, len(window))
+        found = tuple(map(tuple, lists))
+        return Found(ranked, planned, tuple(map(len, lists)), outcome, len(window), found)
 
     def _lacking(self, never: str) -> Found:
         """List what a text of refusals alone leaves, in the order of the notes."""
         left = self.store.lacking(never, self.recall.candidates)
-        chunks = [self.store.beginning(rowid) for rowid in left]
+        planned = (Planned(Kind.TEXT, f"NOT ({never})"),)
+        return self._listed([self.store.read(rowid) for rowid in left], planned, (len(left),), "")
+
+    def _containing(self, text: str, planned: tuple[Planned, ...]) -> Found:
+        """List the chunks that contain what was typed, in the order of the notes."""
+        like = Like.of(text)
+        rows = self.store.containing(like.has, self.recall.candidates)
+        chunks = [self.store.read(rowid, like.at) for rowid in rows]
+        return self._listed(chunks, planned, (0,) * len(planned), LIKE if chunks else "")
+
+    def _listed(
+        self,
+        chunks: Sequence[Chunk],
+        planned: tuple[Planned, ...],
+        per_query: tuple[int, ...],
+        by: str,
+    ) -> Found:
         most = self.recall.snippet_characters
         ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
-        planned = (Planned(Kind.TEXT, f"NOT ({never})"),)
-        outcome = Outcome(tuple(range(len(ranked))), (), Reason.NO_CANDIDATES)
-        return Found(ranked, planned, (len(ranked),), outcome, 0)
+        outcome = Outcome(tuple(range(len(ranked))), (), (), Reason.NO_CANDIDATES)
+        return Found(ranked, planned, per_query, outcome, 0, fallback=by)
 
     def _candidates(
-        self, planned: Sequence[Planned], lists: Sequence[Sequence[int]]
+        self, planned: Sequence[Planned], scored: Sequence[Mapping[int, float]]
     ) -> list[Candidate]:
         """Bring the queries' lists together; each chunk is read through the first that has it."""
+        lists = [list(one) for one in scored]
+        words: dict[int, float] = {}
+        for held in scored:
+            most = max(held.values(), default=0.0)
+            for row, score in held.items():
+                words[row] = max(words.get(row, 0.0), score / most if most > 0 else 0.0)
         if self.recall.combine == "best" and lists:
             at = _best(lists, self.recall.enough)
             planned, lists = [planned[at]], [lists[at]]
@@ -133,13 +176,15 @@ class Retriever:
         for one, ids in zip(planned, lists, strict=True):
             for rowid in ids:
                 through.setdefault(rowid, one.query)
-        names = {f"{at}": [f"{rowid:012}" for rowid in ids] for at, ids in enumerate(lists)}
+        places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(through))}
+        rows = {place: row for row, place in places.items()}
+        names = {f"{at}": [places[row] for row in ids] for at, ids in enumerate(lists)}
         weights = dict.fromkeys(names, 1.0)
         found = []
         for hit in fuse(names, weights, rrf_k=self.recall.rrf_k, k=len(through)):
-            chunk = self.store.chunk(int(hit.doc_id), through[int(hit.doc_id)])
+            chunk = self.store.chunk(rows[hit.doc_id], through[rows[hit.doc_id]])
             snippet = shown(chunk.title, chunk.passage, self.recall.snippet_characters)
-            found.append(Candidate(chunk, snippet, hit.score))
+            found.append(Candidate(chunk, snippet, hit.score, words[chunk.rowid]))
         return found
 
 
@@ -151,7 +196,7 @@ def scores(found: Found) -> tuple[float, ...]:
     base = [candidate.score for candidate in found.ranked]
     if found.outcome.reason is not None:
         return tuple(base)
-    top = [(1 + found.outcome.cosines[at]) / 2 for at in found.outcome.order]
+    top = [(1 + found.outcome.keys[at]) / 2 for at in found.outcome.order]
     top = [min(1.0, max(0.0, score)) for score in top]
     floor = min(top)
     return (*top, *(score * floor for score in base[found.window :]))
@@ -177,4 +222,5 @@ def _diagnostics(found: Found, items: Sequence[Item]) -> Diagnostics:
             selected_count=len(items),
         ),
         rerank=Reranked(enabled=reason is None, reason=reason, scores=cosines),
+        fallback=found.fallback,
     )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from contextlib import closing
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -13,6 +15,13 @@ from engines.stacks.writing.snippets import chunks, source_ref
 from harness.core.records import Document
 
 FILE = "notes.db"
+TABLES = """CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL,
+  number INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (doc_id, number));
+CREATE VIRTUAL TABLE search USING fts5(title, text, content='chunk', content_rowid='id',
+  tokenize='{tokenize}');
+"""
+BEFORE = 80
+"""Characters shown before what LIKE finds."""
 Tokenize = Literal["unicode61", "porter unicode61"]
 
 
@@ -40,14 +49,7 @@ def write(path: Path, documents: Iterable[Document], tokenize: Tokenize, most: i
     """
     with closing(sqlite3.connect(path)) as db, db:
         db.execute("PRAGMA journal_mode = OFF")
-        db.execute(
-            "CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL, number INTEGER NOT"
-            " NULL, title TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (doc_id, number))"
-        )
-        db.execute(
-            "CREATE VIRTUAL TABLE search USING fts5(title, text, content='chunk',"
-            f" content_rowid='id', tokenize='{tokenize}')"
-        )
+        db.executescript(TABLES.format(tokenize=tokenize))
         for document in sorted(documents, key=lambda document: document.doc_id):
             source_ref(document.doc_id, 0)
             db.executemany(
@@ -102,14 +104,31 @@ class Store:
         asked = "SELECT count(*) FROM search WHERE search MATCH ?"
         return int(self.db.execute(asked, (query,)).fetchone()[0])
 
-    def find(self, query: str, most: int) -> list[int]:
-        """Give the rowids of the best chunks of a query, equal ones in the order of their ids."""
+    def find(self, query: str, most: int) -> dict[int, float]:
+        """Give the best chunks of a query with their BM25, equal ones in the order of their notes.
+
+        Keys are rowids, best first.
+        """
         rows = self.db.execute(
-            "SELECT rowid FROM search WHERE search MATCH ? AND rank MATCH ?"
-            " ORDER BY rank, rowid LIMIT ?",
+            "SELECT search.rowid, -rank FROM search JOIN chunk ON chunk.id = search.rowid"
+            " WHERE search MATCH ? AND rank MATCH ? ORDER BY rank, doc_id, number LIMIT ?",
             (query, f"bm25({self.title_weight}, 1.0)", most),
         )
+        return {rowid: score for rowid, score in rows}  # noqa: C416  rows of a cursor
+
+    def in_order(self, rowids: Iterable[int]) -> list[int]:
+        """Sort chunks by note and number."""
+        rows = self.db.execute(
+            "SELECT id FROM chunk WHERE id IN (SELECT value FROM json_each(?))"
+            " ORDER BY doc_id, number",
+            (json.dumps(list(rowids)),),
+        )
         return [row[0] for row in rows]
+
+    def containing(self, has: Callable[[str], bool], most: int) -> list[int]:
+        """Look into every chunk, by note and number, for what ``has`` looks for."""
+        rows = self.db.execute("SELECT id, title, text FROM chunk ORDER BY doc_id, number")
+        return list(islice((row[0] for row in rows if has(f"{row[1]}\n{row[2]}")), most))
 
     def lacking(self, query: str, most: int) -> list[int]:
         """Give the rowids of chunks that a query does not find, in their order."""
@@ -120,12 +139,12 @@ class Store:
         )
         return [row[0] for row in rows]
 
-    def beginning(self, rowid: int) -> Chunk:
-        """Read a chunk that no query found; its passage is its text."""
-        row = self.db.execute(
+    def read(self, rowid: int, begin: Callable[[str], int] = lambda _: 0) -> Chunk:
+        """Read a chunk that no query found; its passage is its text, from a little before."""
+        doc_id, number, title, text = self.db.execute(
             "SELECT doc_id, number, title, text FROM chunk WHERE id = ?", (rowid,)
         ).fetchone()
-        return Chunk(rowid, *row)
+        return Chunk(rowid, doc_id, number, title, text[max(0, begin(text) - BEFORE) :])
 
     def chunk(self, rowid: int, query: str) -> Chunk:
         """Read one chunk that ``query`` found."""

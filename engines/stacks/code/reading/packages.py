@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-import ast
 import re
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 
-from engines.stacks.code.reading import python_source
+from engines.stacks.code.reading.module import decoded
+from engines.stacks.code.reading.module import documents as of_module
 from engines.stacks.code.unit import Mode
-from harness.core.reading import Malformed, text_of
+from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 
+PYTHON = frozenset({"py", "pyi"})
 PROSE, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
-BIGGEST = 1 << 18
+READ = PYTHON | PROSE | RECORDS
+BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
 _HEADING = re.compile(r"^#{1,3} +(\S.*?) *#*$", re.MULTILINE)
 
@@ -21,83 +24,49 @@ _HEADING = re.compile(r"^#{1,3} +(\S.*?) *#*$", re.MULTILINE)
 def documents(root: Path) -> Iterator[Document]:
     """Read every file below ``root``, in byte order of paths; nothing is imported or run.
 
-    A function, method or class is a document, a class without its methods. So is the docstring
-    of a module, a section of Markdown, and a file of TOML, JSON or CSV. Paths begin with the
-    folder's own name. Files that are not UTF-8, too big, or no Python of today are left out.
+    Paths begin with the folder's own name. Files that are too big are left out.
     """
     for path in sorted(root.rglob("*"), key=lambda path: path.as_posix().encode()):
-        ext = path.suffix.removeprefix(".").lower()
-        if ext not in {"py", *PROSE, *RECORDS} or not path.is_file():
+        if extension(path.name) not in READ or not path.is_file():
             continue
-        if path.stat().st_size > BIGGEST:
-            continue
-        try:
-            text = text_of(path)
-        except Malformed:
-            continue
-        shown = f"{root.name}/{path.relative_to(root).as_posix()}"
-        if ext == "py":
-            yield from _of_module(shown, text)
-        elif ext in PROSE:
-            yield from _of_page(shown, text)
-        else:
-            yield Document(shown, path.stem, text, {"path": shown, "mode": Mode.RECORDS.value})
+        if path.stat().st_size <= BIGGEST:
+            shown = f"{root.name}/{path.relative_to(root).as_posix()}"
+            with suppress(Malformed):
+                yield from of_file(shown, module_of(shown), path.read_bytes())
 
 
-def _of_module(path: str, text: str) -> Iterator[Document]:
-    tree = python_source.parsed(text)
-    if tree is None:
+def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
+    """Make the documents of one file.
+
+    A function, method or class is a document, a class without its methods. So is a constant, what
+    a module does beside, its docstring, a section of Markdown, and a file of TOML, JSON or CSV.
+
+    Raises:
+        Malformed: it is prose or a record and not UTF-8.
+    """
+    ext = extension(path)
+    if ext in PYTHON:
+        yield from of_module(path, module, decoded(data))
         return
-    module = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    bound = _imports(tree)
-    imports = ",".join(f"{name}={full}" for name, full in sorted(bound.items()))
-    about: dict[str, Scalar] = {"path": path, "language": "python", "imports": imports}
-    doc = ast.get_docstring(tree)
-    if doc:
-        said = {"path": path, "kind": "module", "mode": Mode.PROSE.value}
-        yield Document(f"{path}::", module, doc, said)
-    lines = text.splitlines(keepends=True)
-    seen: dict[str, int] = {}
-    for name, kind, part in _symbols(tree, lines):
-        again = seen[name] = seen.get(name, 0) + 1
-        doc_id = f"{path}::{name}" + (f"#{again}" if again > 1 else "")
-        full = f"{module}.{name}"
-        yield Document(doc_id, "", part, {**about, "kind": kind, "name": full, "mode": "code"})
+    try:
+        text = data.decode("utf-8-sig")
+    except UnicodeDecodeError as exc:
+        raise Malformed(f"is not UTF-8 ({exc.reason})") from exc
+    if ext in PROSE:
+        yield from _of_page(path, text)
+    else:
+        about: dict[str, Scalar] = {"path": path, "mode": Mode.RECORDS.value}
+        yield Document(path, path.rpartition("/")[2].rpartition(".")[0], text, about)
 
 
-def _symbols(tree: ast.Module, lines: list[str]) -> Iterator[tuple[str, str, str]]:
-    """Yield name, kind and text of what a module defines, and of the methods of its classes."""
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name, "function", "".join(lines[_first(node) : node.end_lineno])
-        elif isinstance(node, ast.ClassDef):
-            yield node.name, "class", _without_methods(node, lines)
-            for inner in node.body:
-                if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef):
-                    part = "".join(lines[_first(inner) : inner.end_lineno])
-                    yield f"{node.name}.{inner.name}", "method", part
+def extension(path: str) -> str:
+    """Give what follows the last dot, in lower case."""
+    return path.rpartition(".")[2].lower() if "." in path else ""
 
 
-def _first(node: ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef) -> int:
-    """Line, from 0, where a definition begins: at its first decorator."""
-    return min([node.lineno, *(mark.lineno for mark in node.decorator_list)]) - 1
-
-
-def _without_methods(node: ast.ClassDef, lines: list[str]) -> str:
-    own = [
-        inner
-        for inner in node.body
-        if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)
-    ]
-    kept = lines[_first(node) : node.body[0].lineno - 1]
-    for inner in own:
-        kept += lines[inner.lineno - 1 : inner.end_lineno]
-    return "".join(kept) if own else f"{''.join(kept).rstrip()}\n    ...\n"
-
-
-def _imports(tree: ast.Module) -> dict[str, str]:
-    top = ast.Module([n for n in tree.body if isinstance(n, ast.Import | ast.ImportFrom)], [])
-    return python_source.imported(top)
+def module_of(path: str) -> str:
+    """Name the module of a file by its path."""
+    return path.rpartition(".")[0].removesuffix("/__init__").replace("/", ".")
 
 
 def _of_page(path: str, text: str) -> Iterator[Document]:
@@ -108,5 +77,9 @@ def _of_page(path: str, text: str) -> Iterator[Document]:
     for at, title in enumerate(titles):
         part = text[cuts[at] : cuts[at + 1]].strip()
         if part:
-            about: dict[str, Scalar] = {"path": path, "kind": "section", "mode": Mode.PROSE.value}
+            low = text.count("\n", 0, cuts[at]) + 1
+            about: dict[str, Scalar] = {
+                "path": path, "kind": "section", "mode": Mode.PROSE.value,
+                "lines": f"{low}-{low + text.count(chr(10), cuts[at], cuts[at + 1])}",
+            }  # fmt: skip
             yield Document(f"{path}#{at}", title, part, about)

@@ -14,7 +14,7 @@ from engines.stacks.code.unit import Facts, Texts
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
 Read = tuple[Texts, Facts]
-LONGEST = 1 << 20
+LONGEST = 2 << 20
 """Characters; longer files are generated, and parsing them takes seconds."""
 LITERALS: Mapping[type[ast.AST], str] = {
     ast.List: "list", ast.ListComp: "list", ast.Dict: "dict", ast.DictComp: "dict",
@@ -40,12 +40,20 @@ def is_code(tree: ast.Module) -> bool:
     return any(isinstance(node, (*says, ast.Assign, ast.AugAssign)) for node in tree.body)
 
 
-def read(text: str, tree: ast.Module, *, name: str, kind: str, imports: Mapping[str, str]) -> Read:
+def read(
+    text: str,
+    tree: ast.Module,
+    *,
+    name: str,
+    kind: str,
+    imports: Mapping[str, str],
+    own: Mapping[str, str] | None = None,
+) -> Read:
     """Take a parsed text apart.
 
     ``name`` and ``kind`` are given where the text alone does not say them (a method, a qualified
     name), else empty. ``imports`` are names that the file around it imported, by what they are
-    called there.
+    called there; ``own`` those that it defines, and ``self`` in a method.
 
     Raises:
         RecursionError: the text nests deeper than Python can walk.
@@ -53,7 +61,7 @@ def read(text: str, tree: ast.Module, *, name: str, kind: str, imports: Mapping[
     inner = tree.body[0] if len(tree.body) == 1 else tree
     defined = inner if isinstance(inner, Definition) else None
     known = {**imports, **imported(tree)}
-    dotted = _Names(known)
+    dotted = _Names({**(own or {}), **known})
     symbol = name.rpartition(".")[2] or (defined.name if defined else "")
     signature = _signature(defined) if defined else ""
     within: ast.AST = defined or tree

@@ -20,17 +20,19 @@ PROSE = frozenset({"markdown", "rst", "text", "english"})
 def understand(document: Document) -> Unit:
     """Read a document by its metadata where they say what it is, and by its text where not.
 
-    ``mode``, ``language``, ``path``, ``kind``, ``name`` and ``imports`` (``np=numpy,os=os``) are
-    taken from the metadata. Without ``mode``: what parses as Python and defines, imports or sets
-    something is code, and so is what begins with the signature of its own title. A JSON object is a
-    record; the rest is prose. Python that does not parse is read by its signs.
+    ``mode``, ``language``, ``path``, ``kind``, ``name``, ``lines``, ``imports``
+    (``np=numpy,os=os``) and ``own`` (names that the file defines) are taken from the metadata.
+    Without ``mode``: what parses as Python and defines, imports or sets something is code, and so
+    is what begins with the signature of its own title. A JSON object is a record; the rest is
+    prose. Python that does not parse is read by its signs.
     """
     about = _About.of(document)
     mode, (texts, facts) = _read(document, about)
     if document.title and document.title != texts.name:
         texts = texts._replace(name=f"{document.title} {texts.name}".strip())
     lang = about.lang or ("python" if mode is Mode.CODE else "")
-    return Unit(document.doc_id, mode, lang, about.path, texts, facts)
+    lines = _word(document.metadata, "lines")
+    return Unit(document.doc_id, mode, lang, about.path, texts, facts, lines)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +46,7 @@ class _About:
     kind: str
     name: str
     imports: Mapping[str, str]
+    own: Mapping[str, str]
 
     @classmethod
     def of(cls, document: Document) -> _About:
@@ -52,12 +55,11 @@ class _About:
         file = path.rpartition("/")[2]
         ext = file.rpartition(".")[2].lower() if "." in file else ""
         lang = (_word(said, "language") or LANGUAGES.get(ext, "")).lower()
-        pairs = (one.partition("=") for one in _word(said, "imports").split(",") if one)
-        imports = {bound: name for bound, _, name in pairs}
+        imports, own = _pairs(said, "imports"), _pairs(said, "own")
         mode = _word(said, "mode")
         if mode not in {"", Mode.CODE, Mode.PROSE, Mode.RECORDS}:
             mode = ""
-        return cls(path, ext, lang, mode, _word(said, "kind"), _word(said, "name"), imports)
+        return cls(path, ext, lang, mode, _word(said, "kind"), _word(said, "name"), imports, own)
 
 
 def _read(document: Document, about: _About) -> tuple[Mode, python_source.Read]:
@@ -86,7 +88,12 @@ def _code(text: str, about: _About) -> python_source.Read | None:
     if tree is not None and tree.body and (sure or python_source.is_code(tree)):
         try:
             return python_source.read(
-                text, tree, name=about.name, kind=about.kind, imports=about.imports
+                text,
+                tree,
+                name=about.name,
+                kind=about.kind,
+                imports=about.imports,
+                own=about.own,
             )
         except RecursionError:
             return snippet.read(text, name=about.name, kind=about.kind)
@@ -98,6 +105,11 @@ def _code(text: str, about: _About) -> python_source.Read | None:
 def embedded(document: Document) -> str:
     """Give the text whose vector stands for a document."""
     return f"{document.title} {document.text}".strip()
+
+
+def _pairs(about: Mapping[str, Scalar], key: str) -> Mapping[str, str]:
+    pairs = (one.partition("=") for one in _word(about, key).split(",") if one)
+    return {bound: name for bound, _, name in pairs}
 
 
 def _word(about: Mapping[str, Scalar], key: str) -> str:

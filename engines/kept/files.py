@@ -1,0 +1,62 @@
+"""The files of a folder that a stack reads, in a stable order."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from stat import S_ISREG
+from typing import NamedTuple
+
+from harness.core.errors import BadFile
+
+ENVIRONMENT = "pyvenv.cfg"
+"""A folder that holds it is a Python environment: installed code, nobody's documents."""
+SKIPPED = frozenset({"__pycache__", "node_modules"})
+
+
+class Seen(NamedTuple):
+    """A file as the file system tells of it; nothing of it was read."""
+
+    path: str
+    """Below the folder, with forward slashes."""
+    size: int
+    mtime_ns: int
+
+
+def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
+    """List the regular files below ``root`` with one of ``suffixes``, in lower case, by path.
+
+    Links are not followed. Hidden files and folders are left out, and so are environments of
+    Python, ``node_modules`` and ``__pycache__``.
+
+    Raises:
+        BadFile: ``root`` is no folder, or cannot be listed.
+    """
+    if not root.is_dir():
+        raise BadFile(root, "is not a folder", "Give the folder that holds the files")
+    try:
+        yield from sorted(_below(root, "", suffixes))
+    except OSError as exc:
+        named = exc.filename or root
+        raise BadFile(named, f"cannot be listed ({exc.strerror})", "Look at its rights") from exc
+
+
+def _below(folder: Path, prefix: str, suffixes: frozenset[str]) -> Iterator[Seen]:
+    with os.scandir(folder) as entries:
+        for entry in entries:
+            name = entry.name
+            if name.startswith(".") or name in SKIPPED or not _is_text(name):
+                continue
+            if entry.is_dir(follow_symlinks=False):
+                if not Path(entry.path, ENVIRONMENT).is_file():
+                    yield from _below(Path(entry.path), f"{prefix}{name}/", suffixes)
+            elif Path(name).suffix.lower() in suffixes:
+                about = entry.stat(follow_symlinks=False)
+                if S_ISREG(about.st_mode):
+                    yield Seen(f"{prefix}{name}", about.st_size, about.st_mtime_ns)
+
+
+def _is_text(name: str) -> bool:
+    """Tell whether a name is characters; others cannot be written down."""
+    return name.isprintable() and not any("\ud800" <= one <= "\udfff" for one in name)

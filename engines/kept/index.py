@@ -1,0 +1,212 @@
+"""An index that follows a folder: what did not change is not read again.
+
+A file counts as unchanged where size and time of change are as they were, and as the same where its
+content hash is. Files are taken in and given up in small transactions, so an update that is
+interrupted goes on where it ended.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from engines.kept.contract import Fault, Reader, Updated
+from engines.kept.files import Seen, seen
+from harness.core.errors import BadFile, IndexNotReady
+from harness.core.locks import held
+from harness.core.progress import progress
+from harness.core.reading import Malformed, whole
+
+FILE = "kept.db"
+VERSION = "1"
+"""Of the tables here."""
+BATCH = 200
+"""Files of a transaction at most."""
+BATCH_S = 2.0
+"""Seconds of a transaction, as soon as it has a file."""
+SETTLED_NS = 2_000_000_000
+"""A file that changed later than this before it was read may change again at the same time."""
+UNSETTLED = -1
+TABLES = """
+CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
+  sha256 BLOB NOT NULL, fault TEXT NOT NULL);
+"""
+
+
+def update(root: Path, place: Path, reader: Reader) -> Updated:
+    """Bring the index in the folder ``place`` up to date with the folder ``root``.
+
+    Raises:
+        BadFile: ``root`` is no folder, or ``place`` cannot be written.
+        Locked: another process updates it and does not come to an end.
+    """
+    found = list(seen(root, reader.suffixes))
+    place.mkdir(parents=True, exist_ok=True)
+    with held(place / FILE):
+        db = _opened(place / FILE, root, reader)
+        with closing(db):
+            one = _Update(db, root, reader)
+            done = one.follow(found)
+            one.complete()
+            return done
+
+
+@contextmanager
+def reading(place: Path) -> Iterator[sqlite3.Connection]:
+    """Open the index to read; writers do not disturb it.
+
+    Raises:
+        IndexNotReady: there is none, or it is broken.
+    """
+    path = place / FILE
+    try:
+        where = f"{path.resolve().as_uri()}?mode=ro"
+        db = sqlite3.connect(where, uri=True, check_same_thread=False)
+        with closing(db):
+            db.execute("SELECT count(*) FROM file").fetchone()
+            yield db
+    except sqlite3.DatabaseError as exc:
+        raise IndexNotReady(f"{path}: {exc}. Remove {place}, and index the folder again") from exc
+
+
+def generation(db: sqlite3.Connection) -> str:
+    """Say which state the index is in; it changes with every file."""
+    return _value(db, "generation")
+
+
+def faults(db: sqlite3.Connection) -> tuple[Fault, ...]:
+    """List the files that could not be read, by path."""
+    rows = db.execute("SELECT path, fault FROM file WHERE fault != '' ORDER BY path")
+    return tuple(Fault(*row) for row in rows)
+
+
+def _opened(path: Path, root: Path, reader: Reader) -> sqlite3.Connection:
+    """Open the index to write; one of another folder or reader, or a broken one, begins anew."""
+    wanted = f"{VERSION} {reader.identity} {root.resolve()}"
+    db = _connected(path)
+    try:
+        row = db.execute("SELECT value FROM about WHERE name = 'identity'").fetchone()
+        if row and row[0] == wanted:
+            return db
+    except sqlite3.DatabaseError:
+        pass
+    db.close()
+    for part in ("", "-wal", "-shm"):
+        path.with_name(path.name + part).unlink(missing_ok=True)
+    db = _connected(path)
+    db.executescript(f"BEGIN; {TABLES} {reader.tables}")
+    db.execute("INSERT INTO about VALUES ('generation', '0')")
+    db.execute("INSERT INTO about VALUES ('identity', ?)", (wanted,))
+    db.execute("COMMIT")
+    return db
+
+
+def _value(db: sqlite3.Connection, name: str) -> str:
+    row = db.execute("SELECT value FROM about WHERE name = ?", (name,)).fetchone()
+    return str(row[0]) if row else ""
+
+
+def _bump(db: sqlite3.Connection) -> None:
+    db.execute("UPDATE about SET value = value + 1 WHERE name = 'generation'")
+
+
+def _connected(path: Path) -> sqlite3.Connection:
+    try:
+        db = sqlite3.connect(path, timeout=60, isolation_level=None)
+    except sqlite3.Error as exc:
+        raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+    except sqlite3.DatabaseError:
+        pass  # it is no database; ``_opened`` sees that next
+    return db
+
+
+@dataclass(frozen=True, slots=True)
+class _Update:
+    """One update of an open index."""
+
+    db: sqlite3.Connection
+    root: Path
+    reader: Reader
+
+    def follow(self, found: list[Seen]) -> Updated:
+        """Give up what is gone, and take in what is new or other than it was."""
+        rows = self.db.execute("SELECT path, size, mtime_ns, sha256 FROM file")
+        known: dict[str, tuple[int, int, bytes]] = {row[0]: row[1:] for row in rows}
+        gone = sorted(known.keys() - {one.path for one in found})
+        changed = [one for one in found if known.get(one.path, ())[:2] != (one.size, one.mtime_ns)]
+        if not gone and not changed:
+            return Updated(0, 0, len(found), faults(self.db))
+        self.db.execute("BEGIN IMMEDIATE")
+        for path in gone:
+            self.reader.drop(self.db, path)
+            self.db.execute("DELETE FROM file WHERE path = ?", (path,))
+        read, since, count = 0, time.monotonic(), 0
+        with progress("reading", len(changed)) as advance:
+            for one in changed:
+                read += self._take(one, known.get(one.path, (0, 0, b""))[2])
+                count += 1
+                if count == BATCH or time.monotonic() - since > BATCH_S:
+                    self._commit()
+                    self.db.execute("BEGIN IMMEDIATE")
+                    since, count = time.monotonic(), 0
+                advance(1)
+        self._commit(other=bool(gone or read))
+        return Updated(read, len(gone), len(found) - read, faults(self.db))
+
+    def complete(self) -> None:
+        """Make what is missing, unless that was done for this state."""
+        if _value(self.db, "complete") == _value(self.db, "generation"):
+            return
+        self.db.execute("BEGIN IMMEDIATE")
+        if self.reader.complete(self.db):
+            _bump(self.db)
+            state = _value(self.db, "generation")
+            self.db.execute("INSERT OR REPLACE INTO about VALUES ('complete', ?)", (state,))
+        self.db.execute("COMMIT")
+
+    def _commit(self, *, other: bool = True) -> None:
+        if other:
+            _bump(self.db)
+        self.db.execute("COMMIT")
+
+    def _take(self, one: Seen, known: bytes) -> bool:
+        """Read a file; tell whether its content is other than it was."""
+        settled = time.time_ns() - one.mtime_ns > SETTLED_NS
+        mtime = one.mtime_ns if settled else UNSETTLED
+        data, fault = _bytes(self.root / one.path, self.reader.biggest)
+        digest = hashlib.sha256(data + fault.encode()).digest()
+        if known == digest:
+            row = (one.size, mtime, one.path)
+            self.db.execute("UPDATE file SET size = ?, mtime_ns = ? WHERE path = ?", row)
+            return False
+        self.reader.drop(self.db, one.path)
+        self.db.execute("SAVEPOINT file")
+        try:
+            if not fault:
+                self.reader.put(self.db, one.path, data)
+        except BadFile as exc:
+            self.db.execute("ROLLBACK TO file")
+            fault = f"{exc.problem}. {exc.cure}"
+        self.db.execute("RELEASE file")
+        new = (one.path, one.size, mtime, digest, fault)
+        self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", new)
+        return True
+
+
+def _bytes(path: Path, most: int) -> tuple[bytes, str]:
+    """Read a file; where that cannot be, nothing and the reason."""
+    try:
+        return whole(path, most=most), ""
+    except OSError as exc:
+        return b"", f"cannot be opened ({exc.strerror}). Look at its permissions"
+    except Malformed as exc:
+        return b"", f"{exc}. Leave it out, or split it"

@@ -1,0 +1,90 @@
+"""A folder of notes, kept searchable: chunks in FTS5, given up and taken in file by file."""
+
+from __future__ import annotations
+
+import re
+import sqlite3
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from engines.stacks.writing.arm import Settings
+from engines.stacks.writing.snippets import chunks
+from engines.stacks.writing.store import TABLES
+from harness.core.errors import BadFile
+
+SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
+BIGGEST = 16 << 20
+VERSION = "1"
+_HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*?)[ \t#]*$", re.MULTILINE)
+TRIGGERS = """
+CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
+  INSERT INTO search (rowid, title, text) VALUES (new.id, new.title, new.text);
+END;
+CREATE TRIGGER given_up AFTER DELETE ON chunk BEGIN
+  INSERT INTO search (search, rowid, title, text)
+    VALUES ('delete', old.id, old.title, old.text);
+END;
+"""
+FIRST = 2_000
+"""Characters in which a title is looked for."""
+
+
+@dataclass(frozen=True, slots=True)
+class Notes:
+    """Reads notes; what is kept of one are its chunks."""
+
+    settings: Settings
+
+    @property
+    def suffixes(self) -> frozenset[str]:
+        return SUFFIXES
+
+    @property
+    def biggest(self) -> int:
+        return BIGGEST
+
+    @property
+    def identity(self) -> str:
+        given = self.settings
+        return f"notes {VERSION} {given.tokenize} {given.chunk_characters}"
+
+    @property
+    def tables(self) -> str:
+        """The tables of a store; triggers keep its words in step with its chunks."""
+        return TABLES.format(tokenize=self.settings.tokenize) + TRIGGERS
+
+    def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
+        text = text_of(path, data)
+        title = title_of(path, text)
+        rows = enumerate(chunks(text, self.settings.chunk_characters))
+        db.executemany(
+            "INSERT INTO chunk (doc_id, number, title, text) VALUES (?, ?, ?, ?)",
+            ((path, number, title, part) for number, part in rows),
+        )
+
+    def drop(self, db: sqlite3.Connection, path: str) -> None:
+        db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))
+
+    def complete(self, db: sqlite3.Connection) -> bool:  # noqa: ARG002  nothing is made later
+        return True
+
+
+def text_of(path: str, data: bytes) -> str:
+    """Decode a note: UTF-8, or UTF-16 where a mark says so.
+
+    Raises:
+        BadFile: it is neither.
+    """
+    wide = data.startswith((b"\xff\xfe", b"\xfe\xff"))
+    try:
+        text = data.decode("utf-16" if wide else "utf-8-sig")
+    except UnicodeDecodeError as exc:
+        line = data[: exc.start].count(b"\n") + 1
+        raise BadFile(path, f"is not UTF-8 ({exc.reason})", "Save it as UTF-8", line) from exc
+    return text.replace("\0", "\ufffd")
+
+
+def title_of(path: str, text: str) -> str:
+    """Take the first heading near the top for the title, else the name of the file."""
+    found = _HEADING.search(text, 0, FIRST)
+    return found[1] if found else PurePosixPath(path).stem

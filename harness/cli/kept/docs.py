@@ -1,0 +1,143 @@
+"""``harness docs``: a folder of documents, kept searchable, with citations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.base.app import err, out
+from harness.cli.base.project import Project
+from harness.cli.kept.folder import (
+    LOCALHOST,
+    AsJson,
+    Folder,
+    Follow,
+    Host,
+    Port,
+    Token,
+    answered,
+    asked,
+    indexed,
+    place_of,
+    served,
+)
+
+if TYPE_CHECKING:
+    from engines.kept.live import Live
+    from engines.stacks.documents.service import FolderSearch
+
+ARM = "documents-free-words"
+SHOWN = 300
+"""Characters of a chunk that are shown."""
+ArmName = Annotated[str, typer.Option("--arm", help="An arm of the stack documents, tier free.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put the group ``docs`` on the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Keep a folder of documents searchable, and cite what is found."
+    )
+    group.command()(index)
+    group.command()(ask)
+    group.command()(serve)
+    app.add_typer(group, name="docs")
+
+
+def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
+    """Index a folder of text, Markdown and PDF files, or bring its index up to date.
+
+    A file that did not change is not read again. One that cannot be read is named with the remedy,
+    and the others are indexed. The index is kept below the cache of the project.
+
+    Example: harness docs index papers
+    """
+    indexed(_live(folder, arm), as_json=as_json)
+
+
+def ask(
+    folder: Folder,
+    query: Annotated[str, typer.Argument(help="What a person types.")],
+    arm: ArmName = ARM,
+    *,
+    top: Annotated[int, typer.Option(min=1, max=100, help="How many chunks.")] = 3,
+    document: Annotated[str, typer.Option(help="Search this document alone, by its path.")] = "",
+    related: Annotated[
+        int, typer.Option(min=0, max=100, help="Chunks related to the answer, and not in it.")
+    ] = 0,
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show what every leg says of each chunk.")
+    ] = False,
+    follow: Follow = True,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a folder of documents; each chunk that is shown has its citation.
+
+    The index is brought up to date first. A query that no index answers is looked for in the
+    texts as it is, and the answer says so.
+
+    Example: harness docs ask papers "customer retention"
+    """
+    from engines.stacks.documents.service import Wish
+
+    with asked(_live(folder, arm), follow=follow) as search:
+        answer = search.search(query, Wish(top, document, related, explain))
+    if as_json:
+        answered(answer)
+    else:
+        _show(answer)
+
+
+def serve(
+    folder: Folder,
+    arm: ArmName = ARM,
+    *,
+    http: Port = None,
+    host: Host = LOCALHOST,
+    token: Token = True,
+) -> None:
+    """Serve search_collection to MCP clients, over a folder as it is at each call.
+
+    Speaks over standard input and output, or over HTTP with --http.
+
+    Example: harness docs serve papers --http 8766
+    """
+    from engines.stacks.documents.mcp_tools import application
+
+    served(application(_live(folder, arm), folder.resolve().name), http, host, token=token)
+
+
+def _live(folder: Path, arm: str) -> Live[FolderSearch]:
+    from engines import registry as arms
+    from engines.stacks.documents.arm import Documents
+    from engines.stacks.documents.service import documents
+    from harness.core.errors import InvalidArm
+
+    engine = arms.load(arm, Project.here().cache).engine
+    if not isinstance(engine, Documents):
+        raise InvalidArm(f"{arm} is not an arm of the stack documents. Name one, such as {ARM}")
+    return documents(engine, folder, place_of("docs", folder))
+
+
+def _show(answer: Mapping[str, Any]) -> None:
+    from harness.core.printable import one_line
+
+    for missing in answer.get("missing", []):
+        err.print(f"{missing['part']}: {missing['reason']}: {missing['why']}", markup=False)
+    if not answer["results"]:
+        out.print("nothing is found: no chunk contains the query", markup=False)
+    if answer.get("fallback"):
+        out.print("no index answers; these contain the text as it was typed", markup=False)
+    for number, found in enumerate(answer["results"], start=1):
+        out.data(f"{number}. {found['citation']}  score {found['score']:.4f}")
+        out.data(f"   {one_line(found['text'], SHOWN)}")
+        legs = answer.get("explain", {}).get(found["source"]["chunk_id"])
+        if legs:
+            said = ", ".join(f"{name} {value}" for name, value in legs.items())
+            out.data(f"   {said}")
+    for one in answer.get("related", []):
+        shared = f": {', '.join(one['shared'])}" if one["shared"] else ""
+        said = f"related: {one['citation']}  weight {one['edge_weight']:.4f}{shared}"
+        out.data(said)

@@ -1,0 +1,119 @@
+"""What the groups share: where an index is kept, what an update says, and how it is served."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, TypeVar
+
+import typer
+
+from harness.cli.base.app import err, out
+from harness.cli.base.boundary import aside
+from harness.cli.base.project import Project
+
+if TYPE_CHECKING:
+    from mcp.server import MCPServer
+
+    from engines.kept.contract import Updated
+    from engines.kept.live import Live
+
+Folder = Annotated[Path, typer.Argument(help="The folder that holds the files.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
+Follow = Annotated[
+    bool,
+    typer.Option(
+        "--update/--no-update", help="Bring the index up to date first; without, ask it as it is."
+    ),
+]
+Port = Annotated[
+    int | None,
+    typer.Option("--http", min=0, max=65535, help="Speak HTTP on this port, 0 for a free one."),
+]
+Host = Annotated[str, typer.Option(help="A loopback address; no other is served.")]
+Token = Annotated[bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")]
+LOCALHOST = "127.0.0.1"
+Opened = TypeVar("Opened")
+
+
+def place_of(stack: str, folder: Path) -> Path:
+    """Say where the index of a folder is kept: below the cache, which may be deleted."""
+    from harness.core.digest import of_json
+    from harness.core.errors import BadFile
+
+    if not folder.is_dir():
+        raise BadFile(folder, "is not a folder", "Give the folder that holds the files")
+    whole = folder.resolve()
+    name = "".join(one if one.isascii() and one.isalnum() else "-" for one in whole.name)
+    return Project.here().cache / "kept" / stack / f"{name}-{of_json(str(whole))[:12]}"
+
+
+@contextmanager
+def asked(live: Live[Opened], *, follow: bool) -> Iterator[Opened]:
+    """Give what answers for a folder, after an update unless ``follow`` is off."""
+    with aside():
+        opened = live.now(follow=follow)
+        now, done = opened.__enter__()
+    try:
+        if done is not None and (done.read or done.removed):
+            err.print(summary(done), markup=False)
+        yield now
+    finally:
+        opened.__exit__(None, None, None)
+        live.close()
+
+
+def indexed(live: Live[Any], *, as_json: bool) -> None:
+    """Update an index, and say what that took."""
+    with aside(), live.now() as (_, done):
+        pass
+    live.close()
+    if done is None:
+        return
+    if as_json:
+        told = {
+            "read": done.read,
+            "removed": done.removed,
+            "unchanged": done.unchanged,
+            "faults": [one._asdict() for one in done.faults],
+        }
+        out.data(json.dumps(told, ensure_ascii=False, indent=2))
+        return
+    out.print(summary(done), markup=False)
+    for fault in done.faults:
+        err.print(f"{fault.path}: {fault.why}", markup=False)
+
+
+def summary(done: Updated) -> str:
+    """Say in a line what an update did."""
+    said = [f"{done.read:,} read", f"{done.removed:,} removed", f"{done.unchanged:,} unchanged"]
+    refused = f"; {len(done.faults):,} cannot be read" if done.faults else ""
+    return f"files: {', '.join(said)}{refused}"
+
+
+def answered(answer: Mapping[str, Any]) -> None:
+    """Print an answer as JSON."""
+    out.data(json.dumps(answer, ensure_ascii=False, indent=2))
+
+
+def served(app: MCPServer[Any], port: int | None, host: str, *, token: bool) -> None:
+    """Speak MCP over standard input and output, or over HTTP with a token in the address."""
+    from secrets import token_urlsafe
+
+    from engines.stacks.agent_mail.mcp_tools.callers import digest
+    from engines.stacks.agent_mail.mcp_tools.serving import serve_http, serve_stdio
+
+    if port is None:
+        serve_stdio(app)
+        return
+    secret = token_urlsafe(32) if token else ""
+    shown = f"?token={secret}" if secret else ""
+    serve_http(
+        app,
+        host,
+        port,
+        lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
+        {digest(secret): None} if secret else None,
+    )

@@ -1,0 +1,144 @@
+"""``harness notes``: a folder of notes, kept searchable by snippets."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from harness.cli.base.app import out
+from harness.cli.base.project import Project
+from harness.cli.kept.folder import (
+    LOCALHOST,
+    AsJson,
+    Folder,
+    Follow,
+    Host,
+    Port,
+    Token,
+    answered,
+    asked,
+    indexed,
+    place_of,
+    served,
+)
+
+if TYPE_CHECKING:
+    from engines.kept.live import Live
+    from engines.stacks.writing.service import NoteSearch
+
+ARM = "writing-notes"
+ArmName = Annotated[str, typer.Option("--arm", help="An arm of the stack writing.")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put the group ``notes`` on the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Keep a folder of notes searchable, and show snippets."
+    )
+    group.command()(index)
+    group.command()(ask)
+    group.command()(serve)
+    app.add_typer(group, name="notes")
+
+
+def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
+    """Index a folder of notes, or bring its index up to date.
+
+    Markdown, text, reStructuredText and Org files are read; one that did not change is not read
+    again. The index is kept below the cache of the project.
+
+    Example: harness notes index notes
+    """
+    indexed(_live(folder, arm), as_json=as_json)
+
+
+def ask(
+    folder: Folder,
+    text: Annotated[str, typer.Argument(help="What a writer types.")],
+    arm: ArmName = ARM,
+    *,
+    limit: Annotated[int, typer.Option(min=1, max=50, help="How many snippets.")] = 8,
+    budget: Annotated[
+        int, typer.Option(min=50, max=8000, help="Tokens that the snippets take together.")
+    ] = 2000,
+    title: Annotated[str, typer.Option(help="Title of the document that is being written.")] = "",
+    selection: Annotated[str, typer.Option(help="What is selected in it.")] = "",
+    about: Annotated[str, typer.Option("--project", help="What its project is about.")] = "",
+    explain: Annotated[
+        bool, typer.Option("--explain", help="Show planned queries and legs of each snippet.")
+    ] = False,
+    follow: Follow = True,
+    as_json: AsJson = False,
+) -> None:
+    """Ask a folder of notes for snippets, the best first; a note may give several.
+
+    The index is brought up to date first. A text that no query finds is looked for in the notes
+    as it is, and the answer says so.
+
+    Example: harness notes ask notes "the retreat from Moscow"
+    """
+    from engines.stacks.writing.planner import Context
+
+    context = Context(title, selection, about) if title or selection or about else None
+    with asked(_live(folder, arm), follow=follow) as search:
+        answer = search.retrieve(text, limit=limit, budget=budget, context=context, explain=explain)
+    if as_json:
+        answered(answer)
+    else:
+        _show(answer)
+
+
+def serve(
+    folder: Folder,
+    arm: ArmName = ARM,
+    *,
+    http: Port = None,
+    host: Host = LOCALHOST,
+    token: Token = True,
+) -> None:
+    """Serve rag_retrieve to MCP clients, over a folder as it is at each call.
+
+    Speaks over standard input and output, or over HTTP with --http.
+
+    Example: harness notes serve notes --http 8766
+    """
+    from engines.stacks.writing.mcp_tools import application
+
+    served(application(_live(folder, arm), folder.resolve().name), http, host, token=token)
+
+
+def _live(folder: Path, arm: str) -> Live[NoteSearch]:
+    from engines import registry as arms
+    from engines.stacks.writing.arm import Writing
+    from engines.stacks.writing.service import notes
+    from harness.core.errors import InvalidArm
+
+    engine = arms.load(arm, Project.here().cache).engine
+    if not isinstance(engine, Writing):
+        raise InvalidArm(f"{arm} is not an arm of the stack writing. Name one, such as {ARM}")
+    return notes(engine, folder, place_of("notes", folder))
+
+
+def _show(answer: Mapping[str, Any]) -> None:
+    from harness.core.printable import one_line
+
+    told = answer["diagnostics"]
+    if not answer["items"]:
+        out.print("nothing is found: no note contains the text", markup=False)
+    if told.get("fallback"):
+        out.print("no query finds anything; these contain the text as it was typed", markup=False)
+    for number, item in enumerate(answer["items"], start=1):
+        out.data(f"{number}. {item['sourceRef']}  score {item['score']:.4f}")
+        out.data(f"   {one_line(item['snippet'])}")
+        legs = answer.get("explain", {}).get(item["sourceRef"])
+        if legs:
+            ranks = [f"rank {rank} for {query}" for query, rank in legs["ranks"].items() if rank]
+            cosine = "none" if legs["cosine"] is None else f"{legs['cosine']:.4f}"
+            said = "; ".join([*ranks, f"BM25 share {legs['bm25']:.4f}", f"cosine {cosine}"])
+            out.data(f"   {one_line(said)}")
+    reason = told["rerank"].get("reason")
+    if reason == "MODEL_NOT_READY":
+        out.print(f"ordered by words alone: {reason}", markup=False)

@@ -1,0 +1,147 @@
+"""``harness notes``, ``code`` and ``docs``: index, ask and serve, as a person does."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
+from harness.cli.kept import code, docs, folder, notes
+from harness.core.errors import IndexNotReady
+from tests.cli.conftest import Harness
+from tests.cli.mail_project import BOUNDED_S, listening
+from tests.toy import Toy
+
+pytestmark = pytest.mark.slow
+ARMS = {"notes": "writing-stems", "code": "code-words", "docs": "documents-bm25"}
+TEXT = "# The harbour\n\nBoats wait for the tide.\n"
+
+
+@pytest.fixture
+def root(project: Toy) -> Path:
+    made = project.root / "mine"
+    made.mkdir()
+    (made / "harbour.md").write_text(TEXT)
+    (made / "moon.md").write_text("# The moon\n\nIt pulls the sea. Boats know.\n")
+    return made
+
+
+@pytest.mark.parametrize("stack", ARMS)
+def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, stack: str) -> None:
+    arm = ("--arm", ARMS[stack])
+    said = harness(stack, "index", "mine", *arm)
+    assert (said.code, said.out) == (0, "files: 2 read, 0 removed, 0 unchanged\n")
+    said = harness(stack, "ask", "mine", "boats -moon", *arm)
+    assert "harbour.md" in said.out
+    assert "moon.md" not in said.out
+    assert said.err == ""
+    (root / "net.md").write_text("# Nets\n\nBoats have nets.\n")
+    (root / "moon.md").unlink()
+    assert "net.md" not in harness(stack, "ask", "mine", "nets", *arm, "--no-update").out
+    said = harness(stack, "ask", "mine", "nets", *arm)
+    assert said.err.splitlines()[-1] == "files: 1 read, 1 removed, 1 unchanged"
+    assert "net.md" in said.out
+    assert "contain the text as it was typed" in harness(stack, "ask", "mine", "arbou", *arm).out
+    assert "nothing is found" in harness(stack, "ask", "mine", "nowhere", *arm).out
+
+
+@pytest.mark.parametrize("stack", ARMS)
+def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: str) -> None:
+    arm = ("--arm", ARMS[stack])
+    (root / "bad.md").write_bytes(b"\xff\xfe\xff")
+    told = json.loads(harness(stack, "index", "mine", *arm, "--json").out)
+    assert (told["read"], [one["path"] for one in told["faults"]]) == (3, ["bad.md"])
+    answer = json.loads(harness(stack, "ask", "mine", "tide", *arm, "--json", "--explain").out)
+    assert "harbour.md" in json.dumps(answer)
+
+
+def test_the_defaults_are_the_arms_of_the_pages() -> None:
+    assert (notes.ARM, code.ARM, docs.ARM) == (
+        "writing-notes", "code-mixed", "documents-free-words",
+    )  # fmt: skip
+
+
+def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) -> None:
+    (root / "till.py").write_text("def pay(sum: int) -> int:\n    return count(sum)\n")
+    (root / "bank.py").write_text("from till import pay\n\n\ndef main():\n    pay(1)\n")
+    words = ("code", "ask", "mine", "pay", "--arm", "code-words")
+    found = harness(*words, "--type", "function", "--top", "1", "--context", "2", "--explain").out
+    assert found.startswith("1. till.py:1-2  function till.pay")
+    assert "context: bank.py:4-5  function bank.main  call of till.py::pay" in found
+    assert '"selected"' in found
+    assert "till.py" not in harness(*words, "--path", "bank").out
+    assert "--risk: is 'huge'" in harness(*words, "--risk", "huge").error
+    asked = ("docs", "ask", "mine", "boats", "--arm", "documents-bm25")
+    assert "harbour.md" not in harness(*asked, "--document", "moon.md").out
+    assert "no document named 'x.md'" in harness(*asked, "--document", "x.md").error
+    assert "bm25 1" in harness(*asked, "--explain", "--related", "2").out
+    typed = ("notes", "ask", "mine", "boats", "--arm", "writing-stems", "--explain")
+    said = harness(*typed, "--limit", "1", "--budget", "50", "--title", "nets").out
+    assert said.count("doc:") == 1
+    assert "BM25 share" in said
+
+
+@pytest.mark.parametrize("stack", ARMS)
+def test_what_is_wrong_is_named(harness: Harness, root: Path, stack: str) -> None:
+    other = "fts5"
+    assert (
+        f"{other} is not an arm of the stack"
+        in harness(stack, "index", "mine", "--arm", other).error
+    )
+    assert "is not a folder" in harness(stack, "index", "params.yaml").error
+    said = harness(stack, "ask", "mine", "x", "--arm", ARMS[stack], "--no-update").error
+    assert said.endswith("and index the folder again")
+    assert root.is_dir()
+
+
+def test_an_index_lies_below_the_cache(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(root.parent)
+    place = folder.place_of("docs", Path("mine"))
+    assert place.is_relative_to(root.parent / ".cache" / "kept" / "docs")
+    assert place == folder.place_of("docs", root)
+
+
+CALLS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
+    "notes": ("rag_retrieve", {"queryText": "tide"}, "items"),
+    "code": ("search_code", {"query": "tide", "ext": "md", "explain": True}, "hits"),
+    "docs": ("search_collection", {"query": "tide", "top_k": 1}, "results"),
+}
+
+
+def command(stack: str, *more: str) -> list[str]:
+    return [sys.executable, "-m", "harness", stack, "serve", "mine", "--arm", ARMS[stack], *more]
+
+
+def check(to: Connection, stack: str, root: Path) -> None:
+    tool, given, key = CALLS[stack]
+    assert "harbour.md" in json.dumps(to.call(tool, given)[key])
+    with pytest.raises(ToolFailed, match="INVALID_ARGUMENT"):
+        to.call(tool, {**given, "unknown": 1})
+    (root / "harbour.md").write_text("# The harbour\n\nIt is empty.\n")
+    assert not to.call(tool, given)[key]
+
+
+@pytest.mark.parametrize("stack", ["docs"])
+def test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is(
+    root: Path, stack: str
+) -> None:
+    with listening(command(stack, "--http", "0"), root.parent) as (url, _):
+        with connected([], url, BOUNDED_S) as to:
+            check(to, stack, root)
+        bare = url.partition("?")[0]
+        with pytest.raises(IndexNotReady, match="no MCP server"), connected([], bare, BOUNDED_S):
+            pass
+
+
+@pytest.mark.parametrize("stack", ["notes", "code"])
+def test_over_stdio_a_client_sees_the_folder_as_it_is(
+    root: Path, stack: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(root.parent)
+    with connected(command(stack), "", BOUNDED_S) as to:
+        check(to, stack, root)

@@ -1,0 +1,1 @@
+"""Folders kept searchable, part by part."""

@@ -1,0 +1,239 @@
+"""An index follows its folder: what did not change is not read, and what did is as if made anew."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import sqlite3
+import time
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from engines.kept import files, index
+from engines.kept.contract import Fault, Updated
+from engines.kept.live import Live
+from engines.stacks.code.arm import Code
+from engines.stacks.code.arm import Settings as CodeSettings
+from engines.stacks.code.service import Wish as CodeWish
+from engines.stacks.code.service import code
+from engines.stacks.documents.arm import Documents
+from engines.stacks.documents.service import Wish, documents
+from engines.stacks.documents.settings import Settings as DocumentSettings
+from engines.stacks.writing.arm import Settings as NoteSettings
+from engines.stacks.writing.arm import Writing
+from engines.stacks.writing.kept import Notes
+from engines.stacks.writing.service import notes
+from harness.core.errors import BadFile
+from tests.engines.code.build import SETTINGS as CODE
+from tests.engines.writing.notes import SETTINGS as NOTES
+
+WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
+BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
+FORMULA = {"fusion": "specification", "blend": "specification"}
+LONG_AGO_NS = 10**18
+
+
+def write(root: Path, name: str, text: str, mtime_ns: int = LONG_AGO_NS) -> None:
+    path = root / name
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    os.utime(path, ns=(mtime_ns, mtime_ns))
+
+
+def note_settings(**changed: object) -> NoteSettings:
+    return NoteSettings.model_validate({**NOTES, "rerank": False, **changed})
+
+
+def live(stack: str, root: Path, place: Path) -> Live[Any]:
+    """Follow a folder by one of the three stacks, by words or by vectors of hashes."""
+    cache = place.parent / "cache"
+    if stack == "notes":
+        return notes(Writing(note_settings()), root, place)
+    if stack == "code":
+        given = CodeSettings.model_validate({**CODE, "embedder": "hash", "mixed": "scores"})
+        return code(Code(given, cache), root, place)
+    settings = DocumentSettings.model_validate({**BY_WORDS, **FORMULA})
+    return documents(Documents(settings, cache), root, place)
+
+
+def ask(stack: str, opened: Any, text: str) -> Any:  # noqa: ANN401  JSON of one of three stacks
+    if stack == "notes":
+        return opened.retrieve(text, limit=50, budget=8000, explain=True)
+    if stack == "code":
+        return opened.search(text, CodeWish(top=50, explain=True))
+    answer = dict(opened.search(text, Wish(top_k=50, related=3, explain=True)))
+    del answer["search_time_ms"]
+    for result in answer["results"]:
+        for name in ("chunk_created_at", "chunk_embedded_at", "document_ingested_at"):
+            del result["source"][name]
+    return answer
+
+
+STACKS = ("notes", "code", "docs")
+QUESTIONS = ("salt water", '"salt water"', "sea -boat", "-sea", "+tide moon", "arbou", "nowhere")
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_after_any_changes_it_answers_as_if_made_anew(tmp_path: Path, stack: str) -> None:
+    drawn = random.Random(stack)
+    root = tmp_path / "root"
+    root.mkdir()
+    followed = live(stack, root, tmp_path / "kept")
+    names = [f"{folder}{at}.md" for folder in ("", "a/", "b/c/") for at in range(4)]
+    for turn in range(5):
+        for name in drawn.sample(names, 5):
+            if (root / name).exists() and drawn.random() < 0.4:
+                (root / name).unlink()
+                continue
+            parts = (" ".join(drawn.choices(WORDS, k=30)) for _ in range(3))
+            write(root, name, "# Title\n\n" + "\n\n".join(parts), LONG_AGO_NS + turn)
+        fresh = live(stack, root, tmp_path / f"fresh-{turn}")
+        with followed.now() as (now, _), fresh.now() as (anew, _):
+            for text in QUESTIONS:
+                assert ask(stack, now, text) == ask(stack, anew, text), text
+        fresh.close()
+    followed.close()
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    folder = tmp_path / "root"
+    for name in ("one.md", "two.md", "deep/three.txt"):
+        write(folder, name, f"# {name}\n\nsalt water\n")
+    return folder
+
+
+@pytest.fixture
+def update(root: Path, tmp_path: Path) -> Callable[[], Updated]:
+    return lambda: index.update(root, tmp_path / "kept", Notes(note_settings()))
+
+
+@pytest.fixture
+def put() -> Iterator[mock.Mock]:
+    with mock.patch.object(Notes, "put", autospec=True, side_effect=Notes.put) as watched:
+        yield watched
+
+
+def test_what_did_not_change_is_not_read(
+    root: Path, update: Callable[[], Updated], put: mock.Mock
+) -> None:
+    assert update() == Updated(3, 0, 0, ())
+    with mock.patch("engines.kept.index.whole") as opened:
+        assert update() == Updated(0, 0, 3, ())
+    assert not opened.called
+    write(root, "two.md", "sea", LONG_AGO_NS + 1)
+    assert update() == Updated(1, 0, 2, ())
+    assert [call.args[2] for call in put.call_args_list[3:]] == ["two.md"]
+
+
+def test_a_file_that_was_only_touched_is_not_taken_in_again(
+    root: Path, update: Callable[[], Updated], put: mock.Mock
+) -> None:
+    update()
+    os.utime(root / "one.md", ns=(LONG_AGO_NS + 9, LONG_AGO_NS + 9))
+    assert update() == Updated(0, 0, 3, ())
+    assert put.call_count == 3
+
+
+def test_a_change_in_the_moment_of_reading_is_seen(
+    root: Path, update: Callable[[], Updated]
+) -> None:
+    write(root, "one.md", "salt", now := time.time_ns())
+    update()
+    write(root, "one.md", "tide", now)
+    assert update().read == 1
+
+
+def test_what_is_gone_is_not_found(root: Path, tmp_path: Path) -> None:
+    followed = live("notes", root, tmp_path / "kept")
+    with followed.now() as (now, _):
+        assert len(now.retrieve("salt")["items"]) == 3
+    (root / "deep" / "three.txt").unlink()
+    with followed.now() as (now, done):
+        assert done is not None
+        assert done.removed == 1
+        assert len(now.retrieve("salt")["items"]) == 2
+    followed.close()
+
+
+def test_an_update_that_was_interrupted_goes_on(
+    update: Callable[[], Updated], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(index, "BATCH", 1)
+    real, calls = Notes.put, []
+
+    def stopped(self: Notes, db: sqlite3.Connection, path: str, data: bytes) -> None:
+        calls.append(path)
+        if len(calls) == 3:
+            raise KeyboardInterrupt
+        real(self, db, path, data)
+
+    with mock.patch.object(Notes, "put", stopped), pytest.raises(KeyboardInterrupt):
+        update()
+    assert update() == Updated(1, 0, 2, ())
+
+
+def test_a_file_that_cannot_be_read_is_named_at_each_update(
+    root: Path, update: Callable[[], Updated]
+) -> None:
+    (root / "bad.md").write_bytes(b"one\ntwo \xff\xfe")
+    fault = Fault("bad.md", "is not UTF-8 (invalid start byte). Save it as UTF-8")
+    assert update().faults == (fault,)
+    assert update().faults == (fault,)
+    write(root, "bad.md", "tide")
+    assert update() == Updated(1, 0, 3, ())
+
+
+def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
+    with mock.patch("engines.stacks.writing.kept.BIGGEST", 5):
+        done = index.update(root, tmp_path / "kept", Notes(note_settings()))
+    assert [fault.path for fault in done.faults] == ["deep/three.txt", "one.md", "two.md"]
+    assert "Leave it out, or split it" in done.faults[0].why
+
+
+@pytest.mark.parametrize("what", ["other settings", "a broken file", "another folder"])
+def test_an_index_of_something_else_begins_anew(
+    root: Path, tmp_path: Path, update: Callable[[], Updated], what: str
+) -> None:
+    update()
+    reader, of = Notes(note_settings()), root
+    if what == "other settings":
+        reader = Notes(note_settings(chunk_characters=50))
+    elif what == "another folder":
+        of = root.rename(tmp_path / "moved")
+    else:
+        (tmp_path / "kept" / index.FILE).write_bytes(b"no database" * 1_000)
+    assert index.update(of, tmp_path / "kept", reader).read == 3
+
+
+def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: Path) -> None:
+    for name in (".hidden.md", ".git/a.md", "node_modules/a.md", "env/pyvenv.cfg", "env/a.md"):
+        write(root, name, "x")
+    (root / "link.md").symlink_to(root / "one.md")
+    (root / "up").symlink_to(tmp_path)
+    found = [one.path for one in files.seen(root, frozenset({".md", ".txt"}))]
+    assert found == ["deep/three.txt", "one.md", "two.md"]
+
+
+def test_a_folder_that_is_none_is_named(tmp_path: Path, root: Path) -> None:
+    for path in (tmp_path / "absent", root / "one.md"):
+        with pytest.raises(BadFile, match="is not a folder"):
+            index.update(path, tmp_path / "kept", Notes(note_settings()))
+
+
+def test_searching_goes_on_while_an_update_writes(root: Path, tmp_path: Path) -> None:
+    place = tmp_path / "kept"
+    index.update(root, place, Notes(note_settings()))
+    with closing(sqlite3.connect(place / index.FILE, isolation_level=None)) as writer:
+        writer.execute("BEGIN IMMEDIATE")
+        writer.execute("DELETE FROM chunk")
+        with index.reading(place) as db:
+            assert db.execute("SELECT count(*) FROM chunk").fetchone()[0] == 3
+            assert json.dumps(index.faults(db)) == "[]"
+        writer.execute("ROLLBACK")

@@ -1,0 +1,174 @@
+"""What the services of the three stacks answer: last tries, legs, missing models, places."""
+
+from __future__ import annotations
+
+import sqlite3
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import numpy as np
+import pytest
+
+from engines.kept import vectors
+from engines.stacks.code.filters import Filters
+from engines.stacks.code.service import Wish as CodeWish
+from engines.stacks.code.unit import Mode
+from engines.stacks.documents import models
+from engines.stacks.documents.arm import Documents
+from engines.stacks.documents.read_by import Loaded
+from engines.stacks.documents.service import Wish, documents
+from engines.stacks.documents.settings import Settings
+from engines.vector.hashed import HashEmbedder
+from harness.core.errors import HarnessError, ModelNotReady, UnknownName
+from tests.engines.code.build import write_shop
+from tests.engines.documents.pdf import pdf
+from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
+
+MODELS = {**BY_WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_query_that_no_index_answers_is_looked_for_as_it_is(tmp_path: Path, stack: str) -> None:
+    write(tmp_path / "root", "a.md", "# A\n\nThe word 東京都庁 stands here, and unforgettable.\n")
+    write(tmp_path / "root", "b.md", "# B\n\nsalt\n")
+    followed = live(stack, tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        for text in ("京都", "forgett", "+forgett -salt"):
+            answer = ask(stack, now, text)
+            shown = str(answer)
+            assert "'fallback': 'like'" in shown, text
+            assert "unforgettable" in shown
+            assert "salt" not in str(answer.get("results", answer.get("items", answer.get("hits"))))
+        assert "'fallback': 'like'" not in str(ask(stack, now, "salt"))
+        assert "'fallback': 'like'" not in str(ask(stack, now, "forgett -stands"))
+    followed.close()
+
+
+def test_a_note_gives_several_passages(tmp_path: Path) -> None:
+    text = "\n\n".join([f"Tide number {n}. " + "The harbour sleeps on. " * 60 for n in range(4)])
+    write(tmp_path / "root", "long.md", text)
+    followed = live("notes", tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        found = now.retrieve("tide", explain=True)
+    assert len({item["sourceRef"] for item in found["items"]}) > 1
+    first = found["items"][0]["sourceRef"]
+    assert found["explain"][first]["ranks"] == {'"tide"': 1}
+    assert found["explain"][first]["bm25"] == 1.0
+    followed.close()
+
+
+@pytest.fixture(scope="module")
+def shop(tmp_path_factory: pytest.TempPathFactory) -> Any:  # noqa: ANN401  an open folder
+    folder = tmp_path_factory.mktemp("shop")
+    followed = live("code", write_shop(folder / "root"), folder / "kept")
+    with followed.now() as (now, _):
+        yield now
+    followed.close()
+
+
+def test_code_is_shown_with_its_place(shop: Any) -> None:  # noqa: ANN401  as above
+    hit = shop.search("total price", CodeWish(top=1, explain=True))["hits"][0]
+    assert hit["name"] == "shop.prices.PriceList.total_price"
+    assert (hit["path"], hit["lines"]) == ("prices.py", "12-16")
+    assert hit["prefix"].lstrip().startswith("def total_price(self")
+    assert set(hit["scoreBreakdown"]) >= {"selected", "sparse", "ann", "symbol", "phrase", "graph"}
+
+
+def test_filters_hold_and_context_follows(shop: Any) -> None:  # noqa: ANN401  as above
+    found = shop.search("", CodeWish(filters=Filters(calls="load_prices")))
+    assert {hit["name"] for hit in found["hits"]} == {
+        "shop.prices.PriceList.price_of", "shop.till.checkout",
+    }  # fmt: skip
+    found = shop.search("checkout", CodeWish(top=1, mode=Mode.CODE, context=3))
+    beside = {(one["name"], one["reason"]) for one in found["context"]}
+    assert ("shop.prices.load_prices", "call") in beside
+    listed = shop.search("prices", CodeWish(filters=Filters(lang="toml")))["hits"]
+    assert not listed
+
+
+def test_graph_ranking_keeps_the_members(shop: Any) -> None:  # noqa: ANN401  as above
+    plain = shop.search("price", CodeWish(top=4))["hits"]
+    ranked = shop.search("price", CodeWish(top=4, graph=True, explain=True))["hits"]
+    assert {hit["id"] for hit in plain} == {hit["id"] for hit in ranked}
+    assert ranked[0]["scoreBreakdown"]["graph"]["seedSelection"] == "top1"
+
+
+@pytest.fixture(scope="module")
+def papers(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    root = tmp_path_factory.mktemp("papers") / "root"
+    root.mkdir()
+    pages = [["Customer retention rose in Ocean Tide Trust."], ["Churn fell in Ocean Tide Trust."]]
+    (root / "q3.pdf").write_bytes(pdf(pages))
+    write(root, "c.md", "Salt and water.\n")
+    write(root, "b.md", "# Notes\n\nRetention of customers and Ocean Tide Trust.\n")
+    return root
+
+
+def test_documents_are_cited_filtered_and_expanded(papers: Path, tmp_path: Path) -> None:
+    followed = live("docs", papers, tmp_path / "kept")
+    with followed.now() as (now, _):
+        found = now.search("churn", Wish(related=5))
+        assert found["results"][0]["citation"] == "q3.pdf, p. 2, para. 1"
+        assert found["results"][0]["source"]["document_path"] == str(papers / "q3.pdf")
+        assert {one["document_id"] for one in found["related"]} == {"q3.pdf", "b.md"}
+        assert found["related"][0]["shared"] == ["ocean tide trust"]
+        assert "related" not in now.search("churn", Wish())
+        only = now.search("retention", Wish(document_filter="b.md"))["results"]
+        assert [one["source"]["document_id"] for one in only] == ["b.md"]
+        with pytest.raises(UnknownName, match=r"b\.md"):
+            now.search("retention", Wish(document_filter="b.txt"))
+        with pytest.raises(HarnessError, match="ask for one result"):
+            now.search("retention", Wish(top_k=0))
+    followed.close()
+
+
+def arm(cache: Path, **changed: object) -> Documents:
+    settings = {**MODELS, **FORMULA, "fusion": "rank", "recall_weight": 1.0, **changed}
+    return Documents(Settings.model_validate(settings), cache)
+
+
+def test_every_leg_is_explained(papers: Path, tmp_path: Path) -> None:
+    followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
+    with followed.now() as (now, _):
+        found = now.search("customer retention", Wish(explain=True))
+    assert found["stages_used"] == ["bm25", "semantic"]
+    legs = found["explain"][found["results"][0]["source"]["chunk_id"]]
+    assert legs["bm25"] in {1, 2}
+    assert 0 < legs["e1"] <= 1
+    assert legs["e6"] > 0
+    followed.close()
+
+
+def test_a_missing_model_answers_by_words_and_says_so(papers: Path, tmp_path: Path) -> None:
+    def absent(_: Settings) -> None:
+        raise ModelNotReady("the file is absent")
+
+    with mock.patch("engines.stacks.documents.read_by.embedder_of", absent):
+        followed = documents(arm(tmp_path / "cache"), papers, tmp_path / "kept")
+        with followed.now() as (now, _):
+            found = now.search("customer retention", Wish())
+        followed.close()
+    assert found["missing"] == [
+        {"part": "E1", "why": "the file is absent", "reason": models.MODEL_NOT_READY}
+    ]
+    assert found["results"]
+    assert Loaded.of(Settings.model_validate({**BY_WORDS, **FORMULA})) == Loaded(None, None, ())
+
+
+def test_the_tier_pro_is_refused_by_name(papers: Path, tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="take documents-free-words"):
+        documents(arm(tmp_path, tier="pro"), papers, tmp_path / "kept")
+
+
+def test_vectors_are_made_once_for_each_text(tmp_path: Path) -> None:
+    db = sqlite3.connect(":memory:")
+    db.executescript(vectors.TABLE)
+    embedder = HashEmbedder()
+    vectors.complete(db, embedder, ["salt", "sea"], tmp_path)
+    assert vectors.matrix(db, embedder, ["salt", "tide"]) is None
+    vectors.complete(db, embedder, ["salt", "tide"], tmp_path)
+    found = vectors.matrix(db, embedder, ["tide", "salt"])
+    assert found is not None
+    assert np.array_equal(found, embedder.embed(["tide", "salt"]).astype(np.float16))
+    assert vectors.matrix(db, embedder, ["sea"]) is None
