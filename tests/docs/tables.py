@@ -133,6 +133,10 @@ ELSEWHERE = {
         "dozens of trials, each with processes of its own",
         "tests/stages/load/test_stage.py::test_a_search_finds_a_rate_or_says_why_not",
     ),
+    "harness docs serve": Elsewhere(
+        SERVER + "its answers follow the folder",
+        "tests/cli/kept/test_folders.py::test_over_http_a_client_needs_the_token_and_sees_the_folder_as_it_is",
+    ),
     "harness mail-server": Elsewhere(
         SERVER + "its answers are those in process",
         "tests/cli/test_mail_server.py::test_over_http_the_run_files_are_the_same_bytes",

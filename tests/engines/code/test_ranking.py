@@ -299,3 +299,21 @@ def test_without_a_text_what_passes_is_listed_by_id(made: Mapping[str, CodeSearc
         one.document.doc_id for one in MADE if "json" in one.known["lang"]
     )
     assert made["sqlite rrf"].search(" ", 100).hits == ()
+
+
+def test_modes_in_one_ranking_go_by_score(tmp_path: Path) -> None:
+    found = list(documents(write_shop(tmp_path / "source")))
+    with opened(tmp_path, found, mixed="scores") as by_score:
+        shown = by_score.search("prices of a tea", 10).hits
+        assert [hit.score for hit in shown] == sorted((hit.score for hit in shown), reverse=True)
+        assert shown[0].score > shown[1].score
+        modes = {hit.unit.mode for hit in shown}
+    assert len(modes) > 1
+    heavy = {"code": 1.0, "prose": 0.1, "records": 0.1}
+    with opened(tmp_path, found, mixed="scores", modes=heavy) as weighed:
+        first = weighed.search("prices of a tea", 10).hits
+        codes = [hit for hit in first if hit.unit.mode is Mode.CODE]
+        assert list(first[: len(codes)]) == codes
+    code = [one for one in found if one.metadata.get("mode") == "code"]
+    with opened(tmp_path, code, mixed="scores") as one, opened(tmp_path, code) as other:
+        assert one.search("load prices", 10).hits == other.search("load prices", 10).hits
