@@ -200,7 +200,8 @@ class BlendSearcher:
         depth = max(k, self.settings.depth)
         wanted = exact_clauses(text)
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
-            return Found({hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}, {}, 0.0)
+            left = {hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}
+            return Found(left, {}, named=False, embedded=False)
         named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
         embedded = self.beside.submit(self.vectors.asked, text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -26,9 +27,9 @@ def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
 
 
 def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:
-    assert order(["zz", "ab"], None) == ((0, 1), (), Reason.MODEL_NOT_READY)
-    assert order(["zz", "ab"], Letters(), enabled=False) == ((0, 1), (), Reason.DISABLED)
-    assert order([], Letters()) == ((), (), Reason.NO_CANDIDATES)
+    assert order(["zz", "ab"], None) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
+    assert order(["zz", "ab"], Letters(), enabled=False) == ((0, 1), (), (), Reason.DISABLED)
+    assert order([], Letters()) == ((), (), (), Reason.NO_CANDIDATES)
     assert order([], None).reason is Reason.MODEL_NOT_READY
 
 
@@ -48,4 +49,14 @@ class Blind(Letters):
 
 @pytest.mark.parametrize("embedder", [Broken(), Blind()])
 def test_a_model_that_fails_is_not_ready(embedder: Embedder) -> None:
-    assert order(["zz", "ab"], embedder) == ((0, 1), (), Reason.MODEL_NOT_READY)
+    assert order(["zz", "ab"], embedder) == ((0, 1), (), (), Reason.MODEL_NOT_READY)
+
+
+def test_a_share_of_fts_counts_in_the_order() -> None:
+    snippets = ["zz", "ab"]
+    rerank = LocalRerank(Letters(), True, VectorCache(10, 10_000), 0.9)  # noqa: FBT003  whether it runs
+    found = rerank.order("ab", snippets, [1.0, 0.0])
+    assert found.order == (0, 1)
+    assert found.keys == pytest.approx((0.9, 0.1), abs=1e-6)
+    assert found.cosines == pytest.approx((0.0, 1.0), abs=1e-6)
+    assert replace(rerank, fts_share=0.0).order("ab", snippets, [1.0, 0.0]).order == (1, 0)
