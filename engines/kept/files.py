@@ -11,7 +11,7 @@ from typing import NamedTuple
 from harness.core.errors import BadFile
 
 ENVIRONMENT = "pyvenv.cfg"
-"""A folder that holds it is a Python environment: installed code, nobody's documents."""
+"""A folder that holds it is a Python environment: installed code, not documents."""
 SKIPPED = frozenset({"__pycache__", "node_modules"})
 
 
@@ -31,7 +31,7 @@ def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
     Python, ``node_modules`` and ``__pycache__``.
 
     Raises:
-        BadFile: ``root`` is no folder, or cannot be listed.
+        BadFile: ``root`` is not a folder, or cannot be listed.
     """
     if not root.is_dir():
         raise BadFile(root, "is not a folder", "Give the folder that holds the files")

@@ -43,7 +43,7 @@ def update(root: Path, place: Path, reader: Reader) -> Updated:
     """Bring the index in the folder ``place`` up to date with the folder ``root``.
 
     Raises:
-        BadFile: ``root`` is no folder, or ``place`` cannot be written.
+        BadFile: ``root`` is not a folder, or ``place`` cannot be written.
         Locked: another process updates it and does not come to an end.
     """
     found = list(seen(root, reader.suffixes))

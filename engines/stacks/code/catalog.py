@@ -37,7 +37,7 @@ class Entry:
 class Catalog:
     """Entries in byte order of their documents' ids; an entry's row is its number everywhere.
 
-    ``modes`` and ``doc_ids`` spare reading the entries where nothing else is asked of them.
+    ``modes`` and ``doc_ids`` spare reading the entries where nothing else is needed.
     """
 
     def __init__(

@@ -117,7 +117,7 @@ class CodeFiles:
 
 
 class Entries(Sequence[Entry]):
-    """Units of an open index by their row, read when they are asked for."""
+    """Units of an open index by their row, read when needed."""
 
     def __init__(self, db: sqlite3.Connection) -> None:
         rows = db.execute("SELECT id, doc_id, mode FROM unit").fetchall()

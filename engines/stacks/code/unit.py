@@ -86,7 +86,7 @@ class Unit:
     texts: Texts
     facts: Facts
     lines: str = ""
-    """First and last line in the file, from 1, as ``12-34``; empty where nobody can tell."""
+    """First and last line in the file, from 1, as ``12-34``; empty where that is unknown."""
 
     @property
     def file(self) -> str:

@@ -51,7 +51,7 @@ class FolderSearch:
         """Answer with the fields of section 7, and what was missing or tried last.
 
         Raises:
-            UnknownName: there is no such document.
+            UnknownName: the document is unknown.
             HarnessError: ``top_k`` or ``related`` is out of bounds.
         """
         document = wish.document_filter or None

@@ -1,4 +1,4 @@
-"""``rag:retrieve`` as an MCP tool (specification 001); a colon is no part of a tool's name."""
+"""``rag:retrieve`` as an MCP tool (specification 001); the name of a tool has no colon."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """One file of Python as documents: what it defines, its constants, what its module says and does.
 
-A file that does not parse, as it is being edited or of another age, is cut at its definitions; what
-parses of these is read as ever, and the rest by its signs.
+A file that does not parse, as it is being edited or of another age, is cut at its definitions.
+Those that parse are read as ever, and the rest by its signs.
 """
 
 from __future__ import annotations
