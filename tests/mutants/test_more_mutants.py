@@ -32,7 +32,7 @@ from harness.stages.compare.stage import read_agreement
 from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
 from harness.stages.replay.stage import replay
-from harness.stages.score import stage as score_stage
+from harness.stages.score import parts as score_parts
 from tests.mutants.planting import HONEST, blocking, measure
 from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
@@ -215,7 +215,7 @@ def test_13_a_time_that_wraps(project: Toy, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_13_a_nan_among_the_scores(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = vars(score_stage)["score_run"]
+    honest = vars(score_parts)["score_run"]
 
     def spoilt(*args: object) -> object:
         found = honest(*args)
@@ -223,7 +223,7 @@ def test_13_a_nan_among_the_scores(planted: Toy, monkeypatch: pytest.MonkeyPatch
         values[3] = np.nan
         return {**found, "nDCG@10": replace(found["nDCG@10"], values=values)}
 
-    monkeypatch.setattr(score_stage, "score_run", spoilt)
+    monkeypatch.setattr(score_parts, "score_run", spoilt)
     with pytest.raises(EvidenceError, match=r"NaN|nan"):
         planted.judge_again()
 
