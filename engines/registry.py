@@ -31,6 +31,7 @@ PACKAGES = {
     "code": "code.arm",
     "documents": "documents.arm",
     "http": "http.arm",
+    "lucene": "lucene.arm",
     "mail": "agent_mail.arm",
     "postgres": "postgres.arm",
     "writing": "writing.arm",

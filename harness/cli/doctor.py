@@ -25,6 +25,8 @@ WITHOUT = {
     "http": "engines over HTTP, by a TOML file, do not run",
     "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
     "postgres": "the arms over PostgreSQL do not run",
+    "lucene": "the arms over Lucene do not run",
+    "nearest": "the stack `nearest` does not run; `dense` does",
     "cluster": "`--cluster` does not run; `--workers` does",
     "fast": "measures and message search are slower, with the same values",
 }

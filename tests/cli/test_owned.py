@@ -95,11 +95,12 @@ NEW = {
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
     "sbom": (),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
+    "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "history page": "--to", "plan": "--register",
-    "queries from-log": "--out", "sbom": "--to", "tune": "--out",
+    "queries from-log": "--out", "sbom": "--to", "tune": "--out", "measure": "--to",
 }  # fmt: skip
 AGAIN = {"history page", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
@@ -113,7 +114,8 @@ READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folder",
-    "folders", "log", "logs", "path", "qrels", "queries", "sample", "topics",
+    "folders", "log", "logs", "path", "qrels", "queries", "run", "sample",
+    "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {

@@ -108,6 +108,10 @@ POSTGRES = Elsewhere(
     "it needs the extra postgres",
     "tests/engines/postgres/test_live.py::test_it_keeps_the_contract",
 )
+LUCENE = Elsewhere(
+    "it needs the extra lucene, Java and jars",
+    "tests/engines/lucene/test_lucene.py::test_it_keeps_the_contract",
+)
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
@@ -167,6 +171,15 @@ ELSEWHERE = {
     "harness run --dataset python-docs --arms fts5,examples/postgres/postgres.toml": POSTGRES,
     "harness run --dataset PATH/scifact --arms fts5,examples/postgres/postgres.toml": POSTGRES,
     "harness run --dataset PATH/cranfield --arms fts5,examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
+    "harness arm check examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset PATH/scifact --arms tantivy": LUCENE,
+    "harness run --dataset PATH/cranfield --arms tantivy": LUCENE,
+    "harness run --dataset PATH/r-mailing-lists": LUCENE,
+    "harness measure FOLDER": Elsewhere(
+        "there is one run of many files",
+        "tests/stages/score/test_partitioned.py::test_two_processes_give_the_same_values",
+    ),
     "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(
         "the small project has one collection under many names",
         "tests/cli/test_variance.py::test_two_corpora_are_taken_apart",

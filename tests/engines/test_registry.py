@@ -125,9 +125,9 @@ def test_what_is_not_toml_is_refused(tmp_path: Path, text: bytes) -> None:
 
 def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
     with pytest.raises(
-        UnknownName, match=r"dense, .*fts5, http, hybrid, mail, .*tantivy, .*remote/mcp"
+        UnknownName, match=r"dense, .*fts5, http, hybrid, .*mail, .*tantivy, .*remote/mcp"
     ):
-        arms.load(written(tmp_path, FTS5.replace('"fts5"', '"lucene"')), tmp_path)
+        arms.load(written(tmp_path, FTS5.replace('"fts5"', '"sphinx"')), tmp_path)
 
 
 OWN = """\

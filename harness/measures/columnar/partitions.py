@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -26,6 +27,17 @@ from harness.measures.name import parse
 WANTED = pa.schema([COLUMNS.field(name) for name in ("query_id", "status", "docs")])
 
 
+class Partial(NamedTuple):
+    """What one file says of the judged queries that it has."""
+
+    rows: NDArray[np.int64]
+    """Their places among the judged queries, ascending."""
+    status: NDArray[np.uint8]
+    """Shape (rows,)."""
+    values: NDArray[np.float64]
+    """Shape (measures, rows)."""
+
+
 def score_partitions(
     path: Path, qrels: CodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
@@ -38,8 +50,17 @@ def score_partitions(
         BadFile: the file is missing, damaged or not a run.
         UnknownName: missing kernel for a measure.
     """
-    asked = {name: _asked(name, qrels) for name in measures}
-    values = {name: np.zeros(len(qrels)) for name in measures}
+    return joined([(path, partial_scores(path, qrels, measures))], qrels, measures)
+
+
+def partial_scores(path: Path, qrels: CodedQrels, measures: Sequence[str]) -> Partial:
+    """Score the judged queries of one run file.
+
+    Raises:
+        BadFile, UnknownName: as ``score_partitions``.
+    """
+    asked = [_asked(name, qrels) for name in measures]
+    values = np.zeros((len(asked), len(qrels)))
     shown: pa.Array | None = None
     vocabulary = pa.array(qrels.vocabulary, pa.string())
     ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
@@ -56,9 +77,34 @@ def score_partitions(
             seen = pc.index_in(shown, value_set=vocabulary)
             ours = seen.fill_null(UNKNOWN).to_numpy().astype(np.int32, copy=False)
         graded = _graded(lists, part, _among(rising, found), ours)
-        for name, one in asked.items():
-            values[name][rising] = kernels.evaluate(graded, one)
-    return {name: _scores(name, one, qrels, values[name], ended) for name, one in asked.items()}
+        for row, one in enumerate(asked):
+            values[row, rising] = kernels.evaluate(graded, one)
+    rows = np.flatnonzero(ended != Status.NOT_ASKED)
+    return Partial(rows, ended[rows], values[:, rows])
+
+
+def joined(
+    parts: Iterable[tuple[Path, Partial]], qrels: CodedQrels, measures: Sequence[str]
+) -> Mapping[str, Scores]:
+    """Put together what the files of one run say.
+
+    Raises:
+        BadFile: a query is in two of them.
+    """
+    values = np.zeros((len(measures), len(qrels)))
+    ended = np.full(len(qrels), Status.NOT_ASKED, dtype=np.uint8)
+    for path, part in parts:
+        twice = part.rows[ended[part.rows] != Status.NOT_ASKED]
+        if len(twice):
+            query_id = qrels.query_ids[int(twice[0])]
+            cure = "Give each part of a run once, with queries of its own."
+            raise BadFile(path, f"{query_id} is in another file too", cure)
+        ended[part.rows] = part.status
+        values[:, part.rows] = part.values
+    return {
+        name: _scores(name, _asked(name, qrels), qrels, of, ended)
+        for name, of in zip(measures, values, strict=True)
+    }
 
 
 def _asked(name: str, qrels: CodedQrels) -> Asked:

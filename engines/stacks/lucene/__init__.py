@@ -1,0 +1,1 @@
+"""Lucene in this process: BM25 by its own classes, reached over JPype."""

@@ -1,0 +1,147 @@
+"""Lucene as an arm: one segment, documents in byte order of their ids, BM25."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from engines.contract import manifest
+from engines.lexical.typed import clauses
+from engines.ranking.order import by_best
+from engines.stacks.lucene.java import Classes, lucene
+from engines.stacks.lucene.query import RULES, QueryMaker
+from engines.stacks.lucene.settings import Settings
+from harness.core.engine import Answer, Engine, Manifest, Searcher
+from harness.core.errors import IndexNotReady
+from harness.core.files import write_text
+from harness.core.formats import MAX_INDEX_BYTES, json_file
+from harness.core.records import Document
+
+ENGINE = "lucene"
+IDS = "ids.json"
+"""Ids in the order of Lucene's own numbers."""
+BUFFER_MB = 64.0
+_APART = re.compile(r"[\W_]+")
+"""Between words, as in a query: so read_csv is two words for Lucene too."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lucene:
+    settings: Settings
+    classes: Classes
+
+    def build(self, documents: Iterable[Document], index: Path) -> Manifest:
+        def fill(passing: Iterable[Document]) -> None:
+            found = sorted((one.doc_id, one.title, one.text) for one in passing)
+            self._write(found, index)
+            write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in found]))
+
+        return manifest.record(index, documents, fill, **self._made_by())
+
+    def _write(self, documents: list[tuple[str, str, str]], index: Path) -> None:
+        """Index with one thread; merges keep the order, so a document's number is its place."""
+        config = self.classes("index.IndexWriterConfig")(self._analyzer())
+        config.setSimilarity(self._similarity())
+        config.setMergePolicy(self.classes("index.LogDocMergePolicy")())
+        config.setMergeScheduler(self.classes("index.SerialMergeScheduler")())
+        config.setRAMBufferSizeMB(BUFFER_MB)
+        config.setUseCompoundFile(False)
+        field, no = self.classes("document.TextField"), self.classes("document.Field$Store").NO
+        one_document = self.classes("document.Document")
+        folder = self._directory(index)
+        try:
+            writer = self.classes("index.IndexWriter")(folder, config)
+            for _, title, text in documents:
+                made = one_document()
+                for name, parts in self.settings.fields(title, text).items():
+                    for part in parts:
+                        made.add(field(name, _APART.sub(" ", part), no))
+                writer.addDocument(made)
+            writer.forceMerge(1)
+            writer.close()
+        finally:
+            folder.close()
+
+    @contextmanager
+    def open(self, index: Path) -> Iterator[Searcher]:
+        """Open the index, if it is the one that was built.
+
+        Raises:
+            IndexNotReady: a file is missing, damaged, or of another build.
+        """
+        import jpype
+
+        made = manifest.read(index)
+        manifest.check_made_by(index, made, **self._made_by())
+        try:
+            ids = tuple(json_file(index / IDS, most=MAX_INDEX_BYTES))
+            folder = self._directory(index)
+            reader = self.classes("index.DirectoryReader").open(folder)
+        except (OSError, ValueError, TypeError, jpype.JException) as exc:
+            raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
+        try:
+            manifest.check_count(index, made, len(ids))
+            manifest.check_count(index, made, int(reader.numDocs()))
+            searcher = self.classes("search.IndexSearcher")(reader)
+            searcher.setSimilarity(self._similarity())
+            making = QueryMaker(self.classes, self._analyzer(), self.settings)
+            yield LuceneSearcher(searcher, making, ids, made)
+        finally:
+            reader.close()
+            folder.close()
+
+    def _directory(self, index: Path) -> Any:  # noqa: ANN401  a Java object
+        import jpype
+
+        paths = jpype.JClass("java.nio.file.Paths")
+        lock = self.classes("store.NoLockFactory").INSTANCE
+        return self.classes("store.NIOFSDirectory")(paths.get(str(index)), lock)
+
+    def _analyzer(self) -> Any:  # noqa: ANN401
+        if self.settings.analyzer == "english":
+            return self.classes("analysis.en.EnglishAnalyzer")()
+        return self.classes("analysis.standard.StandardAnalyzer")()
+
+    def _similarity(self) -> Any:  # noqa: ANN401
+        return self.classes("search.similarities.BM25Similarity")(self.settings.k1, self.settings.b)
+
+    def _made_by(self) -> dict[str, Any]:
+        return {
+            "engine": ENGINE,
+            "version": f"Lucene {self.classes('util.Version').LATEST}, {RULES}",
+            "settings": self.settings.model_dump(exclude={"jars"}),
+        }
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class LuceneSearcher:
+    searcher: Any
+    making: QueryMaker
+    ids: tuple[str, ...]
+    manifest: Manifest
+
+    def search(self, text: str, k: int) -> Answer:
+        asked = self.making.query(clauses(text))
+        if asked is None:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
+        if not self.ids:
+            return Answer((), self.manifest.fingerprint)
+        found = self.searcher.search(asked, min(k, len(self.ids))).scoreDocs
+        hits = by_best(((self.ids[one.doc], float(one.score)) for one in found), k)
+        return Answer(hits, self.manifest.fingerprint)
+
+
+def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  nothing is kept
+    """Make the engine from an arm's settings.
+
+    Raises:
+        ModuleNotFoundError: the extra lucene is not installed; ModelNotReady: Java or Lucene is
+            missing.
+    """
+    given = Settings.model_validate(settings)
+    return Lucene(given, lucene(Path(given.jars)))
