@@ -18,8 +18,8 @@ pytestmark = pytest.mark.slow
 STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "report")
 COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "sign", "selftest", "export", "load",
-    "measure", "traffic", "tune", "pool", "judge", "serve", "ask", "doctor", "init", "ci", "mail-server",
-    "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
+    "measure", "traffic", "tune", "pool", "judge", "serve", "ask", "doctor", "init", "ci",
+    "mail-server", "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
     "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
     "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",
