@@ -19,7 +19,8 @@ STAGES = ("prepare", "index", "replay", "score", "compare", "race", "gate", "rep
 COMMANDS = (
     *STAGES, "demo", "run", "decide", "decompose", "verify", "sign", "selftest", "export", "load",
     "measure", "traffic", "tune", "pool", "judge", "serve", "ask", "doctor", "init", "ci",
-    "mail-server", "migrate begin", "migrate observe", "migrate status", "migrate advance", "migrate rollback",
+    "mail-server", "migrate begin", "migrate observe", "migrate status", "migrate advance",
+    "migrate rollback",
     "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
     "import beir", "import trec", "import jsonl", "plan", "variance", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",
