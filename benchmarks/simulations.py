@@ -26,6 +26,7 @@ from benchmarks.simulated_differences import (
     real,
     steps,
 )
+from benchmarks.simulated_judges import JUDGES, judged
 from benchmarks.simulated_looks import growing
 from benchmarks.simulated_plans import kept
 from benchmarks.simulated_power import delivered
@@ -273,6 +274,20 @@ def show_logs(trials: int) -> Iterator[str]:
         yield f"| {size} | {found.traffic:.2%} | {found.plain_bias:+.3f} |"
 
 
+def show_judges(trials: int) -> Iterator[str]:
+    """One line for each machine that judges."""
+    yield (
+        "| machine | coverage | promoted at the margin | trusted | human labels saved |"
+        " promoted where it is believed |"
+    )
+    yield "| --- |" + " ---: |" * 5
+    for name, judge in JUDGES.items():
+        found = judged(judge, trials)
+        saved = "" if found.saved is None else f"{found.saved:.0%}"
+        shares = f"{found.coverage:.1%} | {found.promoted:.1%} | {found.trusted:.1%}"
+        yield f"| {name} | {shares} | {saved} | {found.believed:.1%} |"
+
+
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
     "few": show_few,
@@ -288,6 +303,7 @@ SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "blocks": show_blocks,
     "races": show_races,
     "alike": show_alike,
+    "judges": show_judges,
     "logs": show_logs,
 }
 

@@ -19,6 +19,7 @@ def application() -> typer.Typer:
     from harness.cli import (
         arm,
         ask,
+        assisted,
         ci,
         decide,
         decompose,
@@ -59,6 +60,7 @@ def application() -> typer.Typer:
         queries,
         measure,
         judging,
+        assisted,
         plan,
         policy,
         serve,

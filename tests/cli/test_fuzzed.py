@@ -36,6 +36,10 @@ AT = ("--at", "moved", "--policy", "mail.toml", "--out", "ran")
 WORKS: dict[str, tuple[str, ...]] = {
     "arm check": ("fts5",),
     "ask": ("balo", "--arm", "fts5", *DATA),
+    "assisted": (
+        *DATA, *PAIR, "--measure", "P@10", "--human", "toy.qrels", "--machine", "toy.qrels",
+        "--least-kappa", "0.4", "--margin", "0.1",
+    ),
     "ci": ("--out", "ran"),
     "code ask": ("kept", "balo", *WORDS),
     "code index": ("kept", *WORDS),
@@ -108,7 +112,7 @@ WORKS: dict[str, tuple[str, ...]] = {
 }  # fmt: skip
 """Words of each command that work, or that are refused at the end of their way."""
 NO_OPTION = {"demo", "doctor", "report"}
-VERDICTS = {"shadow replay", "migrate advance", "migrate drill", "migrate status"}
+VERDICTS = {"assisted", "shadow replay", "migrate advance", "migrate drill", "migrate status"}
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",

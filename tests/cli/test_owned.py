@@ -111,7 +111,8 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--key", "--policy",
+    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--human", "--key",
+    "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folder",
     "folders", "log", "logs", "path", "qrels", "queries", "run", "sample",

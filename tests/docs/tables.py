@@ -129,6 +129,10 @@ ELSEWHERE = {
         "it builds this project, from its root",
         "tests/test_package.py::test_the_core_alone_judges_an_engine_of_ones_own",
     ),
+    "harness assisted": Elsewhere(
+        "it reads judgements of people and of a machine",
+        "tests/cli/test_assisted.py::test_a_machine_that_agrees_is_used",
+    ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",
         "tests/cli/custody/test_reproduce.py::test_what_was_recorded_is_reproduced",
