@@ -189,7 +189,9 @@ class TantivyMailEngine:
             IndexUnavailable: it is missing, broken, or being rebuilt.
         """
         found = self._opened
-        if found is not None and found.stamp == tantivy_index.stamp(self.root):
+        same = found is not None and found.stamp == tantivy_index.stamp(self.root)
+        files = self.root / tantivy_index.INDEX
+        if found is not None and same and tantivy_files.lengths_hold(files, found.files):
             return found
         if tantivy_index.recorded_hash(self.root) != self._hash:
             if not self._writes.acquire(blocking=False):

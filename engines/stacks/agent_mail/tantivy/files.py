@@ -6,6 +6,7 @@ would make it panic, or answer wrongly, at some later query.
 
 from __future__ import annotations
 
+import os
 import struct
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
@@ -69,6 +70,17 @@ def segments(index: Path) -> tuple[Segment, ...]:
         return tuple(_segment(found) for found in meta["segments"])
     except (KeyError, TypeError, AttributeError) as exc:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
+
+
+def lengths_hold(index: Path, files: Iterable[Seen]) -> bool:
+    """Tell whether files that are mapped are as long as they were; every query asks it.
+
+    To read a mapped file beyond its end kills the process (SIGBUS).
+    """
+    try:
+        return all(os.stat(f"{index}/{one.name}").st_size == one.size for one in files)  # noqa: PTH116  a path takes thrice as long
+    except OSError:
+        return False
 
 
 def sweep(index: Path) -> None:
