@@ -1,7 +1,7 @@
 """Texts to a file of token vectors: kept by content and resumable, like ``engines.vector.bulk``.
 
 A token takes dimension x 2 bytes, 768 with all-MiniLM-L6-v2, and it takes them twice: in the
-cache and in the index.
+cache and in the index. As signs it takes 48 in the index.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 import numpy as np
 
 from engines.rerank import token_store
+from engines.rerank.signs import identity, packed, packed_dimension
 from engines.rerank.token_store import Contents, Ids
 from engines.vector import bulk
 from engines.vector.embedder import Reading, TokenEmbedder
@@ -35,9 +36,17 @@ class Kept(NamedTuple):
 
 
 def write_tokens(
-    path: Path, ids: Sequence[int], texts: Sequence[str], embedder: TokenEmbedder, cache: Path
+    path: Path,
+    ids: Sequence[int],
+    texts: Sequence[str],
+    embedder: TokenEmbedder,
+    cache: Path,
+    *,
+    one_bit: bool = False,
 ) -> None:
     """Write the token vectors of ``texts`` into ``path``; ``ids`` ascend.
+
+    With ``one_bit`` the file has only the sign of each component (``engines.rerank.signs``).
 
     Only texts never seen before are read by the model, and the one pass keeps both their tokens and
     their pooled vectors, so that ``engines.vector.bulk.embed_all`` finds those made. One part
@@ -59,11 +68,14 @@ def write_tokens(
         for kept in _parts(folder, rows):
             for key, vectors in zip(kept.keys, np.split(kept.vectors, kept.ends[:-1]), strict=True):
                 for row in rows.get(key, []):
-                    slab[offsets[row] : offsets[row + 1]] = vectors
+                    slab[offsets[row] : offsets[row + 1]] = packed(vectors) if one_bit else vectors
 
     numbers = np.array(ids, dtype=np.int64)
     contents = Contents(numbers, lengths, fill)
-    token_store.write(path, embedder.identity, embedder.dimension, contents)
+    name, dimension = embedder.identity, embedder.dimension
+    if one_bit:
+        name, dimension = identity(name), packed_dimension(dimension)
+    token_store.write(path, name, dimension, contents)
 
 
 def _embed(missing: dict[bytes, str], embedder: TokenEmbedder, cache: Path) -> None:

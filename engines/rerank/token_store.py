@@ -105,6 +105,9 @@ class TokenStore:
         except (OSError, ValueError) as exc:
             raise IndexUnavailable(f"{path}: {exc}. Build the token vectors anew") from exc
 
+    def __len__(self) -> int:
+        return len(self.ids)
+
     def of(self, text_id: int) -> Half:
         """Vectors of one text's tokens, shape (tokens, dimension).
 

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field
 
@@ -16,6 +16,7 @@ from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical.typed import normalise
 from engines.rerank.late_interaction import LateInteraction
+from engines.rerank.signs import SignStore
 from engines.rerank.token_cache import write_tokens
 from engines.rerank.token_store import TokenStore
 from engines.rerank.window import joined
@@ -42,6 +43,8 @@ class Settings(StackSettings):
     embedder: str
     """A model of ``engines.vector.models``."""
     max_tokens: int = Field(ge=8, le=512)
+    token_bits: Literal[1, 16] = 16
+    """Bits of a token's component in the index; 1 keeps its sign."""
     hybrid: hybrid.Settings
     """Of the stack ``hybrid``."""
 
@@ -77,7 +80,9 @@ class Rerank:
             everything = tuple(passing)
             in_order = sorted((d.doc_id, f"{d.title} {d.text}".strip()) for d in everything)
             texts = [text for _, text in in_order]
-            write_tokens(index / TOKENS, range(len(texts)), texts, embedder, self.cache)
+            one_bit = self.settings.token_bits == 1
+            numbers = range(len(texts))
+            write_tokens(index / TOKENS, numbers, texts, embedder, self.cache, one_bit=one_bit)
             write_text(index / IDS, json.dumps([doc_id for doc_id, _ in in_order]))
             (index / FUSED).mkdir()
             parts[FUSED] = self.fused().build(everything, index / FUSED)
@@ -91,6 +96,10 @@ class Rerank:
             settings=self.settings.model_dump(),
         )
         return manifest.joined(index, made, parts)
+
+    def _tokens(self, path: Path, embedder: OnnxEmbedder) -> TokenStore | SignStore:
+        kind = SignStore if self.settings.token_bits == 1 else TokenStore
+        return kind.open(path, embedder.identity, embedder.dimension)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -107,10 +116,10 @@ class Rerank:
             manifest.check_count(index, made, fused.manifest.documents)
             try:
                 doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
-                tokens = TokenStore.open(index / TOKENS, embedder.identity, embedder.dimension)
+                tokens = self._tokens(index / TOKENS, embedder)
             except (search_errors.IndexUnavailable, OSError, ValueError) as exc:
                 raise IndexNotReady(f"{index}: {exc}. Build it again: harness index") from exc
-            manifest.check_count(index, made, len(tokens.ids))
+            manifest.check_count(index, made, len(tokens))
             rows = {doc_id: row for row, doc_id in enumerate(doc_ids)}
             manifest.check_count(index, made, len(rows))
             reranker = LateInteraction(embedder, tokens, self.settings.fused_weight)

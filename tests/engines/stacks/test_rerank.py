@@ -84,6 +84,21 @@ def test_all_weight_on_the_fused_score_leaves_its_order(cache: Path, index: Path
             assert ids(searcher, text) == ids(fused, text)
 
 
+def test_one_bit_a_component_is_a_sixteenth_and_nearly_the_same_order(
+    engine: Rerank, built: Path, cache: Path, tmp_path: Path
+) -> None:
+    small = Rerank(given(token_bits=1), cache)
+    (tmp_path / "small").mkdir()
+    small.build(DOCUMENTS, tmp_path / "small")
+    sizes = [(folder / TOKENS).stat().st_size for folder in (built, tmp_path / "small")]
+    assert sizes[0] / 17 < sizes[1] < sizes[0] / 12
+    with engine.open(built) as whole, small.open(tmp_path / "small") as signs:
+        for text in OBVIOUS:
+            assert ids(whole, text)[0] == ids(signs, text)[0]
+            assert sorted(ids(whole, text)) == sorted(ids(signs, text))
+    refused(engine, tmp_path / "small", "settings")
+
+
 def test_a_text_is_read_once_for_tokens_and_vectors(index: Path, tmp_path: Path) -> None:
     engine = Rerank(given(), tmp_path / "cache of its own")
     with patch.object(OnnxEmbedder, "embed", side_effect=AssertionError("read again")):
