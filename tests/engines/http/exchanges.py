@@ -146,5 +146,57 @@ EXCHANGES = {
         "version 1.15.0, 2 documents, generation ",
         {"status": {"error": "timeout"}},
     ),
+    "vespa": Exchange(
+        "/search/",
+        {
+            "/ApplicationStatus": {
+                "application": {
+                    "vespa": {"version": "8.500.0"},
+                    "meta": {"name": "own", "generation": 7, "checksum": "c"},
+                },
+            },
+            "/search/": {
+                "root": {
+                    "id": "toplevel", "relevance": 1.0, "fields": {"totalCount": 2},
+                    "coverage": {
+                        "coverage": 100, "documents": 2, "full": True, "nodes": 1, "results": 1,
+                        "resultsFull": 1,
+                    },
+                    "children": [
+                        {
+                            "id": "index:own/0/a", "relevance": 1.5, "source": "own",
+                            "fields": {"doc_id": "a"},
+                        },
+                        {
+                            "id": "index:own/0/b", "relevance": 0.5, "source": "own",
+                            "fields": {"doc_id": "b"},
+                        },
+                    ],
+                },
+            },
+        },
+        {"query": 'red "cone"', "hits": 2, "ranking": "bm25"},
+        "version 8.500.0, 2 documents, generation ",
+        {"root": {"fields": {"totalCount": 0}, "coverage": {"coverage": 50, "full": False}}},
+    ),
+    "algolia": Exchange(
+        "/1/indexes/articles/query",
+        {
+            "/1/indexes": {
+                "items": [
+                    {"name": "others", "entries": 9, "updatedAt": "2024-01-01T00:00:00Z"},
+                    {"name": "articles", "entries": 2, "updatedAt": "2025-01-01T00:00:00Z"},
+                ],
+                "nbPages": 1,
+            },
+            "/1/indexes/articles/query": {
+                "hits": [{"objectID": "a"}, {"objectID": "b"}], "page": 0, "nbHits": 2,
+                "nbPages": 1, "hitsPerPage": 2, "processingTimeMS": 1, "query": "red",
+            },
+        },
+        {"query": 'red "cone"', "hitsPerPage": 2},
+        "2 documents, generation 2025-01-01T00:00:00Z",
+        {},
+    ),
 }  # fmt: skip
 """By the name of the file in ``examples/http_engine/servers``."""

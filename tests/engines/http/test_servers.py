@@ -65,7 +65,12 @@ def test_a_ready_file_reads_the_documented_format(
     name: str, tmp_path: Path, index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     found = EXCHANGES[name]
-    for variable in ("TYPESENSE_API_KEY", "MEILI_API_KEY"):
+    for variable in (
+        "TYPESENSE_API_KEY",
+        "MEILI_API_KEY",
+        "ALGOLIA_APPLICATION",
+        "ALGOLIA_API_KEY",
+    ):
         monkeypatch.setenv(variable, "key")
     answers = dict(found.answers)
     with answering(answers) as (host, sent):
