@@ -177,7 +177,7 @@ EXCHANGES = {
         },
         {"query": 'red "cone"', "hits": 2, "ranking": "bm25"},
         "version 8.500.0, 2 documents, generation ",
-        {"root": {"fields": {"totalCount": 0}, "coverage": {"coverage": 50, "full": False}}},
+        {"root": {"fields": {"totalCount": 2}, "coverage": {"coverage": 50, "full": False}}},
     ),
     "algolia": Exchange(
         "/1/indexes/articles/query",
