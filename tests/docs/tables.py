@@ -177,8 +177,8 @@ ELSEWHERE = {
     "harness run --dataset PATH/cranfield --arms fts5,examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness arm check examples/lucene/lucene.toml": LUCENE,
     "harness run --dataset python-docs --arms tantivy,examples/lucene/lucene.toml": LUCENE,
-    "harness run --dataset PATH/scifact --arms tantivy": LUCENE,
-    "harness run --dataset PATH/cranfield --arms tantivy": LUCENE,
+    "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/r-mailing-lists": LUCENE,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",

@@ -7,7 +7,7 @@ from typing import Any, Literal
 from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field, create_model
 
-from engines.kept import tools
+from engines.kept import server
 from engines.kept.live import Live
 from engines.stacks.code.filters import NAMES, parse
 from engines.stacks.code.service import TOP, FolderSearch, Wish
@@ -38,10 +38,10 @@ WithFilters = create_model("WithFilters", __base__=Arguments, **FILTERS)
 def application(live: Live[FolderSearch], title: str) -> MCPServer[Any]:
     """Serve a folder of code."""
     about = "Search code, prose and records of a folder; filters hold before ranking."
-    return tools.application(live, tools.Tool("search_code", about, WithFilters, _answer), title)
+    return server.application(live, server.Tool("search_code", about, WithFilters, _answer), title)
 
 
-def _answer(search: FolderSearch, given: Arguments) -> tools.Answer:
+def _answer(search: FolderSearch, given: Arguments) -> server.Answer:
     said = {name: value for name in NAMES if (value := getattr(given, name))}
     wish = Wish(
         given.top,

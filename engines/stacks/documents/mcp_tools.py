@@ -7,7 +7,7 @@ from typing import Any
 from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field
 
-from engines.kept import tools
+from engines.kept import server
 from engines.kept.live import Live
 from engines.stacks.documents.service import TOP, FolderSearch, Wish
 
@@ -27,11 +27,11 @@ class Arguments(BaseModel):
 def application(live: Live[FolderSearch], title: str) -> MCPServer[Any]:
     """Serve a folder of documents."""
     about = "Search the documents of a folder; each result cites its place."
-    return tools.application(
-        live, tools.Tool("search_collection", about, Arguments, _answer), title
+    return server.application(
+        live, server.Tool("search_collection", about, Arguments, _answer), title
     )
 
 
-def _answer(search: FolderSearch, given: Arguments) -> tools.Answer:
+def _answer(search: FolderSearch, given: Arguments) -> server.Answer:
     wish = Wish(given.top_k, given.document_filter, given.max_expansions, given.explain)
     return search.search(given.query, wish)

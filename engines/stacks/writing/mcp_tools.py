@@ -7,7 +7,7 @@ from typing import Any
 from mcp.server import MCPServer
 from pydantic import BaseModel, ConfigDict, Field
 
-from engines.kept import tools
+from engines.kept import server
 from engines.kept.live import Live
 from engines.stacks.writing.planner import Context
 from engines.stacks.writing.retrieve import BUDGETS, LIMITS
@@ -33,10 +33,10 @@ class Arguments(BaseModel):
 def application(live: Live[NoteSearch], title: str) -> MCPServer[Any]:
     """Serve a folder of notes."""
     about = "Retrieve snippets of notes for a writer, with diagnostics."
-    return tools.application(live, tools.Tool("rag_retrieve", about, Arguments, _answer), title)
+    return server.application(live, server.Tool("rag_retrieve", about, Arguments, _answer), title)
 
 
-def _answer(search: NoteSearch, given: Arguments) -> tools.Answer:
+def _answer(search: NoteSearch, given: Arguments) -> server.Answer:
     said = (given.title, given.selection, given.project)
     return search.retrieve(
         given.queryText,
