@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.base.app import err
 from harness.cli.base.boundary import aside
+from harness.cli.base.log_lines import logged
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
 from harness.cli.base.secret import secret_of
@@ -91,6 +92,9 @@ def mail_server(
             "--writable", help="Offer operators insert_message, edit_message, delete_message."
         ),
     ] = False,
+    log_json: Annotated[
+        bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
+    ] = False,
     token: Annotated[
         bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")
     ] = True,
@@ -144,6 +148,7 @@ def mail_server(
         shadow = ShadowLog(shadow_log, read_settings(settings_of))
     serving = mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms)
     with ExitStack() as until_closed:
+        until_closed.enter_context(logged("engines.mail", as_json=log_json))
         with aside():
             _index(layout, arms.load(arm, project.cache), arm, project.cache)
             service = until_closed.enter_context(serving)

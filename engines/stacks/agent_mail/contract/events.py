@@ -35,4 +35,5 @@ LOG = logging.getLogger("engines.mail")
 
 def to_log(event: Event, payload: Payload) -> None:
     """Write the event as a structured log line."""
-    LOG.info(json.dumps({"event": event.value, **payload}, sort_keys=True))
+    told = {"event": event.value, **payload}
+    LOG.info(json.dumps(told, sort_keys=True), extra={"told": told})
