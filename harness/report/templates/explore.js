@@ -266,7 +266,7 @@
     const noise = compared && order.filter((row) => compared.noise[row] >= 0);
     if (noise?.length) {
       const exact = noise.filter((row) => ["exact", "both_empty"].includes(wordOf(compared.noise, row))).length;
-      found.push(...fact("Noise (A/A)", `the control asked twice: ${count(exact)} of ${queries(noise.length)} with the same ranking`));
+      found.push(...fact("Noise (A/A)", `A/A run of the control: ${count(exact)} of ${queries(noise.length)} with the same ranking`));
     }
     $("facts").replaceChildren(...found);
     return { differences, mean, known };
@@ -581,7 +581,7 @@
     const said = [...about(row), ` · ${relevant}`];
     if (data.params[row]) said.push(" · asked with ", foreign(data.params[row]));
     if (compared) said.push(` · ${wordOf(compared.classes, row).replaceAll("_", " ") || "not classified"}${compared.depth ? ` in the first ${compared.depth}` : ""}`, ` · Jaccard@10 ${valueWord(compared.alike[row])}`);
-    if (compared && wordOf(compared.noise, row)) said.push(` · control asked twice (A/A): ${wordOf(compared.noise, row).replaceAll("_", " ")}`);
+    if (compared && wordOf(compared.noise, row)) said.push(` · A/A run of the control: ${wordOf(compared.noise, row).replaceAll("_", " ")}`);
     const [left, right] = pair.codes.map((codes) => valueWord(codes[row]));
     const by = make("p", { class: `why ${OUTCOMES[pair.outcome[row]]}` }, `${data.measures[m]} ${left} → ${right} `, make("span", { class: "moved-by" }, differenceOf(row)), " ");
     const wait = make("p", { class: "instead" }, "Unpacking the rankings …");
