@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -65,7 +64,7 @@ def check(
     with _sample(project, dataset, split) as sample, aside():
         found = stage(arm, project.cache, sample)
     if as_json:
-        out.data(json.dumps(found.told(), ensure_ascii=False, indent=2))
+        out.data(found.told())
     else:
         _show(found)
     raise typer.Exit(0 if found.holds else BROKEN)

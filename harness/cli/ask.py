@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -66,7 +65,7 @@ def ask(
         found = stage(layout, tuple(arm), asked, k, Project.here().cache)
     if as_json:
         told = [_told(one) for one in found]
-        out.data(json.dumps(told, ensure_ascii=False, indent=2))
+        out.data(told)
     else:
         for one in found:
             _show(one, asked, explain=explain)
@@ -136,7 +135,7 @@ def _explain(asked: Asked) -> None:
     if asked.explained is None:
         out.print("  this engine offers no explanation")
         return
-    out.data(json.dumps(asked.explained._asdict(), ensure_ascii=False, indent=2))
+    out.data(asked.explained._asdict())
 
 
 def _told(asked: Asked) -> dict[str, object]:

@@ -6,6 +6,7 @@ SVG, and no terminal takes it for a command. Each of those still escapes its own
 
 from __future__ import annotations
 
+import json
 import re
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
@@ -48,3 +49,10 @@ def between(text: str, limit: int) -> str:
         return line
     end = limit // 3
     return f"{line[: limit - end - 3]} … {line[-end:]}"
+
+
+def json_text(value: object) -> str:
+    """Write a value as JSON that reads back as it is; what no terminal shows is escaped."""
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    shown = (one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
+    return "".join(shown)

@@ -103,6 +103,22 @@ def test_what_cannot_be_asked(harness: Harness, words: tuple[str, ...], says: st
     assert says in harness(*words).error
 
 
+def test_json_has_the_very_ids_and_nothing_that_a_terminal_obeys(
+    project: Toy, harness: Harness
+) -> None:
+    """An id with a change of direction came out as another id."""
+    corpus = project.root / "beir" / "corpus.jsonl"
+    strange = "\u202e\u2028\x9bd\u00e9\U000e0001"
+    corpus.write_text(corpus.read_text().replace('"d00"', json.dumps(strange)))
+    harness("run", "--dataset", "beir", "--arms", "fts5", "--out", "out")
+    title = json.loads(corpus.read_text().splitlines()[0])["title"]
+    said = harness("ask", title, "--out", "out", "--arm", "fts5", "--json")
+    (one,) = json.loads(said.out)
+    assert strange in {hit["doc_id"] for hit in one["hits"]}
+    assert said.out.replace("\n", "").isprintable()
+    assert "d\u00e9" in said.out
+
+
 def test_the_one_data_set_of_a_project_need_not_be_named(project: Toy, harness: Harness) -> None:
     """As the README prints it."""
     asked = ("ask", "balo", "--arm", "fts5")

@@ -26,6 +26,8 @@ from harness.core.formats import json_of
 TRIED_AGAIN = frozenset({429, 502, 503, 504})
 MAX_BYTES = 64 << 20
 """Of an answer."""
+MAX_CODINGS = 4
+"""Ways in which an answer is packed one over the other; each takes memory before the first byte."""
 FIRST_WAIT_S = 0.1
 """Before the second attempt, where the server names no time; it doubles."""
 OK = range(200, 300)
@@ -127,6 +129,9 @@ class Connection:
             raise Malformed(f"{url}: the answer is not JSON ({exc}; {kind})") from exc
 
     def _read(self, response: httpx.Response, until: float) -> bytes:
+        coded = response.headers.get("content-encoding", "").count(",") + 1
+        if coded > MAX_CODINGS:
+            raise Malformed(f"{response.url}: the answer is packed {coded:,} times over")
         parts, size = [], 0
         for part in response.iter_bytes():
             parts.append(part)
@@ -173,7 +178,7 @@ def _seconds(told: str) -> float | None:
         return float(told)
     try:
         at = parsedate_to_datetime(told)
-    except ValueError:
+    except (ValueError, OverflowError):
         return None
     at = at if at.tzinfo else at.replace(tzinfo=UTC)
     return max((at - datetime.now(UTC)).total_seconds(), 0.0)

@@ -11,7 +11,7 @@ from typer.core import TyperGroup
 
 from harness.cli.base.boundary import DEBUG, failed
 from harness.cli.base.called import as_called
-from harness.core.printable import printable
+from harness.core.printable import json_text, printable
 
 NO_CODE = "--no-code"
 REFUSED: type[Exception] = next(
@@ -76,9 +76,12 @@ class Plain(Console):
         said = (as_called(printable(o)) if isinstance(o, str) else o for o in objects)
         super().print(*said, **how)
 
-    def data(self, text: str) -> None:
-        """Print what another program reads, such as JSON: no command in it is rewritten."""
-        super().print(printable(text), markup=False)
+    def data(self, value: object) -> None:
+        """Print JSON for another program, which reads back the very value.
+
+        What no terminal shows is escaped, and no command in it is rewritten.
+        """
+        super().print(json_text(value), markup=False)
 
 
 out = Plain(highlight=False, soft_wrap=True, emoji=False)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -116,7 +115,7 @@ def status(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     found = moves.look(folder, judged_by, evidence_of(file, dataset, left), now=now())
     if as_json:
-        out.data(json.dumps(migrate_shown.as_json(found), indent=2))
+        out.data(migrate_shown.as_json(found))
     else:
         migrate_shown.show(found, judged_by)
     actions = {ask.action for ask in found.asks}

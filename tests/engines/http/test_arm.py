@@ -148,6 +148,7 @@ def test_a_partial_answer_is_a_failed_query(arm: Write, served: Served, index: P
         (status(301, location="http://elsewhere"), "redirects to http://elsewhere. Write that"),
         (status(400, "parse error"), ": parse error. The server does not take the request"),
         (status(429), "(attempts: 3)"),
+        (status(429, Retry_After="Mon, 01 Jan 99999999999 00:00:00 GMT"), "(attempts: 3)"),
         (status(429, Retry_After="30"), "the next is due in 30 s, beyond timeout_s = 5"),
         (status(500, "oops"), "HTTP 500 from http://127.0.0.1"),
         (status(503), "See the server's log (attempts: 3)"),
@@ -155,6 +156,7 @@ def test_a_partial_answer_is_a_failed_query(arm: Write, served: Served, index: P
         (body(b'{"hits": ['), "the answer is not JSON"),
         (body(b"\xff"), "the answer is not JSON"),
         (body(b"[" * 5000), "the answer is not JSON"),
+        (status(200, Content_Encoding="gzip," * 5000), "the answer is packed 5,001 times over"),
     ],
 )  # fmt: skip
 def test_a_fault_is_a_failed_query_and_never_no_hits(
