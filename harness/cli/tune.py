@@ -10,6 +10,7 @@ from rich.markup import escape
 from rich.table import Table
 
 from harness.cli.base.app import out
+from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
 from harness.cli.importing import Fields, Forms
 
@@ -62,7 +63,8 @@ def tune(
     from harness.stages.tune.written import check_place, is_ours
 
     project = Project.here()
-    given = registry.load(arm, project.cache)
+    with aside():
+        given = registry.load(arm, project.cache)
     folders = [Path(one) for one in dataset.split(",") if Path(one).is_dir()]
     check_new(to, reads=(search, given.path, *folders, *project.sources), ours=is_ours)
     check_new(to.with_name(to.stem + SUFFIX), ours=is_record)
@@ -70,7 +72,7 @@ def tune(
     space = read(search)
     work = project.cache / "tune" / of_json([str(given.path.resolve()), split])[:16]
     work.mkdir(parents=True, exist_ok=True)
-    with held(work, patience_s=0):
+    with held(work, patience_s=0), aside():
         data = _prepared(project, dataset, work, split, fields, forms=forms)
         found = stage(
             Wanted(

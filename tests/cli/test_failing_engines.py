@@ -38,9 +38,13 @@ COMMANDS = {
     "run": (*DATA, "--arms", "fts5,{arm}", "--control", "fts5", "--out", "new", "--exit-code"),
     "shadow replay": ("log", *PAIR),
     "shadow run": (*PAIR, "--out", "shadowed", "--count", "2", "--shadow-settings", "shadow.toml"),
+    "tune": (
+        "{arm}", "--dataset", "beir", "--split", "test", "--search", "space.toml", "--out",
+        "broken/tuned.toml",
+    ),
     "verify": (*DATA, "--requery", "3", "--arm", "{arm}"),
     "verify of a run": ("--out", "ran", "--requery", "3", "--arm", "{arm}"),
-}
+}  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
     "decide", "export", "init", "migrate begin", "migrate drill", "plan", "pool", "regress",
@@ -49,6 +53,17 @@ OPENS_NONE = {
 """Commands that name engines and open none, or only such as come with the program."""
 NAMES = {"arm", "arms", "control", "candidate", "serving"}
 """How a command calls an engine among its parameters."""
+SPACE = """\
+[search]
+measure = "nDCG@10"
+folds = 2
+seed = 7
+confidence = 0.95
+resamples = 1000
+
+[space]
+any = [1, 2]
+"""
 PRINTED = "printed by an engine"
 RAISED = {**FAILURES, "prints": f"print({PRINTED!r})"}
 SYNTAX = "def engine(settings, cache:\n    pass\n"
@@ -64,6 +79,7 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Make a project whose engine was indexed, replayed and run while it was whole."""
     made = measured.copied(tmp_path_factory.mktemp("whole") / "project")
     shutil.copy(ROOT / "policy" / "shadow.toml", made.root)
+    (made.root / "space.toml").write_text(SPACE)
     arm, shell = str(broken_engine.write(made.root / "broken")), Shell(made.root)
     shadow_log.write(made, made.root / "log")
     shell.harness("index", *DATA, "--arm", arm)

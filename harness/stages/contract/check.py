@@ -7,10 +7,13 @@ from dataclasses import dataclass
 from enum import StrEnum
 from itertools import islice
 
+from harness.core.printable import between
 from harness.stages.contract.subject import NotChecked, Subject, raised
 
 LISTED = 3
 """Violations that a message lists."""
+LONGEST = 500
+"""Characters of a violation: an id of an engine may have a million."""
 COUNTED = 1_000
 """Violations after which a check ends."""
 
@@ -74,14 +77,15 @@ def examine(check: Check, subject: Subject) -> Finding:
     try:
         found.extend(islice(check.violations(subject), COUNTED))
     except NotChecked as exc:
-        return Finding(check, Outcome.NOT_CHECKED, reason=str(exc))
+        return Finding(check, Outcome.NOT_CHECKED, reason=between(str(exc), LONGEST))
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  an exit or a panic breaks the promise too
         found.append(raised(exc))
     if not found:
         return Finding(check, Outcome.HOLDS)
-    return Finding(check, Outcome.BROKEN, tuple(found[:LISTED]), len(found))
+    first = tuple(between(one, LONGEST) for one in found[:LISTED])
+    return Finding(check, Outcome.BROKEN, first, len(found))
 
 
 def examine_all(

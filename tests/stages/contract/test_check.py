@@ -14,7 +14,7 @@ import pytest
 from harness.core.engine import Answer, Engine, Hit
 from harness.core.errors import RunError
 from harness.stages.contract import answers, indexes, process, sameness
-from harness.stages.contract.check import LISTED, Check, Outcome, examine, examine_all
+from harness.stages.contract.check import LISTED, LONGEST, Check, Outcome, examine, examine_all
 from harness.stages.contract.stage import CHECKS
 from harness.stages.contract.subject import NotChecked, Subject, quoted, standing
 from tests.docs.pages import page
@@ -206,6 +206,15 @@ def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
 def test_a_long_query_is_quoted_by_its_beginning() -> None:
     assert quoted("x" * 100) == repr("x" * 40 + "…")
     assert quoted("\0") == "'\\x00'"
+
+
+def test_what_is_quoted_of_an_engine_is_short_and_printable(tmp_path: Path) -> None:
+    """An id of a million characters filled a message with a line of a million."""
+    strange = "\x1b[31m\u202e" + "x" * 1_000_000
+    with standing(Toy(lambda *_: sys.exit(strange)), tmp_path) as subject:
+        (said,) = examine(BY_NAME["answers"], subject).violations[:1]
+    assert len(said) <= LONGEST
+    assert said.isprintable()
 
 
 def test_the_page_lists_every_check_with_its_promise() -> None:
