@@ -109,6 +109,8 @@ def _said(exc: BaseException) -> str:
         return "error: the reader of the output is gone"
     if isinstance(exc, Malformed) and exc.path:
         exc = exc.told()
+    if isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere():
+        return "error: the current folder is gone. Change to one that is there"
     if isinstance(exc, OSError) and exc.filename is not None:
         exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", REFUSED)
     if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
@@ -119,6 +121,14 @@ def _said(exc: BaseException) -> str:
         return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
     return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
+
+
+def _nowhere() -> bool:
+    try:
+        os.getcwd()  # noqa: PTH109  that it fails is what is asked
+    except FileNotFoundError:
+        return True
+    return False
 
 
 def _both_ends(text: str) -> str:

@@ -149,6 +149,20 @@ def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
         assert f"{card}: it cannot be used (No such device or address). Check that" in said
 
 
+def test_a_folder_that_is_gone_is_said_to_be(project: Toy) -> None:
+    here = project.root / "here"
+    here.mkdir()
+    script = f"import os, shutil; os.chdir({str(here)!r}); shutil.rmtree({str(here)!r});"
+    script += "import sys; sys.argv = ['harness', 'score', '--dataset', 'toy'];"
+    script += "from harness.cli import main; main()"
+    env = {**os.environ, "PYTHONPATH": str(ROOT)}
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=env, capture_output=True, text=True, check=False
+    )
+    assert done.stderr == "error: the current folder is gone. Change to one that is there\n"
+    assert done.returncode == 2
+
+
 def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
     (project.root / "migration").mkdir()
     (project.root / "migration" / "ledger.json").symlink_to("ledger.json")
