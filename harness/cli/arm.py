@@ -64,7 +64,7 @@ def check(
     with _sample(project, dataset, split) as sample, aside():
         found = stage(arm, project.cache, sample)
     if as_json:
-        out.data(found.told())
+        out.json(found.told())
     else:
         _show(found)
     raise typer.Exit(0 if found.holds else BROKEN)

@@ -65,7 +65,7 @@ def ask(
         found = stage(layout, tuple(arm), asked, k, Project.here().cache)
     if as_json:
         told = [_told(one) for one in found]
-        out.data(told)
+        out.json(told)
     else:
         for one in found:
             _show(one, asked, explain=explain)
@@ -135,7 +135,7 @@ def _explain(asked: Asked) -> None:
     if asked.explained is None:
         out.print("  this engine offers no explanation")
         return
-    out.data(asked.explained._asdict())
+    out.json(asked.explained._asdict())
 
 
 def _told(asked: Asked) -> dict[str, object]:

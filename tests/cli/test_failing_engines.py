@@ -49,6 +49,7 @@ COMMANDS = {
 OPENS_NONE = {
     "decide", "export", "init", "migrate begin", "migrate drill", "plan", "pool", "regress",
     "selftest", "shadow http", "shadow mcp", "traffic", "variance",
+    *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
 """Commands that name engines and open none, or only such as come with the program."""
 NAMES = {"arm", "arms", "control", "candidate", "serving"}

@@ -76,7 +76,11 @@ class Plain(Console):
         said = (as_called(printable(o)) if isinstance(o, str) else o for o in objects)
         super().print(*said, **how)
 
-    def data(self, value: object) -> None:
+    def data(self, text: str) -> None:
+        """Print what is not ours, such as lines of files: no command in it is rewritten."""
+        super().print(printable(text), markup=False)
+
+    def json(self, value: object) -> None:
         """Print JSON for another program, which reads back the very value.
 
         What no terminal shows is escaped, and no command in it is rewritten.

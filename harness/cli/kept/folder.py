@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -79,7 +78,7 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
             "unchanged": done.unchanged,
             "faults": [one._asdict() for one in done.faults],
         }
-        out.data(json.dumps(told, ensure_ascii=False, indent=2))
+        out.json(told)
         return
     out.print(summary(done), markup=False)
     for fault in done.faults:
@@ -95,7 +94,7 @@ def summary(done: Updated) -> str:
 
 def answered(answer: Mapping[str, Any]) -> None:
     """Print an answer as JSON."""
-    out.data(json.dumps(answer, ensure_ascii=False, indent=2))
+    out.json(answer)
 
 
 def served(app: MCPServer[Any], port: int | None, host: str, *, token: bool) -> None:

@@ -115,7 +115,7 @@ def status(
     folder, (judged_by, file) = folder_of(at), policy_of(policy)
     found = moves.look(folder, judged_by, evidence_of(file, dataset, left), now=now())
     if as_json:
-        out.data(migrate_shown.as_json(found))
+        out.json(migrate_shown.as_json(found))
     else:
         migrate_shown.show(found, judged_by)
     actions = {ask.action for ask in found.asks}
