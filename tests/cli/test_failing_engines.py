@@ -47,7 +47,8 @@ COMMANDS = {
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "assisted", "decide", "export", "init", "migrate begin", "migrate drill", "plan", "pool", "regress",
+    "assisted", "decide", "export", "init", "migrate begin", "migrate drill", "plan", "pool",
+    "regress",
     "selftest", "shadow http", "shadow mcp", "traffic", "variance",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
