@@ -1,4 +1,4 @@
-"""Untrusted JSON, TOML and YAML, read within bounds.
+"""Untrusted JSON, TOML, YAML and rows of CSV, read within bounds.
 
 Refused are nesting beyond a depth, numbers that are not finite or have hundreds of digits, repeated
 keys, and halves of surrogate pairs. ``harness.core.reading`` refuses files that are not text.
@@ -6,6 +6,7 @@ keys, and halves of surrogate pairs. ``harness.core.reading`` refuses files that
 
 from __future__ import annotations
 
+import csv
 import json
 import math
 import re
@@ -37,6 +38,18 @@ def json_file(path: Path, *, most: int = MAX_FILE_BYTES) -> Any:  # noqa: ANN401
     """
     with naming(path):
         return json_of(text_of(path, most=most))
+
+
+def csv_row(line: str, delimiter: str) -> list[str]:
+    """Read one line of CSV, which is a whole row.
+
+    Raises:
+        Malformed: a quote is open at its end, or a field has more than 131,072 characters.
+    """
+    try:
+        return next(csv.reader([line], delimiter=delimiter, strict=True))
+    except csv.Error as exc:
+        raise Malformed(str(exc)) from exc
 
 
 def json_of(text: str) -> Any:  # noqa: ANN401  any JSON

@@ -6,8 +6,6 @@ read as Windows-1252, and counted.
 
 from __future__ import annotations
 
-import csv
-import json
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +14,8 @@ from typing import Any
 from urllib.parse import parse_qsl, urlsplit
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
-from harness.core.reading import raw_lines
+from harness.core.formats import csv_row, json_of
+from harness.core.reading import Malformed, raw_lines
 from harness.corpus.querylog.clean import Entry
 
 TEXT = ("query", "q", "text", "search", "keywords")
@@ -33,8 +32,6 @@ ACCESS = {
 }
 """Access logs by the name of their pattern; ``combined`` is what nginx writes by default."""
 FORMATS = ("csv", "jsonl", "mcp", *ACCESS)
-WIDTH = 10_000_000
-"""Characters of a CSV field; a longer one is malformed."""
 
 Read = Callable[[str], Entry | None]
 """Reads a line; None where it has no query. Raises ``ValueError`` where it is malformed."""
@@ -97,7 +94,7 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
             continue
         try:
             entry, broken = (None, True) if "\0" in text else (read(text), False)
-        except (ValueError, csv.Error, RecursionError):
+        except ValueError:
             entry, broken = None, True
         yield Line(number, entry, broken=broken, foreign=foreign)
 
@@ -112,20 +109,19 @@ def decoded(raw: bytes) -> tuple[str, bool]:
 
 def _reader(kind: str, fields: Fields) -> Read:
     if kind == "jsonl":
-        return lambda text: _of_object(json.loads(text), fields)
+        return lambda text: _of_object(json_of(text), fields)
     if kind == "mcp":
-        return lambda text: _of_call(json.loads(text), fields)
+        return lambda text: _of_call(json_of(text), fields)
     pattern = ACCESS[kind]
     return lambda text: _of_request(pattern, text, fields)
 
 
 def _table(path: Path, head: str, fields: Fields) -> Read:
     """Read the head of a CSV file, and give what reads its rows."""
-    csv.field_size_limit(WIDTH)
     stem = Path(path.name.removesuffix(".gz"))
     comma = DELIMITERS.get(stem.suffix) or max(",;\t", key=head.count)
     comma = ";" if comma == "," and "," not in head and ";" in head else comma
-    names = [name.strip() for name in next(csv.reader([head], delimiter=comma))]
+    names = [name.strip() for name in _head(path, head, comma)]
     wanted = (fields.text,) if fields.text else TEXT
     if not set(wanted) & set(names):
         raise BadFile(
@@ -136,12 +132,19 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
         )
 
     def row(text: str) -> Entry | None:
-        values = next(csv.reader([text], delimiter=comma, strict=True))
+        values = csv_row(text, comma)
         if len(values) != len(names):
             raise ValueError("another number of columns")
         return _of_object(dict(zip(names, values, strict=True)), fields)
 
     return row
+
+
+def _head(path: Path, line: str, comma: str) -> list[str]:
+    try:
+        return csv_row(line, comma)
+    except Malformed as exc:
+        raise BadFile(path, f"its head is not CSV ({exc})", "Close the quote.", 1) from exc
 
 
 def _of_object(found: Any, fields: Fields) -> Entry | None:  # noqa: ANN401  what JSON holds

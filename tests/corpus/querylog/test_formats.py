@@ -38,6 +38,11 @@ def test_a_column_that_is_missing_is_named_with_those_that_are_there(tmp_path: P
         read(tmp_path / "a.csv", "q,n\n1,2\n", "csv", text="words")
 
 
+def test_a_head_that_is_cut_off_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadFile, match=r"a\.csv:1: its head is not CSV"):
+        read(tmp_path / "a.csv", 'q,"n\n1,2\n', "csv")
+
+
 def test_json_lines_at_any_depth(tmp_path: Path) -> None:
     rows = [
         '{"query": "a", "results": 0, "user": 7}', '{"q": "b", "hits": [1, 2]}', '{"other": 1}',
