@@ -26,7 +26,8 @@ COMMANDS = (
     "shadow run", "shadow http", "shadow mcp",
     "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
     "code serve", "docs index", "docs ask", "docs serve",
-    "shadow replay", "shadow report", "shadow accept",
+    "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
+    "assisted",
 )  # fmt: skip
 
 

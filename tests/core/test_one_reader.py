@@ -39,6 +39,7 @@ OURS = {
     "harness/shadow/live/candidate.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
+    "engines/stacks/documents/kept.py": "rows of a database that the stack wrote",
     "engines/stacks/agent_mail/sqlite/letters.py": "rows of a database that the stack wrote",
 }
 """What reads without bounds, and why it may."""

@@ -31,7 +31,9 @@ def test_what_rests_on_a_clock_is_not_among_the_tracked() -> None:
         "replays",
         "experiments",
     }
-    others = set(properties().values()) - {properties()[name] for name in (*timed, "race_parts")}
+    others = set(properties().values()) - {
+        properties()[name] for name in (*timed, "race_parts", "score_parts")
+    }
     assert all(path.is_relative_to(LAYOUT.root) for path in others)
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from engines.stacks.code.reading.module import decoded
 from engines.stacks.code.reading.module import documents as of_module
 from engines.stacks.code.unit import Mode
-from harness.core.reading import Malformed
+from harness.core.reading import Malformed, whole
 from harness.core.records import Document, Scalar
 
 PYTHON = frozenset({"py", "pyi"})
@@ -32,7 +32,7 @@ def documents(root: Path) -> Iterator[Document]:
         if path.stat().st_size <= BIGGEST:
             shown = f"{root.name}/{path.relative_to(root).as_posix()}"
             with suppress(Malformed):
-                yield from of_file(shown, module_of(shown), path.read_bytes())
+                yield from of_file(shown, module_of(shown), whole(path, most=BIGGEST))
 
 
 def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
