@@ -68,6 +68,23 @@ def test_a_command_needs_no_network(project: Toy, words: tuple[str, ...]) -> Non
     assert done.returncode == 0, done.stderr
 
 
+@pytest.mark.whole("tests/cli/test_offline.py::test_a_command_needs_no_network")
+def test_the_whole_demo_needs_no_network(tmp_path: Path) -> None:
+    clone = tmp_path / "clone"
+    subprocess.run(["git", "clone", "-q", ROOT, clone], check=True)
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run(
+        [sys.executable, "-m", "tests.cli.offline", "demo"],
+        cwd=clone,
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PATH": path},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-2000:]
+    assert (clone / "reports" / "index.html").is_file()
+
+
 def test_whoever_asks_is_killed(project: Toy, tmp_path: Path) -> None:
     (tmp_path / "asks.toml").write_text('summary = "fts5"\nstack = "asks.py"\n')
     (tmp_path / "asks.py").write_text(ASKS)
