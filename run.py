@@ -29,10 +29,7 @@ LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "stamp"
 BY_SIGNAL = 128
 """What a shell adds to the number of the signal that ended a command."""
-WAITING = 2
-"""Processes of tests beyond one a processor: tests that wait for a server leave theirs idle."""
-WORKERS = str((os.cpu_count() or 1) + WAITING)
-SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest", "-n", WORKERS]}
+SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest", "-n", "logical"]}
 
 
 def stamp() -> str:

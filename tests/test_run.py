@@ -187,7 +187,7 @@ def test_an_unknown_command_exits_with_two(
     ("typed", "starts"),
     [
         (("demo",), ["harness", "demo"]),
-        (("test", "-q"), ["python", "-m", "pytest", "-n", str((os.cpu_count() or 1) + 2), "-q"]),
+        (("test", "-q"), ["python", "-m", "pytest", "-n", "logical", "-q"]),
         (("ruff", "check"), ["ruff", "check"]),
     ],
 )
