@@ -17,6 +17,7 @@ leftovers of dead ones (``harness.core.leftovers``).
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Iterator
@@ -28,6 +29,11 @@ from harness.core.leftovers import OLD, written_in
 from harness.core.locks import held
 from harness.core.paths import check_leads
 from harness.core.swap import swapped
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK = FULL | {errno.EIO, errno.EROFS}
+"""What a disk answers to a write; ``FULL`` where it has no room."""
+NO_ROOM = "Free some space on that disk, then run the same command again"
 
 
 @contextmanager
@@ -41,7 +47,8 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:
         beside = place / path.name
-        yield beside
+        with _naming(path):
+            yield beside
         if durable:
             _sync(beside)
         beside.replace(path)
@@ -63,7 +70,8 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     with written_in(path.parent) as place:
         beside = place / path.name
         beside.mkdir()
-        yield beside
+        with _naming(path):
+            yield beside
         if durable:
             for folder, _, names in os.walk(beside):
                 for name in names:
@@ -109,6 +117,17 @@ def remove(path: Path) -> None:
     """Remove a file if it exists, and wait until that is on the disk."""
     path.unlink(missing_ok=True)
     _sync(path.parent)
+
+
+@contextmanager
+def _naming(path: Path) -> Iterator[None]:
+    """Name the file that a disk refused: a failed write(2) does not say which one it was."""
+    try:
+        yield
+    except OSError as exc:
+        if exc.filename is None and exc.errno in DISK:
+            exc.filename = str(path)
+        raise
 
 
 def _two_steps(beside: Path, path: Path) -> None:

@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from harness.core.errors import HarnessError
-from harness.core.files import write_text
+from harness.core.files import FULL, NO_ROOM, write_text
 from harness.core.paths import check_leads
 
 RUN = "harness run"
@@ -186,4 +186,5 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         why = exc.strerror or exc
-        raise HarnessError(f"{folder}: cannot be written ({why}). {REMEDY}") from exc
+        remedy = NO_ROOM if exc.errno in FULL else REMEDY
+        raise HarnessError(f"{folder}: cannot be written ({why}). {remedy}") from exc

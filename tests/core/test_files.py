@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -65,6 +66,16 @@ def test_an_exception_leaves_the_old_file_and_nothing_else(tmp_path: Path) -> No
         killed(beside)
     assert path.read_text() == "old"
     assert names(tmp_path) == {"file"}
+
+
+@pytest.mark.parametrize("writing", [replacing, replacing_folder])
+def test_a_full_disk_names_the_file_that_was_written(
+    tmp_path: Path, writing: Callable[[Path], AbstractContextManager[Path]]
+) -> None:
+    path = tmp_path / "file"
+    with pytest.raises(OSError, match="No space left") as caught, writing(path):
+        Path("/dev/full").write_text("a failed write names no file")
+    assert caught.value.filename == str(path)
 
 
 @pytest.mark.parametrize("call", ["unlink", "rmdir"])

@@ -100,6 +100,7 @@ def _meant(exc: BaseException) -> BaseException:
 
 def _said(exc: BaseException) -> str:
     from harness.core.extras import hint
+    from harness.core.files import FULL, NO_ROOM
     from harness.core.printable import one_line
     from harness.core.reading import Malformed
 
@@ -112,7 +113,8 @@ def _said(exc: BaseException) -> str:
     if isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere():
         return "error: the current folder is gone. Change to one that is there"
     if isinstance(exc, OSError) and exc.filename is not None:
-        exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", REFUSED)
+        remedy = NO_ROOM if exc.errno in FULL else REFUSED
+        exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", remedy)
     if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
         exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
     if isinstance(exc, HarnessError):

@@ -19,6 +19,7 @@ import typer
 import harness as harness_code
 from harness.cli.base.boundary import ended
 from harness.core.errors import HarnessError
+from harness.core.files import replacing
 from harness.stages.custody.proof import read_manifest
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
@@ -147,6 +148,18 @@ def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
     for words in (("prepare", "--dataset", "toy"), ("prepare", "--dataset", "toy", "--update")):
         said = harness(*words).error
         assert f"{card}: it cannot be used (No such device or address). Check that" in said
+
+
+def test_a_full_disk_is_told_with_the_file_and_what_to_do(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fails() -> None:
+        with replacing(tmp_path / "runs.parquet"):
+            Path("/dev/full").write_text("x")
+
+    assert ended(fails) == 2
+    said = capsys.readouterr().err
+    assert f"{tmp_path / 'runs.parquet'}: it cannot be used (No space left on device). Free" in said
 
 
 def test_a_folder_that_is_gone_is_said_to_be(project: Toy) -> None:
