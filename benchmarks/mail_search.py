@@ -41,8 +41,8 @@ from benchmarks.mail_corpus import (
 from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, MailEngine, Message
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite import apsw as apsw_store
 from engines.stacks.agent_mail.sqlite import store
@@ -123,11 +123,11 @@ def by_fts5(path: Path, engine: Fts5Engine, texts: Sequence[str], k: int) -> dic
 
 
 def service(
-    opened: MessageStore, lexical: Mapping[Rung, MailEngine], switch: KillSwitch
+    opened: MessageStore, lexical: Mapping[FallbackTier, MailEngine], switch: KillSwitch
 ) -> MailSearch:
     """Put the service together as the stack does."""
     return MailSearch(
-        Rungs(lexical, None, None, opened.sent),
+        Tiers(lexical, None, None, opened.sent),
         opened.hydrate,
         opened.projects_of_product,
         switch,
@@ -146,8 +146,8 @@ def ways(folder: Path, texts: Sequence[str], k: int) -> Iterator[dict[str, Way]]
             Fts5Engine(opened, FTS5_WEIGHTS),
         )
         served = {
-            SERVICE: service(opened, {Rung.TANTIVY: tantivy_engine}, KillSwitch.TANTIVY),
-            FTS5_SERVICE: service(opened, {Rung.FTS5: fts5}, KillSwitch.FTS5),
+            SERVICE: service(opened, {FallbackTier.TANTIVY: tantivy_engine}, KillSwitch.TANTIVY),
+            FTS5_SERVICE: service(opened, {FallbackTier.FTS5: fts5}, KillSwitch.FTS5),
         }
         engines: dict[str, MailEngine] = {STACK: tantivy_engine, FTS5: fts5}
         if find_spec("apsw"):

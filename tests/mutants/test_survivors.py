@@ -49,7 +49,7 @@ def slow(searcher: TantivySearcher, text: str, k: int) -> Answer:
 
 
 @pytest.fixture
-def hurried(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+def bounded(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
     """Give the candidate too little time for some of its queries."""
     params = planted.root / "params.yaml"
     params.write_text(params.read_text().replace("time_limit_s: 10", "time_limit_s: 0.02"))
@@ -57,14 +57,14 @@ def hurried(planted: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
     return planted
 
 
-def test_timeouts_are_timeouts(hurried: Toy) -> None:
-    measure(hurried)
-    assert read_run(hurried.layout.run(CANDIDATE)).count(Status.TIMED_OUT) > 2
+def test_timeouts_are_timeouts(bounded: Toy) -> None:
+    measure(bounded)
+    assert read_run(bounded.layout.run(CANDIDATE)).count(Status.TIMED_OUT) > 2
 
 
 @pytest.mark.parametrize("as_if", [Class.EXACT, Class.SHADOW_EMPTY, Class.ERROR])
 def test_timeouts_that_count_as_compared(
-    hurried: Toy, monkeypatch: pytest.MonkeyPatch, as_if: Class
+    bounded: Toy, monkeypatch: pytest.MonkeyPatch, as_if: Class
 ) -> None:
     """Found for every query, and not only for those that are counted twice."""
 
@@ -75,27 +75,27 @@ def test_timeouts_that_count_as_compared(
     monkeypatch.setattr(crosscheck, "QUERIES", 0)
     monkeypatch.setattr(agreement, "classify", generous)
     with pytest.raises(EvidenceError, match=rf"is of class {as_if}, but by hand it is timeout"):
-        measure(hurried)
+        measure(bounded)
 
 
-def test_timeouts_that_have_an_overlap(hurried: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_timeouts_that_have_an_overlap(bounded: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     honest = vars(agreement)["_scores"]
     monkeypatch.setattr(crosscheck, "QUERIES", 0)
     monkeypatch.setattr(agreement, "_scores", lambda *given: honest(*given[:-1], {}))
     with pytest.raises(EvidenceError, match=r"have a \S+ for query q\d+, and .* it is timeout"):
-        measure(hurried)
+        measure(bounded)
 
 
 def patient(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
     return observe(searcher, query, k, limit_ns * 10**6)
 
 
-def test_a_time_limit_that_never_fires(hurried: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_time_limit_that_never_fires(bounded: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drive, "observe", patient)
     with pytest.raises(
         EvidenceError, match=r"tantivy: query q\d+ took 0\.\d+ s, .* limit is 0\.02"
     ):
-        measure(hurried)
+        measure(bounded)
 
 
 def documents(project: Toy) -> None:

@@ -27,11 +27,11 @@ from engines.stacks.agent_mail.live.tokens import LiveTokens
 from engines.stacks.agent_mail.live.vectors import LiveVectors
 from engines.stacks.agent_mail.live.words import LiveWords
 from engines.stacks.agent_mail.pipeline.absent import or_absent
-from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
+from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.pipeline.kinds import Source, entities
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
@@ -188,7 +188,7 @@ class Mail:
 
         ``watched`` has connections of its own, so that no query waits to learn what changed.
         """
-        hurried = HurriedStore.of(opened)
+        bounded = DeadlineStore.of(opened)
 
         def semantic() -> Semantic | None:
             embedder = self.embedder()
@@ -197,7 +197,7 @@ class Mail:
             vectors = LiveVectors(index / VECTORS, embedder, self.cache, watched)
             vectors.now()
             follows["vectors"] = vectors
-            return Semantic(embedder, vectors, lambda wanted: matching_ids(hurried, wanted))
+            return Semantic(embedder, vectors, lambda wanted: matching_ids(bounded, wanted))
 
         tantivy = self._tantivy(index, opened)
         follows: dict[str, Follows] = {"tantivy": LiveWords(self._tantivy(index, watched))}
@@ -206,7 +206,7 @@ class Mail:
         if isinstance(reranker, LateInteraction):
             reranker = LiveTokens(reranker, watched, opened.hydrate)
         return MailSearch(
-            Rungs(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
+            Tiers(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
             opened.hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
@@ -219,21 +219,23 @@ class Mail:
 
     def _lexical(
         self, opened: store.MessageStore, tantivy: TantivyMailEngine
-    ) -> Mapping[Rung, mail.MailEngine]:
+    ) -> Mapping[FallbackTier, mail.MailEngine]:
         return {
-            Rung.FTS5: fts5.Fts5Engine(HurriedStore.of(opened), self._weights()),
-            Rung.TANTIVY: tantivy,
-            Rung.LIKE: LikeEngine(opened),
+            FallbackTier.FTS5: fts5.Fts5Engine(DeadlineStore.of(opened), self._weights()),
+            FallbackTier.TANTIVY: tantivy,
+            FallbackTier.LIKE: LikeEngine(opened),
         }
 
-    def _rebuilt(self, opened: store.MessageStore, index: Path) -> Mapping[Rung, mail.MailEngine]:
+    def _rebuilt(
+        self, opened: store.MessageStore, index: Path
+    ) -> Mapping[FallbackTier, mail.MailEngine]:
         """Make the engines of a viewer's own store."""
         tantivy = self._tantivy(index, opened)
         tantivy.rebuild()
         return self._lexical(opened, tantivy)
 
     def _entities(self, opened: store.MessageStore) -> Mapping[DocKind, Source[Entity]]:
-        return entities(HurriedStore.of(opened), self._weights())
+        return entities(DeadlineStore.of(opened), self._weights())
 
     def _weights(self) -> fts5.Weights:
         given = self.settings

@@ -10,7 +10,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Candidates, Message
 from engines.stacks.agent_mail.contract.query import Filters
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.service import MailSearch
 
@@ -38,7 +38,7 @@ def beginning(
     if service.view is None and scope is not None and not scope.audited:
         narrowed = service.within(service.view_of(scope))
         return beginning(narrowed, prefix, project_id, most)
-    engine = service.rungs.lexical.get(Rung.TANTIVY)
+    engine = service.tiers.lexical.get(FallbackTier.TANTIVY)
     if not isinstance(engine, Completes) or service.switch is KillSwitch.FTS5:
         raise FeatureUnavailable("beginnings of subjects are in the index of Tantivy alone")
     seen_as = service.view.scope if service.view else scope or unrestricted()

@@ -107,7 +107,7 @@ class MailSearcher:
         return f"message {message_id}"
 
     def _who(self, found: SearchResponse) -> str:
-        """Give the arm's fingerprint only where the first rung of its chain answered."""
+        """Give the arm's fingerprint only where the first tier of its chain answered."""
         if not found.degraded:
             return self.manifest.fingerprint
         stale = ["stale"] if found.stale else []

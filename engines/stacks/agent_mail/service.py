@@ -12,7 +12,6 @@ from time import perf_counter_ns
 from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import shadow
-from engines.stacks.agent_mail.beside import Beside
 from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
@@ -20,6 +19,7 @@ from engines.stacks.agent_mail.contract.explain import ShadowComparison
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.observer import ShadowObserver
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
@@ -30,15 +30,15 @@ from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, message
 from engines.stacks.agent_mail.pipeline.pages import Page
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
+    FallbackTier,
     KillSwitch,
     Plan,
-    Rung,
     chain,
     lacking,
     plan,
     wanted,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Asked, Rungs, digits_of
+from engines.stacks.agent_mail.pipeline.retrievers import Asked, Tiers, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
 from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
 
@@ -49,7 +49,7 @@ LOG = logging.getLogger("engines.mail")
 class MailSearch:
     """The search service. Nothing that goes wrong inside reaches a caller (section 9.2)."""
 
-    rungs: Rungs
+    tiers: Tiers
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     """Messages by id; deleted ones are absent."""
     projects_of: Callable[[int], frozenset[int]]
@@ -59,7 +59,7 @@ class MailSearch:
     """What a query may take before its chain ends (``budget``); 0 means no budget."""
     entities: Mapping[DocKind, Source[Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
-    beside: Beside | None = None
+    observer: ShadowObserver | None = None
     """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then a
     caller waits for the shadow here only where they want it explained."""
     views: Views | None = None
@@ -82,11 +82,11 @@ class MailSearch:
         """Narrow the service to a view, for good."""
         return replace(
             self,
-            rungs=view.rungs(self.rungs),
+            tiers=view.tiers(self.tiers),
             hydrate=view.hydrate,
             projects_of=view.projects_of,
             entities=view.entities,
-            beside=None,
+            observer=None,
             view=view,
             fresh=self.fresh.seen_by(view),
         )
@@ -110,36 +110,36 @@ class MailSearch:
         first = chain(query.mode, self.switch, query.doc_kind)[0]
         stale = ""
         try:
-            rung, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
+            tier, page, stale = self._climb_down(query, planned, asked, seen_as, reasons)
         except InvalidQuery as exc:
             reasons.append(str(exc))
-            rung, page = first, Page.empty()
+            tier, page = first, Page.empty()
         except SearchError as exc:
-            reasons.append(f"{Rung.LIKE}: {self._told(exc)}; nothing could answer")
-            rung, page = Rung.LIKE, Page.empty()
+            reasons.append(f"{FallbackTier.LIKE}: {self._told(exc)}; nothing could answer")
+            tier, page = FallbackTier.LIKE, Page.empty()
         else:
-            if rung is not first:
-                reasons.append(f"answered by {rung}")
+            if tier is not first:
+                reasons.append(f"answered by {tier}")
         reasons.extend(filter(None, [stale]))
         answered_ns = perf_counter_ns() - start
         compared = self._shadowed(query, asked, seen_as, page)
-        actual = MODE_OF[rung]
+        actual = MODE_OF[tier]
         downgraded = actual is not wanted(query.mode, self.switch, query.doc_kind)
         reason = "; ".join(reasons)
         if downgraded:
             told: Payload = {"requested": query.mode, "actual": actual, "reason": reason}
             self._tell(Event.MODE_DOWNGRADE, told)
-        elif rung is not first:
-            told = {"wanted": first, "engine": rung, "reason": reason}
+        elif tier is not first:
+            told = {"wanted": first, "engine": tier, "reason": reason}
             self._tell(Event.ENGINE_FALLBACK, told)
         elif stale:
-            self._tell(Event.INDEX_STALE, {"engine": rung, "reason": reason})
+            self._tell(Event.INDEX_STALE, {"engine": tier, "reason": reason})
         total_us = (perf_counter_ns() - start) // 1_000
         explain = explained(
             query,
             planned,
             page,
-            rung,
+            tier,
             scope=seen_as,
             reasons=reasons,
             compared=compared,
@@ -150,15 +150,15 @@ class MailSearch:
             page.messages,
             page.next_cursor,
             explain,
-            served_by=rung.value,
-            fell_back=rung is not first,
+            served_by=tier.value,
+            fell_back=tier is not first,
             entities=page.entities,
             unread=page.unread,
             stale=bool(stale),
         )
-        if self.beside and scope is None and self._comparable(query, page):
+        if self.observer and scope is None and self._comparable(query, page):
             with suppress(Exception):
-                self.beside.served(query, found, answered_ns)
+                self.observer.served(query, found, answered_ns)
         return found
 
     def _comparable(self, query: SearchQuery, served: Page) -> bool:
@@ -187,41 +187,41 @@ class MailSearch:
 
     def _climb_down(
         self, query: SearchQuery, planned: Plan, asked: Asked, scope: Scope, reasons: list[str]
-    ) -> tuple[Rung, Page, str]:
-        """Try the rungs of the chain, all but the last within the budget.
+    ) -> tuple[FallbackTier, Page, str]:
+        """Try the tiers of the chain, all but the last within the budget.
 
-        What a rung reads is brought up to the messages first; what is said is why it could not be.
-        A question that is no question is one for every rung. Of other failures the last is raised.
+        What a tier reads is brought up to the messages first; what is said is why it could not be.
+        A question that is no question is one for every tier. Of other failures the last is raised.
         """
         if not asked.text and not planned.facets:
             raise InvalidQuery("the query is empty: no text and no filter")
-        rungs = chain(query.mode, self.switch, query.doc_kind)
+        tiers = chain(query.mode, self.switch, query.doc_kind)
         allowed = Allowance.of(self.budget_ms)
-        for rung in rungs[:-1]:
-            until = allowed.share(last=rung is rungs[-2]) if allowed else None
+        for tier in tiers[:-1]:
+            until = allowed.share(last=tier is tiers[-2]) if allowed else None
             try:
-                stale = self._stale(rung, query, until)
-                return rung, self._page(rung, query, replace(asked, until=until), scope), stale
+                stale = self._stale(tier, query, until)
+                return tier, self._page(tier, query, replace(asked, until=until), scope), stale
             except InvalidQuery:
                 raise
             except SearchError as exc:
-                reasons.append(f"{rung}: {self._told(exc)}")
-        last = rungs[-1]
+                reasons.append(f"{tier}: {self._told(exc)}")
+        last = tiers[-1]
         stale = self._stale(last, query, None)
         return last, self._page(last, query, asked, scope), stale
 
-    def _stale(self, rung: Rung, query: SearchQuery, until: Deadline | None) -> str:
-        return self.fresh.current(rung, until) if query.doc_kind is DocKind.MESSAGE else ""
+    def _stale(self, tier: FallbackTier, query: SearchQuery, until: Deadline | None) -> str:
+        return self.fresh.current(tier, until) if query.doc_kind is DocKind.MESSAGE else ""
 
-    def _page(self, rung: Rung, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
-        current = CURSOR_OF[query.doc_kind, rung]
+    def _page(self, tier: FallbackTier, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
+        current = CURSOR_OF[query.doc_kind, tier]
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         if query.doc_kind is DocKind.MESSAGE:
-            messages = Source(self.rungs, self.hydrate, partial(message, scope))
-            page = filled(messages, rung, query, asked, cursor)
+            messages = Source(self.tiers, self.hydrate, partial(message, scope))
+            page = filled(messages, tier, query, asked, cursor)
         elif query.doc_kind in self.entities:
-            page = filled(self.entities[query.doc_kind], rung, query, asked, cursor)
+            page = filled(self.entities[query.doc_kind], tier, query, asked, cursor)
         else:
             raise FeatureUnavailable(f"no {query.doc_kind}s are held here")
         if page.invalidated:
@@ -234,17 +234,17 @@ class MailSearch:
         self, query: SearchQuery, asked: Asked, scope: Scope, served: Page
     ) -> ShadowComparison | None:
         """Ask the shadow too; its failure is nobody's business but the log's."""
-        elsewhere = self.beside is not None and not query.explain
+        elsewhere = self.observer is not None and not query.explain
         if elsewhere or not self._comparable(query, served):
             return None
         try:
             allowed = Allowance.of(self.budget_ms)
             asked = replace(asked, until=allowed.share(last=True) if allowed else None)
-            page = self._page(Rung.TANTIVY, replace(query, cursor=None), asked, scope)
+            page = self._page(FallbackTier.TANTIVY, replace(query, cursor=None), asked, scope)
         except SearchError as exc:
             self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})
             return None
         ids = [[hit.message_id for hit in one.messages] for one in (served, page)]
-        found = shadow.compare(Rung.FTS5, ids[0], Rung.TANTIVY, ids[1])
+        found = shadow.compare(FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1])
         self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found

@@ -27,8 +27,8 @@ from engines.stacks.agent_mail.contract.query import DocKind, Filters
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.absent import Absent
 from engines.stacks.agent_mail.pipeline.kinds import Source
-from engines.stacks.agent_mail.pipeline.plan import Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.pipeline.semantic import Nearest, Semantic
 from engines.stacks.agent_mail.pipeline.view import View
@@ -42,7 +42,7 @@ MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""
 BATCH = 500
 """Messages read at once while a view is filled."""
-Lexical = Callable[[MessageStore, Path], Mapping[Rung, MailEngine]]
+Lexical = Callable[[MessageStore, Path], Mapping[FallbackTier, MailEngine]]
 """Makes the engines over a store; the folder is theirs."""
 
 
@@ -128,8 +128,8 @@ class StoredViews:
 
 
 def _narrowed(
-    filled: MessageStore, lexical: Mapping[Rung, MailEngine], redacted: frozenset[int]
-) -> Callable[[Rungs], Rungs]:
+    filled: MessageStore, lexical: Mapping[FallbackTier, MailEngine], redacted: frozenset[int]
+) -> Callable[[Tiers], Tiers]:
     """Put a view's engines in place of those of the whole."""
     unreadable, parts = np.array(sorted(redacted), dtype=np.int64), Parts()
 
@@ -142,11 +142,11 @@ def _narrowed(
             return replace(whole, matching=readable, every=False)
         return whole if isinstance(whole, Absent) else None
 
-    def rungs(whole: Rungs) -> Rungs:
-        there = {rung: lexical[rung] for rung in whole.lexical if rung in lexical}
-        return Rungs(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
+    def tiers(whole: Tiers) -> Tiers:
+        there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}
+        return Tiers(there, nearest(whole.semantic), whole.reranker, filled.sent, parts)
 
-    return rungs
+    return tiers
 
 
 def _settled(scope: Scope, redacted: frozenset[int]) -> Scope:

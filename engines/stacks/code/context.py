@@ -17,7 +17,7 @@ MOST_LOOKED_AT = 25
 """Neighbours of one hit that are looked at, for each that may be shown."""
 
 
-class Beside(NamedTuple):
+class ContextUnit(NamedTuple):
     """A unit shown for the sake of a hit."""
 
     row: int
@@ -29,7 +29,7 @@ class Beside(NamedTuple):
 class Expanded(NamedTuple):
     """What is shown beside the hits, in order, and whether a cap left something out."""
 
-    beside: tuple[Beside, ...]
+    beside: tuple[ContextUnit, ...]
     truncated: bool
 
 
@@ -42,7 +42,7 @@ def expanded(
     """
     passing = None if allowed is None else frozenset(allowed.tolist())
     shown = set(hits)
-    found: list[Beside] = []
+    found: list[ContextUnit] = []
     truncated = False
     for hit in hits:
         mine = 0
@@ -55,6 +55,6 @@ def expanded(
                 truncated = True
                 break
             shown.add(neighbour.row)
-            found.append(Beside(neighbour.row, hit, neighbour.reason))
+            found.append(ContextUnit(neighbour.row, hit, neighbour.reason))
             mine += 1
     return Expanded(tuple(found), truncated)

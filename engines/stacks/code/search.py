@@ -13,7 +13,7 @@ import numpy as np
 from engines.ranking.rrf import TIE_DIGITS
 from engines.stacks.code.catalog import Rows
 from engines.stacks.code.config import Settings
-from engines.stacks.code.context import Beside, expanded
+from engines.stacks.code.context import ContextUnit, expanded
 from engines.stacks.code.explain import ScoreBreakdown
 from engines.stacks.code.filters import Filters
 from engines.stacks.code.graph import Graph
@@ -30,7 +30,7 @@ class CodeHit:
     score: float
     """In [0, 1]; of what stands beside a hit, 0."""
     why: ScoreBreakdown | None
-    beside: Beside | None = None
+    beside: ContextUnit | None = None
     """Set where the unit is context of a hit, and no hit itself."""
 
 

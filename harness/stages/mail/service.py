@@ -50,8 +50,8 @@ def mail_service(
         service = searcher.service
         service = replace(service, budget_ms=service.budget_ms or budget_ms)
         if shadow is not None:
-            beside = watched(searcher, served, index, cache, shadow)
-            service = replace(service, beside=until_closed.enter_context(beside))
+            observer = watched(searcher, served, index, cache, shadow)
+            service = replace(service, observer=until_closed.enter_context(observer))
         identity = Identity(served.name, searcher.manifest)
         surface = Surface(service, directory, identity, searcher.mode)
         yield Switched(surface, served.engine.settings.model_dump(), switch)

@@ -28,8 +28,8 @@ from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
 
 
-class Onlooker:
-    """Offers what the service serves to a comparison (``agent_mail.beside.Beside``)."""
+class MailObserver:
+    """Offers what the service serves to a comparison (``agent_mail.observer.ShadowObserver``)."""
 
     def __init__(self, control: MailSearcher, comparison: Comparison) -> None:
         self._control, self._comparison = control, comparison
@@ -68,7 +68,7 @@ class Onlooker:
 @contextmanager
 def watched(
     searcher: MailSearcher, arm: arms.Arm, index: Path, cache: Path, log: ShadowLog
-) -> Iterator[Onlooker]:
+) -> Iterator[MailObserver]:
     """Put Tantivy over the same index into the shadow of what ``searcher`` serves.
 
     The log names the arms as they are alone, under ``fts5`` and ``tantivy``, so that it can be
@@ -83,7 +83,7 @@ def watched(
         *(f"{arm.name} ({switch.value})" for switch in (KillSwitch.FTS5, KillSwitch.TANTIVY))
     )
     with log.compared(opens, between=between, process=True) as comparison:
-        yield Onlooker(_as(searcher, arm, KillSwitch.FTS5), comparison)
+        yield MailObserver(_as(searcher, arm, KillSwitch.FTS5), comparison)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _as(searcher: MailSearcher, arm: arms.Arm, switch: KillSwitch) -> MailSearch
     identity = under(Identity(arm.name, searcher.manifest), settings, switch)
     return replace(
         searcher,
-        service=replace(searcher.service, switch=switch, beside=None),
+        service=replace(searcher.service, switch=switch, observer=None),
         manifest=identity.manifest,
         mode=SearchMode.LEXICAL,
     )

@@ -9,8 +9,8 @@ from engines.rerank.window import Reranker
 from engines.stacks.agent_mail.contract.events import Event, Payload
 from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found, MailEngine, Message
 from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.pipeline.view import View
@@ -83,7 +83,7 @@ class Log:
 def service(
     messages: Sequence[Message],
     *,
-    lexical: Mapping[Rung, MailEngine] | None = None,
+    lexical: Mapping[FallbackTier, MailEngine] | None = None,
     semantic: Nearest | None = None,
     reranker: Reranker | None = None,
     switch: KillSwitch | None = None,
@@ -93,11 +93,12 @@ def service(
 ) -> MailSearch:
     """Make a service over ``messages``; ``deleted`` ones are still in the indexes."""
     known = {m.message_id: m for m in messages if m.message_id not in deleted}
-    engines: Mapping[Rung, MailEngine] = lexical or {
-        rung: Counting(rung.value, messages) for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+    engines: Mapping[FallbackTier, MailEngine] = lexical or {
+        tier: Counting(tier.value, messages)
+        for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
     }
     return MailSearch(
-        rungs=Rungs(
+        tiers=Tiers(
             engines,
             semantic,
             reranker,
@@ -124,13 +125,13 @@ class Shown:
         text = [m for m in kept.values() if seen[m] is Visibility.ALLOW]
         blank = [replace(m, subject="") for m in kept.values() if seen[m] is Visibility.REDACT]
         engines = {
-            rung: Counting(rung.value, [*text, *blank])
-            for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+            tier: Counting(tier.value, [*text, *blank])
+            for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
         }
         sent = {at: m.created_ts for at, m in kept.items()}
         return View(
             scope,
-            lambda _: Rungs(engines, None, None, lambda ids: {at: sent[at] for at in ids}),
+            lambda _: Tiers(engines, None, None, lambda ids: {at: sent[at] for at in ids}),
             lambda ids: {at: kept[at] for at in ids if at in kept},
             lambda product: frozenset({product * 10}),
             {},

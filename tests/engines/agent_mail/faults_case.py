@@ -16,8 +16,8 @@ from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
 from engines.stacks.agent_mail.contract.lifecycle import Found
 from engines.stacks.agent_mail.contract.query import SearchMode
-from engines.stacks.agent_mail.pipeline.plan import Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.vector import amvi
@@ -27,23 +27,23 @@ from engines.vector.hashed import HashEmbedder
 from harness.core.records import Document
 from tests.make.damage import cut, flip, overwrite, run_sql
 
-LEXICAL = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
 CHAINS = {
     SearchMode.LEXICAL: LEXICAL,
-    SearchMode.SEMANTIC: (Rung.SEMANTIC, *LEXICAL),
-    SearchMode.HYBRID: (Rung.HYBRID, *LEXICAL),
-    SearchMode.HYBRID_RERANK: (Rung.RERANK, Rung.HYBRID, *LEXICAL),
+    SearchMode.SEMANTIC: (FallbackTier.SEMANTIC, *LEXICAL),
+    SearchMode.HYBRID: (FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.HYBRID_RERANK: (FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL),
 }
 """Section 1.2, written down once more."""
-NEEDS: Mapping[Rung, frozenset[str]] = {
-    Rung.RERANK: frozenset({"reranker", "vectors", "tantivy"}),
-    Rung.HYBRID: frozenset({"vectors", "tantivy"}),
-    Rung.SEMANTIC: frozenset({"vectors"}),
-    Rung.TANTIVY: frozenset({"tantivy"}),
-    Rung.FTS5: frozenset({"fts5"}),
-    Rung.LIKE: frozenset(),
+NEEDS: Mapping[FallbackTier, frozenset[str]] = {
+    FallbackTier.RERANK: frozenset({"reranker", "vectors", "tantivy"}),
+    FallbackTier.HYBRID: frozenset({"vectors", "tantivy"}),
+    FallbackTier.SEMANTIC: frozenset({"vectors"}),
+    FallbackTier.TANTIVY: frozenset({"tantivy"}),
+    FallbackTier.FTS5: frozenset({"fts5"}),
+    FallbackTier.LIKE: frozenset(),
 }
-"""The parts that a rung is made of."""
+"""The parts that a tier is made of."""
 TEXT = "lantern quarry"
 LONG = 40
 """A message whose body fills pages of its own."""
@@ -183,21 +183,21 @@ def other_model(*_: object) -> Embedder:
     raise AssertionError("its SHA-256 is pinned")
 
 
-def _lexical(rung: Rung, engine: Raises | Panics, service: MailSearch) -> MailSearch:
-    rungs = service.rungs
-    return replace(service, rungs=replace(rungs, lexical={**rungs.lexical, rung: engine}))
+def _lexical(tier: FallbackTier, engine: Raises | Panics, service: MailSearch) -> MailSearch:
+    tiers = service.tiers
+    return replace(service, tiers=replace(tiers, lexical={**tiers.lexical, tier: engine}))
 
 
 def _embedding(embedder: Embedder, service: MailSearch) -> MailSearch:
-    semantic = service.rungs.semantic
+    semantic = service.tiers.semantic
     assert isinstance(semantic, Semantic)
     broken = replace(semantic, embedder=embedder)
-    return replace(service, rungs=replace(service.rungs, semantic=broken))
+    return replace(service, tiers=replace(service.tiers, semantic=broken))
 
 
 def _reranking(reranker: Scores | Raises | None, service: MailSearch) -> MailSearch:
-    rungs: Rungs = replace(service.rungs, reranker=reranker)
-    return replace(service, rungs=rungs)
+    tiers: Tiers = replace(service.tiers, reranker=reranker)
+    return replace(service, tiers=tiers)
 
 
 _TANTIVY, _VECTORS = frozenset({"tantivy"}), frozenset({"vectors"})
@@ -220,7 +220,7 @@ FAULTS: Mapping[str, Fault] = {
     ),
     "tantivy cut": Fault(_TANTIVY, "cut short", lambda at: cut(segment(at, "store"))),
     "tantivy panics": Fault(
-        _TANTIVY, "PanicException", swap=partial(_lexical, Rung.TANTIVY, Panics())
+        _TANTIVY, "PanicException", swap=partial(_lexical, FallbackTier.TANTIVY, Panics())
     ),
     "vectors missing": Fault(
         _VECTORS, r"vectors\.amvi: .*No such file", lambda at: (at / VECTORS).unlink()

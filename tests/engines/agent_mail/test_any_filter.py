@@ -16,7 +16,7 @@ import pytest
 
 from engines.stacks.agent_mail.contract.lifecycle import Found
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import Asked
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from tests.engines.agent_mail import anything
@@ -63,16 +63,16 @@ def mismatches(search: Search, columns: Columns) -> list[Case]:
     return [case for case in cases() if differs(case)]
 
 
-@pytest.mark.parametrize("rung", [Rung.FTS5, Rung.TANTIVY, Rung.LIKE])
-def test_a_filter_chooses_from_what_words_find(mail: Whole, rung: Rung) -> None:
-    search = mail.service.rungs.lexical[rung].search
+@pytest.mark.parametrize("tier", [FallbackTier.FTS5, FallbackTier.TANTIVY, FallbackTier.LIKE])
+def test_a_filter_chooses_from_what_words_find(mail: Whole, tier: FallbackTier) -> None:
+    search = mail.service.tiers.lexical[tier].search
     everything = search("", NONE, RankingMode.RELEVANCE, ALL).candidates
     assert [c.message_id for c in everything] == [m.message_id for m in MAIL]
     assert mismatches(search, COLUMNS) == []
 
 
 def test_a_filter_chooses_from_what_is_near(mail: Whole) -> None:
-    semantic = mail.service.rungs.semantic
+    semantic = mail.service.tiers.semantic
     assert isinstance(semantic, Semantic)
 
     @cache
@@ -92,19 +92,19 @@ def test_a_filter_chooses_from_what_is_near(mail: Whole) -> None:
 
 
 def test_a_filter_chooses_from_either_leg_of_hybrid(mail: Whole) -> None:
-    def ids(rung: Rung, text: str, filters: Filters) -> frozenset[int]:
+    def ids(tier: FallbackTier, text: str, filters: Filters) -> frozenset[int]:
         asked = Asked(text, filters, RankingMode.RELEVANCE, rrf_k=60, rerank_top_k=10)
-        return frozenset(h.message_id for h in mail.service.rungs.rank(rung, asked, ALL).hits)
+        return frozenset(h.message_id for h in mail.service.tiers.rank(tier, asked, ALL).hits)
 
     @cache
     def either(text: str) -> frozenset[int]:
-        return ids(Rung.TANTIVY, text, NONE) | ids(Rung.SEMANTIC, text, NONE)
+        return ids(FallbackTier.TANTIVY, text, NONE) | ids(FallbackTier.SEMANTIC, text, NONE)
 
     asked = [case for case in cases() if case.text.strip("\0 \t\n")]
     wrong = [
         case
         for case in asked
-        if ids(Rung.HYBRID, case.text, case.filters)
+        if ids(FallbackTier.HYBRID, case.text, case.filters)
         != either(case.text) & COLUMNS.passing(case.filters)
     ]
     assert wrong == []

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -68,7 +68,7 @@ def by_way(mail: Whole, way: str, query: SearchQuery) -> tuple[Whole, SearchQuer
     if way in {"fts5", "tantivy"}:
         return mail.under(KillSwitch(way)), query
     if way == "like":
-        return mail.without(Rung.TANTIVY, Rung.FTS5), query
+        return mail.without(FallbackTier.TANTIVY, FallbackTier.FTS5), query
     mode = SearchMode.HYBRID_RERANK if way == "rerank" else SearchMode(way)
     asked = query.text or "the deployment failed"
     return mail, replace(query, mode=mode, text=asked)

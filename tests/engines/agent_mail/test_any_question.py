@@ -24,7 +24,7 @@ from engines.stacks.agent_mail.contract.query import (
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import entities
-from engines.stacks.agent_mail.pipeline.plan import LIFTED, KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import LIFTED, FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.sqlite.directory import Directory
 from engines.stacks.agent_mail.sqlite.fts5 import Weights
@@ -101,7 +101,15 @@ FEW = st.builds(
     cursor=st.none() | FOUND,
 )
 """Questions that mostly find something."""
-MISSING = st.sets(st.sampled_from([Rung.RERANK, Rung.SEMANTIC, Rung.TANTIVY, Rung.FTS5, Rung.LIKE]))
+MISSING = st.sets(
+    st.sampled_from([
+        FallbackTier.RERANK,
+        FallbackTier.SEMANTIC,
+        FallbackTier.TANTIVY,
+        FallbackTier.FTS5,
+        FallbackTier.LIKE,
+    ])
+)
 
 
 @pytest.fixture(scope="module")
@@ -201,7 +209,7 @@ def test_any_question_is_answered_in_order_and_explained(
 @settings(deadline=None, max_examples=examples(80))
 @given(query=FEW, switch=st.none() | st.sampled_from(KillSwitch), missing=MISSING)
 def test_whatever_is_missing(
-    mail: Whole, query: SearchQuery, switch: KillSwitch | None, missing: set[Rung]
+    mail: Whole, query: SearchQuery, switch: KillSwitch | None, missing: set[FallbackTier]
 ) -> None:
     left = mail.under(switch).without(*missing)
     check(query, switch, left.ask(query))

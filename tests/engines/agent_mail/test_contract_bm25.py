@@ -12,7 +12,7 @@ from math import log
 import pytest
 
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from tests.engines.agent_mail.build import one
 from tests.engines.agent_mail.whole import Whole, build, whole
 
@@ -37,11 +37,11 @@ def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         yield made
 
 
-def by_hand(word: str, rung: Rung) -> dict[int, float]:
+def by_hand(word: str, tier: FallbackTier) -> dict[int, float]:
     """Score the messages that have ``word`` in their body, whose weight is 1."""
     have = [at for at, words in WORDS.items() if word in words]
     odds = (len(WORDS) - len(have) + 0.5) / (len(have) + 0.5)
-    weight = log(1 + odds) if rung is Rung.TANTIVY else log(odds)
+    weight = log(1 + odds) if tier is FallbackTier.TANTIVY else log(odds)
     mean = sum(map(len, WORDS.values())) / len(WORDS)
     found = {}
     for at in have:
@@ -50,22 +50,22 @@ def by_hand(word: str, rung: Rung) -> dict[int, float]:
     return found
 
 
-@pytest.mark.parametrize("rung", [Rung.TANTIVY, Rung.FTS5])
+@pytest.mark.parametrize("tier", [FallbackTier.TANTIVY, FallbackTier.FTS5])
 @pytest.mark.parametrize("word", ["moss", "stone", "water", "longer"])
 def test_a_word_scores_by_how_rare_it_is_how_often_it_stands_and_how_long_the_text_is(
-    mail: Whole, rung: Rung, word: str
+    mail: Whole, tier: FallbackTier, word: str
 ) -> None:
-    engine = mail.service.rungs.lexical[rung]
+    engine = mail.service.tiers.lexical[tier]
     found = engine.search(word, Filters(), RankingMode.RELEVANCE, 10).candidates
     scores = {candidate.message_id: candidate.raw_score for candidate in found}
-    assert scores == pytest.approx(by_hand(word, rung), rel=1e-5)
+    assert scores == pytest.approx(by_hand(word, tier), rel=1e-5)
     assert scores
 
 
-@pytest.mark.parametrize("rung", [Rung.TANTIVY, Rung.FTS5])
-def test_several_words_score_the_sum(mail: Whole, rung: Rung) -> None:
-    engine = mail.service.rungs.lexical[rung]
+@pytest.mark.parametrize("tier", [FallbackTier.TANTIVY, FallbackTier.FTS5])
+def test_several_words_score_the_sum(mail: Whole, tier: FallbackTier) -> None:
+    engine = mail.service.tiers.lexical[tier]
     found = engine.search("moss stone", Filters(), RankingMode.RELEVANCE, 10).candidates
-    moss, stone = by_hand("moss", rung), by_hand("stone", rung)
+    moss, stone = by_hand("moss", tier), by_hand("stone", tier)
     both = {at: moss.get(at, 0.0) + stone.get(at, 0.0) for at in {*moss, *stone}}
     assert {c.message_id: c.raw_score for c in found} == pytest.approx(both, rel=1e-5)

@@ -15,18 +15,18 @@ from engines.contract.errors import (
 )
 from engines.stacks.agent_mail.contract.events import Event
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, KillSwitch, Rung, chain
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch, chain
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
-LEXICAL = [Rung.TANTIVY, Rung.FTS5, Rung.LIKE]
+LEXICAL = [FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE]
 CHAINS = {
-    SearchMode.HYBRID_RERANK: [Rung.RERANK, Rung.HYBRID, *LEXICAL],
-    SearchMode.HYBRID: [Rung.HYBRID, *LEXICAL],
-    SearchMode.SEMANTIC: [Rung.SEMANTIC, *LEXICAL],
+    SearchMode.HYBRID_RERANK: [FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL],
+    SearchMode.HYBRID: [FallbackTier.HYBRID, *LEXICAL],
+    SearchMode.SEMANTIC: [FallbackTier.SEMANTIC, *LEXICAL],
     SearchMode.LEXICAL: LEXICAL,
 }
-STEPS = [(mode, at) for mode, rungs in CHAINS.items() for at in range(len(rungs))]
+STEPS = [(mode, at) for mode, tiers in CHAINS.items() for at in range(len(tiers))]
 TEXT = "deployment review"
 
 
@@ -40,14 +40,14 @@ def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
 
 @pytest.mark.parametrize(("mode", "at"), STEPS)
 def test_what_is_missing_gives_way_to_the_next(mail: Whole, mode: SearchMode, at: int) -> None:
-    rungs = CHAINS[mode]
+    tiers = CHAINS[mode]
     mail.log.events.clear()
-    found = mail.without(*rungs[:at]).ask(SearchQuery(TEXT, mode=mode))
+    found = mail.without(*tiers[:at]).ask(SearchQuery(TEXT, mode=mode))
     explain = found.explain
     assert found.hits
-    assert (explain.engine, found.served_by) == (rungs[at], rungs[at])
-    assert (explain.requested_mode, explain.actual_mode) == (mode, MODE_OF[rungs[at]])
-    fell = MODE_OF[rungs[at]] is not mode
+    assert (explain.engine, found.served_by) == (tiers[at], tiers[at])
+    assert (explain.requested_mode, explain.actual_mode) == (mode, MODE_OF[tiers[at]])
+    fell = MODE_OF[tiers[at]] is not mode
     assert explain.mode_downgraded == fell
     assert (explain.downgrade_reason is not None) == fell
     told = [payload for event, payload in mail.log.events if event is Event.MODE_DOWNGRADE]
@@ -58,14 +58,14 @@ def test_what_is_missing_gives_way_to_the_next(mail: Whole, mode: SearchMode, at
             "actual": explain.actual_mode,
             "reason": explain.downgrade_reason,
         }
-    assert all(rung in explain.note for rung in rungs[:at])
+    assert all(tier in explain.note for tier in tiers[:at])
 
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_without_any_engine_the_answer_is_empty_and_no_error(mail: Whole, mode: SearchMode) -> None:
-    found = mail.without(*Rung).ask(SearchQuery(TEXT, mode=mode))
+    found = mail.without(*FallbackTier).ask(SearchQuery(TEXT, mode=mode))
     assert (found.hits, found.next_cursor) == ((), None)
-    assert all(rung in found.explain.note for rung in CHAINS[mode])
+    assert all(tier in found.explain.note for tier in CHAINS[mode])
 
 
 @pytest.mark.parametrize("mode", SearchMode)
@@ -86,7 +86,7 @@ def test_auto_selects_by_what_is_there(mail: Whole) -> None:
         return served.ask(SearchQuery(TEXT)).explain.engine
 
     assert engine(mail) == "tantivy"
-    assert engine(mail.without(Rung.TANTIVY)) == "fts5"
+    assert engine(mail.without(FallbackTier.TANTIVY)) == "fts5"
 
 
 def test_the_four_kinds_of_failure_are_of_one_family() -> None:

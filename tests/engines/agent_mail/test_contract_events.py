@@ -13,7 +13,7 @@ from engines.stacks.agent_mail.contract.events import Event, to_log
 from engines.stacks.agent_mail.contract.explain import ShadowComparison
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.tantivy.index import HASH
 from tests.engines.agent_mail.build import one, some_mail
 from tests.engines.agent_mail.tantivy_case import upsert
@@ -37,7 +37,7 @@ def test_everything_that_can_happen_is_told_with_what_the_contract_says(tmp_path
         (tmp_path / "tantivy" / HASH).write_text('{"sha256": "0"}')
         mail.ask(SearchQuery("review"))
         mail.tantivy.update_incremental([upsert(one(9_000, "moss"))])
-        mail.without(Rung.HYBRID).ask(SearchQuery("review", mode=SearchMode.HYBRID))
+        mail.without(FallbackTier.HYBRID).ask(SearchQuery("review", mode=SearchMode.HYBRID))
         mail.under(KillSwitch.SHADOW).ask(SearchQuery("review"))
         mail.ask(SearchQuery("review", cursor=other))
         told = {event.value: set(payload) for event, payload in mail.log.events}

@@ -15,7 +15,7 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
     TimeRange,
 )
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.build import NOON, some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -82,7 +82,7 @@ def test_the_sql_is_what_sqlite_was_asked_and_empty_elsewhere(mail: Whole) -> No
     by_fts5 = mail.under(KillSwitch.FTS5).ask(query).explain
     assert "MATCH ?" in by_fts5.sql
     assert "m.thread_id = ?" in by_fts5.sql
-    by_like = mail.without(Rung.TANTIVY, Rung.FTS5).ask(query).explain
+    by_like = mail.without(FallbackTier.TANTIVY, FallbackTier.FTS5).ask(query).explain
     assert "LIKE ?" in by_like.sql
     assert (by_like.used_like_fallback, by_like.normalized_query) == (True, None)
     assert mail.ask(query).explain.sql == ""

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from engines.contract.errors import IndexUnavailable
 from engines.stacks.agent_mail.contract.lifecycle import IndexLifecycle
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
 from engines.vector import amvi
@@ -44,16 +44,16 @@ class Untouched:
         raise AssertionError("this engine was asked")
 
 
-def guarded(mail: Whole, *rungs: Rung) -> Whole:
+def guarded(mail: Whole, *tiers: FallbackTier) -> Whole:
     """Put engines that must not be asked in the place of some."""
-    lexical = {**mail.service.rungs.lexical, **dict.fromkeys(rungs, Untouched())}
-    changed = replace(mail.service.rungs, lexical=lexical)  # type: ignore[arg-type]
-    return replace(mail, service=replace(mail.service, rungs=changed))
+    lexical = {**mail.service.tiers.lexical, **dict.fromkeys(tiers, Untouched())}
+    changed = replace(mail.service.tiers, lexical=lexical)  # type: ignore[arg-type]
+    return replace(mail, service=replace(mail.service, tiers=changed))
 
 
 @pytest.mark.parametrize("mode", SearchMode)
 def test_phase_1_fts5_serves_and_tantivy_is_not_asked(mail: Whole, mode: SearchMode) -> None:
-    served = guarded(mail, Rung.TANTIVY).under(KillSwitch.FTS5)
+    served = guarded(mail, FallbackTier.TANTIVY).under(KillSwitch.FTS5)
     found = served.ask(replace(QUERY, mode=mode))
     assert found.explain.engine == "fts5"
     assert "untouched" not in found.explain.note
@@ -66,7 +66,7 @@ def test_phase_2_both_are_asked_and_fts5_serves(mail: Whole) -> None:
     assert found.explain.engine == "fts5"
     assert found.explain.shadow is not None
     assert found.explain.shadow.shadow_engine == "tantivy"
-    gone = guarded(mail, Rung.TANTIVY).under(KillSwitch.SHADOW).ask(QUERY)
+    gone = guarded(mail, FallbackTier.TANTIVY).under(KillSwitch.SHADOW).ask(QUERY)
     assert gone.hits == found.hits
     assert gone.explain.shadow is None
 
@@ -74,7 +74,7 @@ def test_phase_2_both_are_asked_and_fts5_serves(mail: Whole) -> None:
 def test_phase_3_fts5_and_its_triggers_are_removed_and_tantivy_serves(mail: Whole) -> None:
     served = mail.under(KillSwitch.TANTIVY)
     before = served.ask(QUERY).hits
-    fts5 = mail.service.rungs.lexical[Rung.FTS5]
+    fts5 = mail.service.tiers.lexical[FallbackTier.FTS5]
     assert isinstance(fts5, Fts5Engine)
     fts5.remove()
     named = mail.store.ask("SELECT name FROM sqlite_master WHERE name LIKE 'messages_fts%'")
@@ -85,7 +85,7 @@ def test_phase_3_fts5_and_its_triggers_are_removed_and_tantivy_serves(mail: Whol
     assert served.ids(SearchQuery("moss")) == [9_000]
     with pytest.raises(IndexUnavailable):
         fts5.search("moss", Filters(), RankingMode.RELEVANCE, 5)
-    without = served.without(Rung.TANTIVY).ask(SearchQuery("moss"))
+    without = served.without(FallbackTier.TANTIVY).ask(SearchQuery("moss"))
     assert [hit.message_id for hit in without.hits] == [9_000]
     assert without.explain.engine == "like"
 
@@ -117,7 +117,7 @@ def test_changes_reach_tantivy_in_one_commit_and_fts5_at_once(mail: Whole) -> No
 
 
 def test_both_indexes_are_cared_for_alike(mail: Whole) -> None:
-    fts5 = mail.service.rungs.lexical[Rung.FTS5]
+    fts5 = mail.service.tiers.lexical[FallbackTier.FTS5]
     assert isinstance(fts5, Fts5Engine)
     both: tuple[IndexLifecycle, ...] = (fts5, mail.tantivy)
     for index in both:
@@ -138,8 +138,8 @@ def test_meaning_is_found_where_no_word_is_shared(tmp_path: Path) -> None:
     index = amvi.AmviIndex.open(tmp_path / "meaning.amvi", model.identity, model.dimension)
     with whole(tmp_path) as mail:
         semantic = Semantic(model, index, lambda _: _ids(ids))
-        rungs = replace(mail.service.rungs, semantic=semantic)
-        service = replace(mail.service, rungs=rungs)
+        tiers = replace(mail.service.tiers, semantic=semantic)
+        service = replace(mail.service, tiers=tiers)
         query = SearchQuery("deployment issues")
         assert service.search(query).hits == ()
         for mode in (SearchMode.SEMANTIC, SearchMode.HYBRID):

@@ -19,7 +19,7 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
 )
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
@@ -54,7 +54,11 @@ def mail(folder: Path) -> Iterator[Whole]:
 def asked(mail: Whole, engine: CursorEngine, **more: object) -> tuple[Whole, SearchQuery]:
     mode, switch = WAYS[engine]
     text = "re" if engine is CursorEngine.LIKE else TEXT
-    served = mail.without(Rung.TANTIVY, Rung.FTS5) if engine is CursorEngine.LIKE else mail
+    served = (
+        mail.without(FallbackTier.TANTIVY, FallbackTier.FTS5)
+        if engine is CursorEngine.LIKE
+        else mail
+    )
     return served.under(switch), SearchQuery(text, mode=mode, **more)  # type: ignore[arg-type]
 
 

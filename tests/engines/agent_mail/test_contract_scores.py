@@ -12,7 +12,7 @@ import pytest
 from engines.stacks.agent_mail.contract.lifecycle import Candidate
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.build import some_filters, some_mail, some_text
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
 
@@ -51,20 +51,21 @@ def test_every_score_is_between_none_and_one_in_a_total_order(
     assert shown > 500
 
 
-def found_by(mail: Whole, rung: Rung) -> dict[int, float]:
+def found_by(mail: Whole, tier: FallbackTier) -> dict[int, float]:
     """Scores of an engine asked directly, higher for better."""
-    engine = mail.service.rungs.lexical[rung]
+    engine = mail.service.tiers.lexical[tier]
     found = engine.search(TEXT, Filters(), RankingMode.RELEVANCE, ALL)
     return {c.message_id: c.raw_score for c in found.candidates}
 
 
 @pytest.mark.parametrize(
-    ("switch", "rung"), [(KillSwitch.FTS5, Rung.FTS5), (KillSwitch.TANTIVY, Rung.TANTIVY)]
+    ("switch", "tier"),
+    [(KillSwitch.FTS5, FallbackTier.FTS5), (KillSwitch.TANTIVY, FallbackTier.TANTIVY)],
 )
 def test_a_lexical_score_is_the_share_of_the_best_beside_the_engines_own(
-    mail: Whole, switch: KillSwitch, rung: Rung
+    mail: Whole, switch: KillSwitch, tier: FallbackTier
 ) -> None:
-    own = found_by(mail, rung)
+    own = found_by(mail, tier)
     best = max(own.values())
     shown = hits(mail.under(switch), SearchQuery(TEXT, limit=ALL))
     assert len(shown) == len(own) > 20
@@ -98,7 +99,7 @@ def test_bm25_of_fts5_is_turned_so_that_higher_is_better(mail: Whole) -> None:
 
 
 def test_bm25_of_tantivy_is_positive(mail: Whole) -> None:
-    assert min(found_by(mail, Rung.TANTIVY).values()) > 0
+    assert min(found_by(mail, FallbackTier.TANTIVY).values()) > 0
 
 
 def test_a_semantic_score_is_the_cosine(mail: Whole) -> None:
@@ -168,14 +169,14 @@ def test_a_score_that_is_no_number_never_reaches_a_caller(mail: Whole, value: fl
         name = "bad"
 
         def search(self, *asked: object) -> object:
-            found = mail.service.rungs.lexical[Rung.FTS5].search(*asked)  # type: ignore[arg-type]
+            found = mail.service.tiers.lexical[FallbackTier.FTS5].search(*asked)  # type: ignore[arg-type]
             first = found.candidates[0]
             spoilt = (Candidate(first.message_id, value), *found.candidates[1:])
             return replace(found, candidates=spoilt)
 
-    rungs = mail.service.rungs
-    lexical = {**rungs.lexical, Rung.TANTIVY: Bad()}
-    service = replace(mail.service, rungs=replace(rungs, lexical=lexical))  # type: ignore[arg-type]
+    tiers = mail.service.tiers
+    lexical = {**tiers.lexical, FallbackTier.TANTIVY: Bad()}
+    service = replace(mail.service, tiers=replace(tiers, lexical=lexical))  # type: ignore[arg-type]
     found = service.search(SearchQuery(TEXT))
     assert found.explain.engine == "fts5"
     assert all(math.isfinite(hit.score) and math.isfinite(hit.raw_score) for hit in found.hits)

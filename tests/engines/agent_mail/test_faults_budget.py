@@ -23,8 +23,8 @@ from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
 from engines.stacks.agent_mail.contract.events import Event as Told
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.store import opened
@@ -75,9 +75,9 @@ def free() -> Iterator[Event]:
     event.set()
 
 
-def stuck_at(rung: Rung, free: Event) -> dict[Rung, MailEngine]:
-    rungs = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
-    return {at: Stuck(at, free) if at is rung else Counting(at, MESSAGES) for at in rungs}
+def stuck_at(tier: FallbackTier, free: Event) -> dict[FallbackTier, MailEngine]:
+    tiers = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+    return {at: Stuck(at, free) if at is tier else Counting(at, MESSAGES) for at in tiers}
 
 
 def test_without_a_share_work_is_done_where_it_is_asked_for() -> None:
@@ -166,7 +166,7 @@ def test_threads_end_with_the_parts_they_belong_to() -> None:
     assert not worker.is_alive()
 
 
-def test_half_of_what_is_left_goes_to_each_rung_and_the_rest_to_the_last(
+def test_half_of_what_is_left_goes_to_each_tier_and_the_rest_to_the_last(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     now_ns = 5_000
@@ -189,7 +189,9 @@ def test_a_deadline_belongs_to_the_work_and_not_to_the_thread() -> None:
 
 def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
     log = Log()
-    served = service(MESSAGES, lexical=stuck_at(Rung.TANTIVY, free), log=log, budget_ms=ROOM_MS)
+    served = service(
+        MESSAGES, lexical=stuck_at(FallbackTier.TANTIVY, free), log=log, budget_ms=ROOM_MS
+    )
     found = served.search(SearchQuery("deploy"))
     assert [hit.message_id for hit in found.hits] == [2, 1]
     assert (found.served_by, found.explain.engine) == ("fts5", "fts5")
@@ -207,10 +209,10 @@ def test_a_hanging_engine_is_left_and_the_next_answers(free: Event) -> None:
 
 
 def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
-    engines = stuck_at(Rung.TANTIVY, free)
+    engines = stuck_at(FallbackTier.TANTIVY, free)
     served = service(MESSAGES, lexical=engines, budget_ms=ROOM_MS)
     served.search(SearchQuery("deploy"))
-    hung = engines[Rung.TANTIVY]
+    hung = engines[FallbackTier.TANTIVY]
     assert isinstance(hung, Stuck)
     free.set()
     assert hung.ended.wait(60)
@@ -220,8 +222,8 @@ def test_once_it_has_ended_a_part_answers_again(free: Event) -> None:
 
 @pytest.mark.parametrize("hangs", ["semantic", "tantivy", "reranker"])
 def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str) -> None:
-    """A mode's rungs share their parts: what hangs in the first is refused in the next."""
-    words = stuck_at(Rung.TANTIVY if hangs == "tantivy" else Rung.RERANK, free)
+    """A mode's tiers share their parts: what hangs in the first is refused in the next."""
+    words = stuck_at(FallbackTier.TANTIVY if hangs == "tantivy" else FallbackTier.RERANK, free)
     nearest: Nearest = Stuck("semantic", free) if hangs == "semantic" else near()
     log = Log()
     served = service(
@@ -243,10 +245,10 @@ def test_a_part_that_hangs_is_waited_for_once_in_a_chain(free: Event, hangs: str
 
 
 def test_the_end_of_the_chain_has_no_share(free: Event) -> None:
-    engines: dict[Rung, MailEngine] = {
-        Rung.TANTIVY: Stuck("tantivy", free),
-        Rung.FTS5: Stuck("fts5", free),
-        Rung.LIKE: Counting("like", MESSAGES),
+    engines: dict[FallbackTier, MailEngine] = {
+        FallbackTier.TANTIVY: Stuck("tantivy", free),
+        FallbackTier.FTS5: Stuck("fts5", free),
+        FallbackTier.LIKE: Counting("like", MESSAGES),
     }
     found = service(MESSAGES, lexical=engines, budget_ms=SHORT_MS).search(SearchQuery("deploy"))
     assert [hit.message_id for hit in found.hits] == [2, 1]
@@ -260,7 +262,7 @@ def test_the_end_of_the_chain_has_no_share(free: Event) -> None:
 
 
 def test_a_hanging_shadow_keeps_nobody(free: Event) -> None:
-    engines = stuck_at(Rung.TANTIVY, free)
+    engines = stuck_at(FallbackTier.TANTIVY, free)
     log = Log()
     served = service(
         MESSAGES, lexical=engines, switch=KillSwitch.SHADOW, log=log, budget_ms=ROOM_MS
@@ -275,16 +277,16 @@ def test_a_hanging_shadow_keeps_nobody(free: Event) -> None:
 
 def test_a_statement_that_nobody_waits_for_is_interrupted(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", [one(1, "deploy")]) as store:
-        hurried, parts = HurriedStore.of(store), Parts()
+        bounded, parts = DeadlineStore.of(store), Parts()
         with pytest.raises(EngineError, match="past its budget"):
-            parts.call("fts5", lambda: hurried.ask(COUNT, (LATE,)), within(SHORT_MS))
+            parts.call("fts5", lambda: bounded.ask(COUNT, (LATE,)), within(SHORT_MS))
         found = LikeEngine(store).search("deploy", Filters(), RankingMode.RELEVANCE, 5)
         assert [c.message_id for c in found.candidates] == [1]
         token = CURRENT.set(within(SHORT_MS))
         with pytest.raises(EngineError, match="past its budget of 30 ms"):
-            hurried.ask(COUNT, (LATE,))
+            bounded.ask(COUNT, (LATE,))
         CURRENT.reset(token)
-        assert hurried.ask(COUNT, (SOON,)) == [(SOON,)]
+        assert bounded.ask(COUNT, (SOON,)) == [(SOON,)]
 
 
 def test_what_sqlite_itself_refuses_is_said_as_it_is(tmp_path: Path) -> None:
@@ -292,18 +294,18 @@ def test_what_sqlite_itself_refuses_is_said_as_it_is(tmp_path: Path) -> None:
         token = CURRENT.set(within(LONG_MS))
         for wrong in ("SELECT CAST(x'ff' AS TEXT)", "SELECT * FROM nowhere"):
             with pytest.raises(sqlite3.OperationalError, match=r"UTF-8|nowhere"):
-                HurriedStore.of(store).ask(wrong)
+                DeadlineStore.of(store).ask(wrong)
         CURRENT.reset(token)
 
 
 def test_a_statement_whose_time_is_over_does_not_begin(tmp_path: Path) -> None:
     with stored(tmp_path / "mail.db", []) as store:
-        hurried = HurriedStore.of(store)
+        bounded = DeadlineStore.of(store)
         token = CURRENT.set(within(SHORT_MS))
         with store.writing(), pytest.raises(EngineError, match="past its budget"):
-            hurried.ask("SELECT 1")
+            bounded.ask("SELECT 1")
         CURRENT.reset(token)
-        assert hurried.ask("SELECT 1") == [(1,)]
+        assert bounded.ask("SELECT 1") == [(1,)]
 
 
 def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> None:
@@ -311,9 +313,9 @@ def test_a_store_can_be_closed_while_a_statement_was_left(tmp_path: Path) -> Non
         pass
     parts = Parts()
     with opened(tmp_path / "mail.db") as store:
-        hurried = HurriedStore.of(store)
+        bounded = DeadlineStore.of(store)
         with pytest.raises(EngineError, match="past its budget"):
-            parts.call("fts5", lambda: hurried.ask(COUNT, (LATE,)), within(SHORT_MS))
+            parts.call("fts5", lambda: bounded.ask(COUNT, (LATE,)), within(SHORT_MS))
     with opened(tmp_path / "mail.db") as store:
         assert store.total_count() == 1
 

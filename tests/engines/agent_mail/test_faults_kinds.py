@@ -1,4 +1,4 @@
-"""The four kinds of error at every rung, and what the service makes of each (section 9.2)."""
+"""The four kinds of error at every tier, and what the service makes of each (section 9.2)."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.absent import Absent, or_absent
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, Rung
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.errors import ModelNotReady
@@ -30,15 +30,15 @@ from tests.engines.agent_mail.faults_case import CHAINS, LEXICAL, NEEDS, Panic, 
 MESSAGES = [message(1, "deploy failed"), message(2, "deploy deploy done"), message(3, "lunch")]
 SHOWN = [2, 1]
 FALLS = (IndexUnavailable, EngineError, FeatureUnavailable)
-STEPS = [(mode, at) for mode, rungs in CHAINS.items() for at in range(len(rungs) - 1)]
-"""Each rung of each chain that has one below it."""
+STEPS = [(mode, at) for mode, tiers in CHAINS.items() for at in range(len(tiers) - 1)]
+"""Each tier of each chain that has one below it."""
 
 
 def broken(errors: Mapping[str, BaseException], log: Log) -> MailSearch:
     """Make a service whose parts raise what stands at their names; all others answer."""
-    lexical: dict[Rung, MailEngine] = {
-        rung: Failing(rung, errors[rung]) if rung in errors else Counting(rung, MESSAGES)
-        for rung in LEXICAL
+    lexical: dict[FallbackTier, MailEngine] = {
+        tier: Failing(tier, errors[tier]) if tier in errors else Counting(tier, MESSAGES)
+        for tier in LEXICAL
     }
     return service(
         MESSAGES,
@@ -56,28 +56,30 @@ class Near:
         return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
 
 
-def part(rung: Rung) -> str:
-    """Name the part whose failure is the rung's, and not of those below it."""
-    return {Rung.RERANK: "reranker", Rung.HYBRID: "vectors", Rung.SEMANTIC: "vectors"}.get(
-        rung, rung.value
-    )
+def part(tier: FallbackTier) -> str:
+    """Name the part whose failure is the tier's, and not of those below it."""
+    return {
+        FallbackTier.RERANK: "reranker",
+        FallbackTier.HYBRID: "vectors",
+        FallbackTier.SEMANTIC: "vectors",
+    }.get(tier, tier.value)
 
 
 @pytest.mark.parametrize(("mode", "at"), STEPS)
 @pytest.mark.parametrize("kind", FALLS)
-def test_a_failure_at_any_rung_gives_way_to_the_next_and_is_named(
+def test_a_failure_at_any_tier_gives_way_to_the_next_and_is_named(
     kind: type[SearchError], mode: SearchMode, at: int
 ) -> None:
-    rungs, log = CHAINS[mode], Log()
-    errors = {part(rung): kind("the disk is full") for rung in rungs[: at + 1]}
+    tiers, log = CHAINS[mode], Log()
+    errors = {part(tier): kind("the disk is full") for tier in tiers[: at + 1]}
     found = broken(errors, log).search(SearchQuery("deploy", mode=mode))
-    by = rungs[at + 1]
+    by = tiers[at + 1]
     assert not NEEDS[by] & errors.keys()
     assert [hit.message_id for hit in found.hits] == SHOWN
     assert (found.served_by, found.explain.engine) == (by, by)
     assert found.explain.actual_mode == MODE_OF[by]
     said = [one for one in found.explain.note.split("; ") if "the disk is full" in one]
-    assert [one.split(":")[0] for one in said] == list(rungs[: at + 1])
+    assert [one.split(":")[0] for one in said] == list(tiers[: at + 1])
     assert found.explain.note.endswith(f"; answered by {by}")
     changed = MODE_OF[by] is not mode
     assert found.explain.mode_downgraded == changed
@@ -99,10 +101,10 @@ def test_a_failure_of_all_is_an_empty_answer_that_names_each(
 
 
 @pytest.mark.parametrize(("mode", "at"), [*STEPS, *((m, len(c) - 1) for m, c in CHAINS.items())])
-def test_a_question_that_is_none_for_one_rung_is_none_at_all(mode: SearchMode, at: int) -> None:
-    rungs, log = CHAINS[mode], Log()
-    errors: dict[str, BaseException] = {part(rung): EngineError("gone") for rung in rungs[:at]}
-    errors[part(rungs[at])] = InvalidQuery("no text")
+def test_a_question_that_is_none_for_one_tier_is_none_at_all(mode: SearchMode, at: int) -> None:
+    tiers, log = CHAINS[mode], Log()
+    errors: dict[str, BaseException] = {part(tier): EngineError("gone") for tier in tiers[:at]}
+    errors[part(tiers[at])] = InvalidQuery("no text")
     found = broken(errors, log).search(SearchQuery("deploy", mode=mode))
     assert (found.hits, found.next_cursor) == ((), None)
     assert "no text" in found.explain.note

@@ -16,7 +16,7 @@ import pytest
 from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from tests.engines.agent_mail import faults_case
@@ -68,7 +68,7 @@ def opened(index: Path) -> Iterator[MailSearch]:
     with stack(index.parent).open(index) as searcher:
         assert isinstance(searcher, MailSearcher)
         service = searcher.service
-        yield replace(service, rungs=replace(service.rungs, reranker=Scores()))
+        yield replace(service, tiers=replace(service.tiers, reranker=Scores()))
 
 
 def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
@@ -77,15 +77,17 @@ def events(caplog: pytest.LogCaptureFixture) -> list[tuple[str, str]]:
     return [(line["event"], line.get("reason", "")) for line in lines]
 
 
-def check(found: SearchResponse, mode: SearchMode, fault: Fault, chain: tuple[Rung, ...]) -> None:
+def check(
+    found: SearchResponse, mode: SearchMode, fault: Fault, chain: tuple[FallbackTier, ...]
+) -> None:
     """Hold an answer against what the fault leaves of a chain."""
-    by = next(rung for rung in chain if not NEEDS[rung] & fault.breaks)
+    by = next(tier for tier in chain if not NEEDS[tier] & fault.breaks)
     explain, ids = found.explain, [hit.message_id for hit in found.hits]
     assert (explain.engine, found.served_by) == (by, by)
     assert (explain.requested_mode, explain.actual_mode) == (mode, MODE_OF[by])
-    assert set(ids) >= (BOTH if by is Rung.LIKE else EITHER)
+    assert set(ids) >= (BOTH if by is FallbackTier.LIKE else EITHER)
     assert {ids[0]} == BOTH
-    if by in {Rung.TANTIVY, Rung.FTS5}:
+    if by in {FallbackTier.TANTIVY, FallbackTier.FTS5}:
         assert set(ids) == EITHER
     fell = by is not chain[0]
     assert found.degraded == fell

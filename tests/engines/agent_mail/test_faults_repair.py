@@ -17,8 +17,8 @@ import pytest
 from engines.contract.errors import IndexUnavailable
 from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
@@ -92,13 +92,13 @@ def served(tmp_path: Path) -> Iterator[Served]:
 
 
 def serving(store: MessageStore, tantivy: Case) -> Served:
-    lexical: dict[Rung, MailEngine] = {
-        Rung.TANTIVY: tantivy.engine,
-        Rung.FTS5: Fts5Engine(store, WEIGHTS),
-        Rung.LIKE: LikeEngine(store),
+    lexical: dict[FallbackTier, MailEngine] = {
+        FallbackTier.TANTIVY: tantivy.engine,
+        FallbackTier.FTS5: Fts5Engine(store, WEIGHTS),
+        FallbackTier.LIKE: LikeEngine(store),
     }
-    rungs = Rungs(lexical, None, None, store.sent)
-    service = MailSearch(rungs, store.hydrate, store.projects_of_product, None, tantivy.told)
+    tiers = Tiers(lexical, None, None, store.sent)
+    service = MailSearch(tiers, store.hydrate, store.projects_of_product, None, tantivy.told)
     return Served(store, tantivy, service)
 
 
@@ -174,7 +174,7 @@ def test_an_index_that_was_removed_answers_once_it_is_built(served: Served) -> N
 
 def test_a_dropped_fts5_index_answers_once_it_is_rebuilt(served: Served) -> None:
     served.service = replace(served.service, switch=KillSwitch.FTS5)
-    fts5 = served.service.rungs.lexical[Rung.FTS5]
+    fts5 = served.service.tiers.lexical[FallbackTier.FTS5]
     assert isinstance(fts5, Fts5Engine)
     fts5.remove()
     shown, by, note = served.ask()

@@ -37,7 +37,7 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
 )
 from engines.stacks.agent_mail.ingest import Draft
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Asked, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.service import MailSearch
@@ -129,8 +129,8 @@ class Moving(RuleBasedStateMachine):
         searcher = self.open.enter_context(served(self.folder, mode="hybrid"))
         table = self.folder / "index" / mail.STORE
         self.box = self.open.enter_context(ingest.opened(table))
-        rungs = replace(searcher.service.rungs, reranker=ByLength())
-        self.service = replace(searcher.service, rungs=rungs)
+        tiers = replace(searcher.service.tiers, reranker=ByLength())
+        self.service = replace(searcher.service, tiers=tiers)
 
     @precondition(lambda self: self.scope is not EVERYONE)
     @rule(at=st.integers(0, 99))
@@ -176,9 +176,9 @@ class Moving(RuleBasedStateMachine):
         if self.way in {"tantivy", "fts5"}:
             return replace(self.service, switch=KillSwitch(self.way)), self.query
         if self.way == "like":
-            rungs = self.service.rungs
-            there = {Rung.LIKE: rungs.lexical[Rung.LIKE]}
-            plain = replace(self.service, rungs=replace(rungs, lexical=there))
+            tiers = self.service.tiers
+            there = {FallbackTier.LIKE: tiers.lexical[FallbackTier.LIKE]}
+            plain = replace(self.service, tiers=replace(tiers, lexical=there))
             return plain, replace(self.query, text="re")
         return self.service, replace(self.query, mode=SearchMode(self.way))
 

@@ -17,7 +17,7 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
 )
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung, chain
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch, chain
 from harness.core.errors import UnknownName
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
 
@@ -46,10 +46,10 @@ def test_a_lexical_question_is_served_by_tantivy_best_first_and_equal_ones_by_id
     "error", [IndexUnavailable("gone"), EngineError("bad"), RuntimeError("panic")]
 )
 def test_a_failing_engine_falls_to_the_next_and_explain_says_why(error: Exception) -> None:
-    lexical: dict[Rung, MailEngine] = {
-        Rung.TANTIVY: Failing("tantivy", error),
-        Rung.FTS5: Counting("fts5", MESSAGES),
-        Rung.LIKE: Counting("like", MESSAGES),
+    lexical: dict[FallbackTier, MailEngine] = {
+        FallbackTier.TANTIVY: Failing("tantivy", error),
+        FallbackTier.FTS5: Counting("fts5", MESSAGES),
+        FallbackTier.LIKE: Counting("like", MESSAGES),
     }
     found = service(MESSAGES, lexical=lexical).search(SearchQuery("deploy"))
     assert shown(found) == [2, 1, 4]
@@ -58,12 +58,12 @@ def test_a_failing_engine_falls_to_the_next_and_explain_says_why(error: Exceptio
 
 
 def test_when_everything_fails_the_answer_is_empty_and_says_so() -> None:
-    broken: dict[Rung, MailEngine] = {
-        rung: Failing(rung.value, RuntimeError(f"{rung} broke")) for rung in Rung
+    broken: dict[FallbackTier, MailEngine] = {
+        tier: Failing(tier.value, RuntimeError(f"{tier} broke")) for tier in FallbackTier
     }
     found = service(MESSAGES, lexical=broken).search(SearchQuery("deploy"))
     assert found.hits == ()
-    assert all(f"{rung} broke" in found.explain.note for rung in ("tantivy", "fts5", "like"))
+    assert all(f"{tier} broke" in found.explain.note for tier in ("tantivy", "fts5", "like"))
 
 
 def test_a_mode_without_its_model_is_served_lexically_and_reported() -> None:
@@ -128,9 +128,9 @@ def test_a_score_that_is_no_number_is_an_engine_error() -> None:
             bad = tuple(replace(c, raw_score=float("nan")) for c in found.candidates)
             return replace(found, candidates=bad)
 
-    lexical: dict[Rung, MailEngine] = {
-        Rung.TANTIVY: Nan("tantivy", MESSAGES),
-        Rung.FTS5: Counting("fts5", MESSAGES),
+    lexical: dict[FallbackTier, MailEngine] = {
+        FallbackTier.TANTIVY: Nan("tantivy", MESSAGES),
+        FallbackTier.FTS5: Counting("fts5", MESSAGES),
     }
     found = service(MESSAGES, lexical=lexical).search(SearchQuery("deploy"))
     assert found.explain.engine == "fts5"
@@ -140,7 +140,7 @@ def test_a_score_that_is_no_number_is_an_engine_error() -> None:
 @pytest.mark.parametrize("mode", list(SearchMode))
 def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMode) -> None:
     for switch in (KillSwitch.FTS5, KillSwitch.SHADOW):
-        assert chain(mode, switch) == (Rung.FTS5, Rung.LIKE)
+        assert chain(mode, switch) == (FallbackTier.FTS5, FallbackTier.LIKE)
         assert (
             service(MESSAGES, switch=switch).search(SearchQuery("deploy", mode=mode)).explain.engine
             == "fts5"
@@ -149,14 +149,19 @@ def test_the_switch_fts5_and_shadow_serve_fts5_whatever_is_asked(mode: SearchMod
 
 @pytest.mark.parametrize(
     ("switch", "first"),
-    [(KillSwitch.HYBRID, Rung.HYBRID), (KillSwitch.HYBRID_RERANK, Rung.RERANK)],
+    [(KillSwitch.HYBRID, FallbackTier.HYBRID), (KillSwitch.HYBRID_RERANK, FallbackTier.RERANK)],
 )
-def test_a_switch_lifts_lexical_questions_and_no_others(switch: KillSwitch, first: Rung) -> None:
+def test_a_switch_lifts_lexical_questions_and_no_others(
+    switch: KillSwitch, first: FallbackTier
+) -> None:
     assert chain(SearchMode.LEXICAL, switch)[0] is first
-    assert chain(SearchMode.SEMANTIC, switch)[0] is Rung.SEMANTIC
-    assert chain(SearchMode.HYBRID, switch)[0] is Rung.HYBRID
-    assert chain(SearchMode.HYBRID_RERANK, switch)[0] is Rung.RERANK
-    assert chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (Rung.FTS5, Rung.LIKE)
+    assert chain(SearchMode.SEMANTIC, switch)[0] is FallbackTier.SEMANTIC
+    assert chain(SearchMode.HYBRID, switch)[0] is FallbackTier.HYBRID
+    assert chain(SearchMode.HYBRID_RERANK, switch)[0] is FallbackTier.RERANK
+    assert chain(SearchMode.LEXICAL, switch, DocKind.AGENT) == (
+        FallbackTier.FTS5,
+        FallbackTier.LIKE,
+    )
 
 
 def test_an_unknown_switch_is_an_error_at_the_start_and_none_is_none() -> None:
@@ -173,9 +178,9 @@ def test_the_shadow_is_compared_and_its_failure_hidden() -> None:
     compared = found.explain.shadow
     assert compared is not None
     assert (compared.overlap_jaccard, compared.ndcg_at_10, compared.mrr_delta) == (1.0, 1.0, 0.0)
-    broken: dict[Rung, MailEngine] = {
-        Rung.TANTIVY: Failing("tantivy", RuntimeError("boom")),
-        Rung.FTS5: Counting("fts5", MESSAGES),
+    broken: dict[FallbackTier, MailEngine] = {
+        FallbackTier.TANTIVY: Failing("tantivy", RuntimeError("boom")),
+        FallbackTier.FTS5: Counting("fts5", MESSAGES),
     }
     served = service(MESSAGES, lexical=broken, switch=KillSwitch.SHADOW, log=log)
     hidden = served.search(SearchQuery("deploy"))

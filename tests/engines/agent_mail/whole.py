@@ -14,8 +14,8 @@ from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.pipeline.kinds import entities
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
@@ -59,16 +59,18 @@ class Whole:
         """Give the same under another value of SEARCH_ENGINE."""
         return replace(self, service=replace(self.service, switch=switch))
 
-    def without(self, *rungs: Rung) -> Whole:
-        """Give the same with some rungs taken away."""
-        kept = self.service.rungs
-        lexical: Mapping[Rung, MailEngine] = {
-            rung: engine for rung, engine in kept.lexical.items() if rung not in rungs
+    def without(self, *tiers: FallbackTier) -> Whole:
+        """Give the same with some tiers taken away."""
+        kept = self.service.tiers
+        lexical: Mapping[FallbackTier, MailEngine] = {
+            tier: engine for tier, engine in kept.lexical.items() if tier not in tiers
         }
-        semantic = None if {Rung.SEMANTIC, Rung.HYBRID} & set(rungs) else kept.semantic
-        reranker = None if Rung.RERANK in rungs else kept.reranker
-        fewer = Rungs(lexical, semantic, reranker, kept.sent)
-        return replace(self, service=replace(self.service, rungs=fewer))
+        semantic = (
+            None if {FallbackTier.SEMANTIC, FallbackTier.HYBRID} & set(tiers) else kept.semantic
+        )
+        reranker = None if FallbackTier.RERANK in tiers else kept.reranker
+        fewer = Tiers(lexical, semantic, reranker, kept.sent)
+        return replace(self, service=replace(self.service, tiers=fewer))
 
     def ask(self, query: SearchQuery, scope: Scope | None = None) -> SearchResponse:
         return self.service.search(query, scope)
@@ -104,7 +106,7 @@ def whole(folder: Path) -> Iterator[Whole]:
         lexical = _lexical(store, tantivy)
         semantic = Semantic(EMBEDDER, vectors, lambda wanted: matching_ids(store, wanted))
         service = MailSearch(
-            Rungs(lexical, semantic, ByLength(), store.sent),
+            Tiers(lexical, semantic, ByLength(), store.sent),
             store.hydrate,
             store.projects_of_product,
             None,
@@ -115,15 +117,15 @@ def whole(folder: Path) -> Iterator[Whole]:
         yield Whole(service, store, tantivy, log)
 
 
-def _lexical(store: MessageStore, tantivy: TantivyMailEngine) -> Mapping[Rung, MailEngine]:
+def _lexical(store: MessageStore, tantivy: TantivyMailEngine) -> Mapping[FallbackTier, MailEngine]:
     return {
-        Rung.TANTIVY: tantivy,
-        Rung.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
-        Rung.LIKE: LikeEngine(store),
+        FallbackTier.TANTIVY: tantivy,
+        FallbackTier.FTS5: Fts5Engine(store, Weights(2.0, 1.0, 4.0)),
+        FallbackTier.LIKE: LikeEngine(store),
     }
 
 
-def _rebuilt(store: MessageStore, folder: Path) -> Mapping[Rung, MailEngine]:
+def _rebuilt(store: MessageStore, folder: Path) -> Mapping[FallbackTier, MailEngine]:
     """Make the engines of a viewer's own store."""
     tantivy = _tantivy(folder, store, Log())
     tantivy.rebuild()

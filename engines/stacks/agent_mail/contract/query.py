@@ -6,9 +6,9 @@ import math
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-LIMIT_DEFAULT, LIMIT_MOST = 50, 1_000
-RERANK_DEFAULT, RERANK_LEAST, RERANK_MOST = 100, 10, 1_000
-RRF_DEFAULT, RRF_MOST = 60, 1_000
+LIMIT_DEFAULT, MAX_LIMIT = 50, 1_000
+RERANK_DEFAULT, MIN_RERANK, MAX_RERANK = 100, 10, 1_000
+RRF_DEFAULT, MAX_RRF = 60, 1_000
 
 
 class SearchMode(StrEnum):
@@ -113,7 +113,7 @@ class SearchQuery:
     def effective_limit(self) -> int:
         """Hits on a page: 50 where none is named, held within 1..1000."""
         asked = LIMIT_DEFAULT if self.limit is None else self.limit
-        return min(max(asked, 1), LIMIT_MOST)
+        return min(max(asked, 1), MAX_LIMIT)
 
     @property
     def effective_min_score(self) -> float | None:
@@ -125,10 +125,10 @@ class SearchQuery:
     def effective_rerank_top_k(self) -> int:
         """Candidates to rerank: 100 where none is named, held within 10..1000."""
         asked = RERANK_DEFAULT if self.rerank_top_k is None else self.rerank_top_k
-        return min(max(asked, RERANK_LEAST), RERANK_MOST)
+        return min(max(asked, MIN_RERANK), MAX_RERANK)
 
     @property
     def effective_rrf_k(self) -> int:
         """Constant of reciprocal rank fusion: 60 where none is named, held within 1..1000."""
         asked = RRF_DEFAULT if self.rrf_k is None else self.rrf_k
-        return min(max(asked, 1), RRF_MOST)
+        return min(max(asked, 1), MAX_RRF)

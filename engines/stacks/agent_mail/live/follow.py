@@ -12,7 +12,7 @@ from engines.contract.errors import EngineError, SearchError
 from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.contract.lifecycle import DocChange
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.view import View, plain
 from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.store import MessageStore
@@ -22,10 +22,10 @@ from harness.core.locks import held
 STALE = "index_stale: "
 CATCHING_UP = "catching up"
 READS = {
-    Rung.TANTIVY: ("tantivy",),
-    Rung.SEMANTIC: ("vectors",),
-    Rung.HYBRID: ("tantivy", "vectors"),
-    Rung.RERANK: ("tantivy", "vectors"),
+    FallbackTier.TANTIVY: ("tantivy",),
+    FallbackTier.SEMANTIC: ("vectors",),
+    FallbackTier.HYBRID: ("tantivy", "vectors"),
+    FallbackTier.RERANK: ("tantivy", "vectors"),
 }
 """Indexes beside the message table that a tier reads; FTS5 and LIKE are in the table itself."""
 OF_VIEWERS = frozenset({"vectors"})
@@ -59,13 +59,13 @@ class Live:
     """Beside it is the lock of whoever writes the indexes."""
     parts: Parts = field(default_factory=Parts)
 
-    def current(self, rung: Rung, until: Deadline | None = None) -> str:
-        """Bring what ``rung`` reads up to the table as it is now; say why that cannot be.
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
+        """Bring what ``tier`` reads up to the table as it is now; say why that cannot be.
 
         It takes no more than half of what is left until the deadline. One that is late goes on,
         and the queries meanwhile are told.
         """
-        named = self._named(rung)
+        named = self._named(tier)
         if not named:
             return ""
         try:
@@ -92,13 +92,13 @@ class Live:
                 self._catch_up(behind, now)
         return now
 
-    def pending(self, rung: Rung) -> Sequence[int]:
-        """Name the messages whose last change may be missing from what ``rung`` reads.
+    def pending(self, tier: FallbackTier) -> Sequence[int]:
+        """Name the messages whose last change may be missing from what ``tier`` reads.
 
         Raises:
             SearchError: the journal cannot be read.
         """
-        reached = [self.indexes[name].reached or 0 for name in self._named(rung)]
+        reached = [self.indexes[name].reached or 0 for name in self._named(tier)]
         return journal.changed(self.store, min(reached)) if reached else ()
 
     def seen_by(self, view: View) -> LiveView:
@@ -106,8 +106,8 @@ class Live:
         shared = {name: one for name, one in self.indexes.items() if name in OF_VIEWERS}
         return LiveView(replace(self, indexes=shared), view)
 
-    def _named(self, rung: Rung) -> list[str]:
-        return [name for name in READS.get(rung, ()) if name in self.indexes]
+    def _named(self, tier: FallbackTier) -> list[str]:
+        return [name for name in READS.get(tier, ()) if name in self.indexes]
 
     def _catch_up(self, behind: Sequence[str], now: int) -> None:
         try:
@@ -136,16 +136,16 @@ class LiveView:
     live: Live
     view: View
 
-    def current(self, rung: Rung, until: Deadline | None = None) -> str:
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
         """Say that an answer may miss a change, where it is one of a message that the viewer sees.
 
         A deleted message is in no answer, whatever an index holds.
         """
-        if not self.live.current(rung, until):
+        if not self.live.current(tier, until):
             return ""
         try:
             with faults.known():
-                seen = self.view.hydrate(self.live.pending(rung))
+                seen = self.view.hydrate(self.live.pending(tier))
         except SearchError as exc:
             return f"{STALE}{plain(exc)}"
         return f"{STALE}a message may be missing" if seen else ""

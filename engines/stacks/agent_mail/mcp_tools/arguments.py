@@ -12,7 +12,7 @@ from engines.stacks.agent_mail.mcp_tools import dates
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 
 LIMIT_DEFAULT = 20
-OFFSET_MOST = 5_000
+MAX_OFFSET = 5_000
 """Rows that may be skipped; further on, a cursor costs less and misses nothing."""
 EVERY_PROJECT = "*"
 
@@ -44,7 +44,7 @@ class Arguments(BaseModel):
     )
     limit: int = Field(LIMIT_DEFAULT, description="Messages on a page, held within 1..1000.")
     offset: int = Field(
-        0, ge=0, le=OFFSET_MOST, description="Messages to skip; not together with cursor."
+        0, ge=0, le=MAX_OFFSET, description="Messages to skip; not together with cursor."
     )
     ranking: Text = Field("", description="relevance (default) or recency.")
     sender: Text = Field("", description="Exact name of the agent that wrote it.")

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from engines.contract.errors import SearchError
 from engines.stacks.agent_mail.completion import beginning
 from engines.stacks.agent_mail.contract.directory import Names
-from engines.stacks.agent_mail.contract.query import LIMIT_MOST, SearchMode, SearchQuery
+from engines.stacks.agent_mail.contract.query import MAX_LIMIT, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
 from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, Arguments
 from engines.stacks.agent_mail.mcp_tools.diagnostics import Signal, diagnose, failed
@@ -118,7 +118,7 @@ class Surface:
         """Pass ``offset`` messages over by pages, and give the page after them."""
         cursor, left = query.cursor, offset
         while left:
-            step = replace(query, limit=min(left, LIMIT_MOST), cursor=cursor)
+            step = replace(query, limit=min(left, MAX_LIMIT), cursor=cursor)
             passed = self.service.search(step, self.scope)
             left -= len(passed.hits)
             cursor = passed.next_cursor

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from engines.stacks.agent_mail.mcp_tools.results import Shown
 
-SUBJECTS_DEFAULT, SUBJECTS_MOST = 10, 50
+SUBJECTS_DEFAULT, MAX_SUBJECTS = 10, 50
 
 
 class Beginning(BaseModel):
@@ -24,7 +24,7 @@ class Beginning(BaseModel):
         " more; words before it stand in the subject."
     )
     limit: int = Field(
-        SUBJECTS_DEFAULT, ge=1, le=SUBJECTS_MOST, description="Subjects at most, 1 to 50."
+        SUBJECTS_DEFAULT, ge=1, le=MAX_SUBJECTS, description="Subjects at most, 1 to 50."
     )
 
 

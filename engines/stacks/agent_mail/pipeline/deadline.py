@@ -16,7 +16,7 @@ STEPS = 4_096
 
 
 @dataclass(frozen=True, slots=True)
-class HurriedStore(MessageStore):
+class DeadlineStore(MessageStore):
     """The same connections as the store it is made of, for the engines that search.
 
     SQLite runs one statement at a time on a connection. A statement that no one waits for is
@@ -25,7 +25,7 @@ class HurriedStore(MessageStore):
     """
 
     @classmethod
-    def of(cls, store: MessageStore) -> HurriedStore:
+    def of(cls, store: MessageStore) -> DeadlineStore:
         """Share the connection of ``store``."""
         return cls(store.db, store._lock, store.readers)  # noqa: SLF001  both are the store
 

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from engines.stacks.agent_mail.contract.explain import ExplainTiming, QueryExplain, ShadowComparison
 from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.pipeline.pages import Page
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, Plan, Rung
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, Plan
 from engines.stacks.agent_mail.pipeline.ranked import Clock
 from engines.stacks.agent_mail.pipeline.scope import Scope
 
@@ -16,7 +16,7 @@ def explained(
     query: SearchQuery,
     planned: Plan,
     page: Page,
-    rung: Rung,
+    tier: FallbackTier,
     *,
     scope: Scope,
     reasons: Sequence[str],
@@ -24,7 +24,7 @@ def explained(
     downgraded: bool,
     total_us: int,
 ) -> QueryExplain:
-    """Put together what is told of ``rung``'s answer; ``reasons`` in the order they came up."""
+    """Put together what is told of ``tier``'s answer; ``reasons`` in the order they came up."""
     clock: Clock = page.clock
     said = "; ".join(reasons)
     return QueryExplain(
@@ -38,8 +38,8 @@ def explained(
         denied_count=page.denied if scope.audited else 0,
         redacted_count=page.redacted,
         requested_mode=query.mode,
-        actual_mode=MODE_OF[rung],
-        engine=rung.value,
+        actual_mode=MODE_OF[tier],
+        engine=tier.value,
         mode_downgraded=downgraded,
         downgrade_reason=said if downgraded else None,
         timing=ExplainTiming(

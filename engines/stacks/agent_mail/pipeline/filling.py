@@ -9,13 +9,13 @@ from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source
 from engines.stacks.agent_mail.pipeline.pages import Page, fill
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import Asked, digits_of
 
 
 def filled(
     source: Source[Doc],
-    rung: Rung,
+    tier: FallbackTier,
     query: SearchQuery,
     asked: Asked,
     cursor: SearchCursor | None,
@@ -24,13 +24,13 @@ def filled(
     lost: dict[int, str] = {}
     with faults.known():
         page = fill(
-            lambda depth: source.rungs.rank(rung, asked, depth),
+            lambda depth: source.tiers.rank(tier, asked, depth),
             faults.salvaged(source.hydrate, lost),
             source.show,
             limit=query.effective_limit,
             min_score=query.effective_min_score,
             cursor=cursor,
-            engine=CURSOR_OF[query.doc_kind, rung],
+            engine=CURSOR_OF[query.doc_kind, tier],
             digest=lambda: digits_of(query, asked),
             invalidated=query.cursor is not None and cursor is None,
         )

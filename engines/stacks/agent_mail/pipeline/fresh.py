@@ -6,15 +6,15 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from engines.stacks.agent_mail.budget import Deadline
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.view import View
 
 
 class Fresh(Protocol):
     """Keeps the indexes of a service up to the messages."""
 
-    def current(self, rung: Rung, until: Deadline | None = None) -> str:
-        """Bring what ``rung`` reads up to the messages as they are now.
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:
+        """Bring what ``tier`` reads up to the messages as they are now.
 
         Gives why that cannot be done in time; empty where an answer misses no change.
         """
@@ -29,7 +29,7 @@ class Fresh(Protocol):
 class Steady:
     """Messages that nothing changes while they are served."""
 
-    def current(self, rung: Rung, until: Deadline | None = None) -> str:  # noqa: ARG002  the protocol's
+    def current(self, tier: FallbackTier, until: Deadline | None = None) -> str:  # noqa: ARG002  the protocol's
         """Say that no change is missed."""
         return ""
 

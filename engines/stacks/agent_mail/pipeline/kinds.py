@@ -11,9 +11,9 @@ from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
 from engines.stacks.agent_mail.contract.query import DocKind
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.ranked import Scored
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from engines.stacks.agent_mail.sqlite import schema
 from engines.stacks.agent_mail.sqlite.directory import Directory
@@ -25,16 +25,16 @@ Doc = TypeVar("Doc")
 AnyHit = SearchHit | EntityHit
 
 CURSOR_OF = {
-    (DocKind.MESSAGE, Rung.RERANK): CursorEngine.HYBRID_RERANK,
-    (DocKind.MESSAGE, Rung.HYBRID): CursorEngine.HYBRID,
-    (DocKind.MESSAGE, Rung.SEMANTIC): CursorEngine.SEMANTIC,
-    (DocKind.MESSAGE, Rung.TANTIVY): CursorEngine.TANTIVY,
-    (DocKind.MESSAGE, Rung.FTS5): CursorEngine.FTS5,
-    (DocKind.MESSAGE, Rung.LIKE): CursorEngine.LIKE,
-    (DocKind.AGENT, Rung.FTS5): CursorEngine.AGENTS,
-    (DocKind.AGENT, Rung.LIKE): CursorEngine.AGENTS_LIKE,
-    (DocKind.PROJECT, Rung.FTS5): CursorEngine.PROJECTS,
-    (DocKind.PROJECT, Rung.LIKE): CursorEngine.PROJECTS_LIKE,
+    (DocKind.MESSAGE, FallbackTier.RERANK): CursorEngine.HYBRID_RERANK,
+    (DocKind.MESSAGE, FallbackTier.HYBRID): CursorEngine.HYBRID,
+    (DocKind.MESSAGE, FallbackTier.SEMANTIC): CursorEngine.SEMANTIC,
+    (DocKind.MESSAGE, FallbackTier.TANTIVY): CursorEngine.TANTIVY,
+    (DocKind.MESSAGE, FallbackTier.FTS5): CursorEngine.FTS5,
+    (DocKind.MESSAGE, FallbackTier.LIKE): CursorEngine.LIKE,
+    (DocKind.AGENT, FallbackTier.FTS5): CursorEngine.AGENTS,
+    (DocKind.AGENT, FallbackTier.LIKE): CursorEngine.AGENTS_LIKE,
+    (DocKind.PROJECT, FallbackTier.FTS5): CursorEngine.PROJECTS,
+    (DocKind.PROJECT, FallbackTier.LIKE): CursorEngine.PROJECTS_LIKE,
 }
 
 
@@ -42,7 +42,7 @@ CURSOR_OF = {
 class Source(Generic[Doc]):
     """What documents of one kind are searched with."""
 
-    rungs: Rungs
+    tiers: Tiers
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]
     """Documents by id; deleted ones are absent."""
     show: Callable[[Scored, Doc], AnyHit | None]
@@ -53,16 +53,16 @@ def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[E
     """Give what agents and projects are searched with: FTS5, and LIKE where that fails."""
     known = Directory(store)
 
-    def rungs(table: str) -> Rungs:
-        engines: Mapping[Rung, MailEngine] = {
-            Rung.FTS5: Fts5Engine(store, weights, table=table),
-            Rung.LIKE: LikeEngine(store, table),
+    def tiers(table: str) -> Tiers:
+        engines: Mapping[FallbackTier, MailEngine] = {
+            FallbackTier.FTS5: Fts5Engine(store, weights, table=table),
+            FallbackTier.LIKE: LikeEngine(store, table),
         }
-        return Rungs(engines, None, None, lambda _: {})
+        return Tiers(engines, None, None, lambda _: {})
 
     return {
-        DocKind.AGENT: Source(rungs(schema.AGENTS), known.agents, _entity),
-        DocKind.PROJECT: Source(rungs(schema.PROJECTS), known.projects, _entity),
+        DocKind.AGENT: Source(tiers(schema.AGENTS), known.agents, _entity),
+        DocKind.PROJECT: Source(tiers(schema.PROJECTS), known.projects, _entity),
     }
 
 

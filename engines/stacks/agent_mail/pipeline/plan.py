@@ -17,7 +17,7 @@ from engines.stacks.agent_mail.contract.query import (
 from harness.core.errors import UnknownName
 
 
-class Rung(StrEnum):
+class FallbackTier(StrEnum):
     """One way to answer; a chain is tried from its first tier down."""
 
     RERANK = "rerank"
@@ -51,12 +51,12 @@ class KillSwitch(StrEnum):
         return cls(value)
 
 
-LEXICAL = (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
-WITHOUT_TANTIVY = (Rung.FTS5, Rung.LIKE)
+LEXICAL = (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
+WITHOUT_TANTIVY = (FallbackTier.FTS5, FallbackTier.LIKE)
 CHAINS = {
-    SearchMode.HYBRID_RERANK: (Rung.RERANK, Rung.HYBRID, *LEXICAL),
-    SearchMode.HYBRID: (Rung.HYBRID, *LEXICAL),
-    SearchMode.SEMANTIC: (Rung.SEMANTIC, *LEXICAL),
+    SearchMode.HYBRID_RERANK: (FallbackTier.RERANK, FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.HYBRID: (FallbackTier.HYBRID, *LEXICAL),
+    SearchMode.SEMANTIC: (FallbackTier.SEMANTIC, *LEXICAL),
     SearchMode.LEXICAL: LEXICAL,
 }
 LIFTED = {
@@ -65,18 +65,18 @@ LIFTED = {
 }
 """The mode in which a value of the switch serves a lexical query."""
 MODE_OF = {
-    Rung.RERANK: SearchMode.HYBRID_RERANK,
-    Rung.HYBRID: SearchMode.HYBRID,
-    Rung.SEMANTIC: SearchMode.SEMANTIC,
-    Rung.TANTIVY: SearchMode.LEXICAL,
-    Rung.FTS5: SearchMode.LEXICAL,
-    Rung.LIKE: SearchMode.LEXICAL,
+    FallbackTier.RERANK: SearchMode.HYBRID_RERANK,
+    FallbackTier.HYBRID: SearchMode.HYBRID,
+    FallbackTier.SEMANTIC: SearchMode.SEMANTIC,
+    FallbackTier.TANTIVY: SearchMode.LEXICAL,
+    FallbackTier.FTS5: SearchMode.LEXICAL,
+    FallbackTier.LIKE: SearchMode.LEXICAL,
 }
 
 
 def chain(
     mode: SearchMode, switch: KillSwitch | None, kind: DocKind = DocKind.MESSAGE
-) -> tuple[Rung, ...]:
+) -> tuple[FallbackTier, ...]:
     """List what is tried for ``mode``, best first (section 1.2), under the kill switch.
 
     ``fts5`` and ``shadow`` serve FTS5 whatever was requested; ``hybrid`` and ``hybrid_rerank``
@@ -102,7 +102,7 @@ def lacking(query: SearchQuery, switch: KillSwitch | None) -> Iterator[str]:
         if query.mode is not SearchMode.LEXICAL:
             yield f"{query.mode}: only messages have vectors"
         if switch is KillSwitch.TANTIVY:
-            yield f"{Rung.TANTIVY}: holds only messages"
+            yield f"{FallbackTier.TANTIVY}: holds only messages"
         if query.ranking is RankingMode.RECENCY:
             yield "recency: only messages are sent at a time, so the order is by relevance"
     elif switch in {KillSwitch.FTS5, KillSwitch.SHADOW} and query.mode is not SearchMode.LEXICAL:

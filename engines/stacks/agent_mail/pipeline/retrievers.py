@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.cursor import QUERY_DIGITS
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.ranked import (
     Clock,
     Ranked,
@@ -62,17 +62,17 @@ def digits_of(query: SearchQuery, asked: Asked) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class Rungs:
+class Tiers:
     """What there is to answer with; what is absent is a feature that is not available."""
 
-    lexical: Mapping[Rung, MailEngine]
+    lexical: Mapping[FallbackTier, MailEngine]
     semantic: Nearest | None
     reranker: Reranker | None
     sent: Callable[[Sequence[int]], Mapping[int, int]]
     """When messages were sent, microseconds; for the order by recency."""
     parts: Parts = field(default_factory=Parts)
 
-    def rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
+    def rank(self, tier: FallbackTier, asked: Asked, depth: int) -> Ranked:
         """Answer by one tier.
 
         Raises:
@@ -81,7 +81,7 @@ class Rungs:
             EngineError: whatever else went wrong in it, or it is past its deadline.
         """
         with faults.known():
-            found = self._rank(rung, asked, depth)
+            found = self._rank(tier, asked, depth)
             if asked.ranking is not RankingMode.RECENCY:
                 return found
             lost: dict[int, str] = {}
@@ -90,30 +90,30 @@ class Rungs:
             hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
-    def _rank(self, rung: Rung, asked: Asked, depth: int) -> Ranked:
-        match rung:
-            case Rung.TANTIVY | Rung.FTS5 | Rung.LIKE:
-                found, took = _timed(lambda: self._words(rung, asked, depth))
+    def _rank(self, tier: FallbackTier, asked: Asked, depth: int) -> Ranked:
+        match tier:
+            case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
+                found, took = _timed(lambda: self._words(tier, asked, depth))
                 return of_lexical(found, Clock(lexical_us=took))
-            case Rung.SEMANTIC:
+            case FallbackTier.SEMANTIC:
                 newest = asked.ranking is RankingMode.RECENCY
                 found, took = _timed(lambda: self._nearest(asked, NEAREST if newest else depth))
                 whole = replace(found, exhausted=found.exhausted or newest)
                 return _of_vectors(whole, Clock(vector_us=took))
-            case Rung.HYBRID:
+            case FallbackTier.HYBRID:
                 return self._fused(asked)
-            case Rung.RERANK:
+            case FallbackTier.RERANK:
                 return self._reranked(asked)
 
-    def _words(self, rung: Rung, asked: Asked, depth: int) -> Found:
-        engine = self.lexical.get(rung)
+    def _words(self, tier: FallbackTier, asked: Asked, depth: int) -> Found:
+        engine = self.lexical.get(tier)
         if engine is None:
-            raise FeatureUnavailable(f"{rung} is not installed")
+            raise FeatureUnavailable(f"{tier} is not installed")
 
         def search() -> Found:
             return engine.search(asked.text, asked.filters, asked.ranking, depth)
 
-        return self.parts.call(rung, search, asked.until)
+        return self.parts.call(tier, search, asked.until)
 
     def _nearest(self, asked: Asked, depth: int) -> Found:
         if self.semantic is None:
@@ -125,16 +125,18 @@ class Rungs:
         def search() -> Found:
             return semantic.search(asked.text, asked.filters, depth)
 
-        found = self.parts.call(Rung.SEMANTIC, search, asked.until)
+        found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
         checked(found.candidates)
         return found
 
     def _fused(self, asked: Asked) -> Ranked:
-        with faults.of_leg(Rung.SEMANTIC):
+        with faults.of_leg(FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
-        with faults.of_leg(Rung.TANTIVY):
-            words, lexical_us = _timed(lambda: self._words(Rung.TANTIVY, by_relevance, FUSED_DEPTH))
+        with faults.of_leg(FallbackTier.TANTIVY):
+            words, lexical_us = _timed(
+                lambda: self._words(FallbackTier.TANTIVY, by_relevance, FUSED_DEPTH)
+            )
         legs = {
             "lexical": [str(c.message_id) for c in words.candidates],
             "semantic": [str(c.message_id) for c in nearest.candidates],
@@ -163,7 +165,9 @@ class Rungs:
         def rerank() -> Sequence[Reranked]:
             return reranker.rerank(asked.text, ids, scores)
 
-        judged, rerank_us = _timed(lambda: self.parts.call(Rung.RERANK, rerank, asked.until))
+        judged, rerank_us = _timed(
+            lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)
+        )
         anew = joined(judged, [hit.score for hit in rest])
         top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
         below = (replace(hit, score=score) for hit, score in zip(rest, anew.below, strict=True))

@@ -11,7 +11,7 @@ from engines.stacks.agent_mail.contract.directory import Entity, Names
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind
 from engines.stacks.agent_mail.pipeline.kinds import Source
-from engines.stacks.agent_mail.pipeline.retrievers import Rungs
+from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope
 
 
@@ -21,7 +21,7 @@ class View:
 
     scope: Scope
     """The policy, with the verdicts on redacted messages as they were when the view was made."""
-    rungs: Callable[[Rungs], Rungs]
+    tiers: Callable[[Tiers], Tiers]
     """Give the tiers of the whole, over this view; what cannot be narrowed is absent."""
     hydrate: Callable[[Sequence[int]], Mapping[int, Message]]
     projects_of: Callable[[int], frozenset[int]]
@@ -62,7 +62,7 @@ def nothing(scope: Scope) -> View:
     """Give the view that shows nothing, for a scope whose view cannot be made."""
     return View(
         scope,
-        lambda _: Rungs({}, None, None, lambda _: {}),
+        lambda _: Tiers({}, None, None, lambda _: {}),
         lambda _: {},
         lambda _: frozenset(),
         {},

@@ -20,7 +20,7 @@ from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.live.follow import Live
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.sqlite import store
@@ -127,12 +127,12 @@ def test_who_is_late_goes_on_and_the_queries_meanwhile_are_told(tmp_path: Path) 
         write(index, "DELETE FROM messages WHERE id = 5")
         allowed = Allowance.of(50)
         assert allowed is not None
-        said = [live.current(Rung.TANTIVY, allowed.share(last=True)) for _ in range(2)]
+        said = [live.current(FallbackTier.TANTIVY, allowed.share(last=True)) for _ in range(2)]
         assert said[0].startswith("index_stale: past its budget of ")
         assert said[1] == "index_stale: still busy with an earlier query"
-        assert live.current(Rung.FTS5) == live.current(Rung.LIKE) == ""
+        assert live.current(FallbackTier.FTS5) == live.current(FallbackTier.LIKE) == ""
         slow.let.set()
-        while live.current(Rung.TANTIVY, allowed.share(last=True)):
+        while live.current(FallbackTier.TANTIVY, allowed.share(last=True)):
             allowed = Allowance.of(5_000)
             assert allowed is not None
         assert slow.reached == 1

@@ -12,19 +12,20 @@ from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavai
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchMode
 from engines.stacks.agent_mail.mcp_tools.diagnostics import CURES, Signal
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools, over
 
 pytestmark = pytest.mark.slow
 MAIL = [message(at, f"plan {at}") for at in range(1, 6)]
-WORKS: Mapping[Rung, MailEngine] = {
-    rung: Counting(rung.value, MAIL) for rung in (Rung.TANTIVY, Rung.FTS5, Rung.LIKE)
+WORKS: Mapping[FallbackTier, MailEngine] = {
+    tier: Counting(tier.value, MAIL)
+    for tier in (FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE)
 }
 
 
-def broken(*rungs: Rung, error: BaseException | None = None) -> Tools:
-    failing = {rung: Failing(rung, error or IndexUnavailable("torn")) for rung in rungs}
+def broken(*tiers: FallbackTier, error: BaseException | None = None) -> Tools:
+    failing = {tier: Failing(tier, error or IndexUnavailable("torn")) for tier in tiers}
     return over(service(MAIL, lexical={**WORKS, **failing}))
 
 
@@ -48,7 +49,7 @@ def test_nothing_is_said_where_nothing_is_wrong() -> None:
     "error", [IndexUnavailable("torn"), EngineError("x"), RuntimeError("boom")]
 )
 def test_another_engine_answered_in_the_same_mode(error: BaseException) -> None:
-    found = broken(Rung.TANTIVY, error=error).found("plan")
+    found = broken(FallbackTier.TANTIVY, error=error).found("plan")
     assert len(found["result"]) == 5
     said = found["diagnostics"]
     assert said["degraded"] is True
@@ -59,7 +60,7 @@ def test_another_engine_answered_in_the_same_mode(error: BaseException) -> None:
 
 
 def test_the_end_of_the_chain_answered() -> None:
-    said = broken(Rung.TANTIVY, Rung.FTS5).found("plan")["diagnostics"]
+    said = broken(FallbackTier.TANTIVY, FallbackTier.FTS5).found("plan")["diagnostics"]
     assert (said["fallback_mode"], said["signals"]) == ("like", ["engine_fallback"])
 
 
@@ -82,7 +83,9 @@ def test_the_kill_switch_downgraded_the_mode() -> None:
 
 
 def test_the_text_was_searched_for_by_like() -> None:
-    tools = over(service(MAIL, lexical={**WORKS, Rung.FTS5: ByLike()}, switch=KillSwitch.FTS5))
+    tools = over(
+        service(MAIL, lexical={**WORKS, FallbackTier.FTS5: ByLike()}, switch=KillSwitch.FTS5)
+    )
     said = tools.found("plan")["diagnostics"]
     assert said["signals"] == ["like_fallback"]
     assert said["fallback_mode"] is None
@@ -120,7 +123,9 @@ def test_nothing_was_asked() -> None:
 
 
 def test_nothing_could_answer() -> None:
-    found = broken(Rung.TANTIVY, Rung.FTS5, Rung.LIKE).found("plan", explain=True)
+    found = broken(FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE).found(
+        "plan", explain=True
+    )
     assert found["result"] == []
     assert found["diagnostics"]["signals"] == ["search_failed", "engine_fallback"]
     assert found["explain"]["note"] == found["diagnostics"]["reason"]
@@ -147,7 +152,7 @@ def test_the_names_cannot_be_read(error: Exception) -> None:
 
 
 def test_what_is_said_is_the_same_each_time() -> None:
-    tools = broken(Rung.TANTIVY, error=FeatureUnavailable("gone"))
+    tools = broken(FallbackTier.TANTIVY, error=FeatureUnavailable("gone"))
     assert tools.found("plan")["diagnostics"] == tools.found("plan")["diagnostics"]
 
 
@@ -164,7 +169,7 @@ def test_every_signal_has_its_cure() -> None:
         (over(service(MAIL), mode=SearchMode.HYBRID), {}, False),
         (over(service(MAIL), mode=SearchMode.HYBRID), {"mode": "lexical"}, False),
         (over(service(MAIL)), {"cursor": "rubbish"}, False),
-        (broken(Rung.TANTIVY), {}, False),
+        (broken(FallbackTier.TANTIVY), {}, False),
         (broken(*WORKS), {}, False),
         (over(service(MAIL), Torn(RuntimeError())), {"project_key": "p1"}, False),
     ],

@@ -6,7 +6,7 @@ import pytest
 
 from engines.contract.errors import IndexUnavailable
 from engines.stacks.agent_mail.mcp_tools.pathless import pathless
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from tests.engines.agent_mail.fakes import Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import over
@@ -29,6 +29,6 @@ def test_a_file_is_named_without_its_folder(said: str, told: str) -> None:
 @pytest.mark.parametrize("scope", [None, viewer("Bob", frozenset(), frozenset())])
 def test_no_caller_reads_where_an_index_lies(scope: object) -> None:
     broken = Failing("tantivy", IndexUnavailable("/srv/private/index: is not there"))
-    mail = service([message(1, "a")], lexical={Rung.TANTIVY: broken})
+    mail = service([message(1, "a")], lexical={FallbackTier.TANTIVY: broken})
     found = over(mail, scope=scope).found("a", explain=True)  # type: ignore[arg-type]
     assert "/srv" not in str(found)

@@ -10,7 +10,7 @@ import pytest
 
 from engines.stacks.agent_mail.completion import Completes
 from engines.stacks.agent_mail.mcp_tools.server import SUBJECT
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch, Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 from tests.engines.agent_mail.mcp_tools.test_server import told
@@ -72,9 +72,9 @@ def test_a_viewer_is_told_no_subject_that_is_hidden(tools: Tools) -> None:
 def test_where_tantivy_is_off_or_absent_the_reason_is_told(tools: Tools) -> None:
     service = tools.surface.service
     off = Tools(replace(tools.surface, service=replace(service, switch=KillSwitch.FTS5)))
-    lexical: dict[Rung, Any] = dict(service.rungs.lexical)
-    del lexical[Rung.TANTIVY]
-    absent = replace(service, rungs=replace(service.rungs, lexical=lexical))
+    lexical: dict[FallbackTier, Any] = dict(service.tiers.lexical)
+    del lexical[FallbackTier.TANTIVY]
+    absent = replace(service, tiers=replace(service.tiers, lexical=lexical))
     for without in (off, Tools(replace(tools.surface, service=absent))):
         found = completed(without)
         assert found["subjects"] == []
@@ -88,8 +88,8 @@ def test_an_index_that_is_gone_is_told_and_no_path_with_it(tools: Tools) -> None
 
     assert isinstance(Gone(), Completes)
     service = tools.surface.service
-    lexical: Any = {**service.rungs.lexical, Rung.TANTIVY: Gone()}
-    broken = replace(service, rungs=replace(service.rungs, lexical=lexical))
+    lexical: Any = {**service.tiers.lexical, FallbackTier.TANTIVY: Gone()}
+    broken = replace(service, tiers=replace(service.tiers, lexical=lexical))
     found = completed(Tools(replace(tools.surface, service=broken)))
     assert found["subjects"] == []
     assert found["reason"]

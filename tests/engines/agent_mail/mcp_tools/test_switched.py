@@ -77,8 +77,8 @@ def test_an_arm_under_the_switch_signs_as_the_arm_that_has_it(tools: Tools, tmp_
 
 def test_what_is_degraded_is_not_signed_as_the_switch_says(tools: Tools) -> None:
     """Without vectors, hybrid falls back; the fingerprint is then not the one that is meant."""
-    rungs = replace(tools.surface.service.rungs, semantic=None)
-    lame = replace(tools.surface, service=replace(tools.surface.service, rungs=rungs))
+    tiers = replace(tools.surface.service.tiers, semantic=None)
+    lame = replace(tools.surface, service=replace(tools.surface.service, tiers=tiers))
     made = Switched(lame, ARM, lambda: KillSwitch.HYBRID)
     fingerprint, engine = said(through(made))
     assert engine != "hybrid"

@@ -1,4 +1,4 @@
-"""The rungs of a chain: which parts they ask, and in which order."""
+"""The tiers of a chain: which parts they ask, and in which order."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import Any, cast
 import pytest
 
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.plan import Rung
+from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
@@ -44,16 +44,20 @@ class Recorded:
 def test_vectors_words_fusion_and_reranking_follow_each_other(mail: Whole) -> None:
     """What is reranked are the first of the fused list, in its order."""
     calls: list[tuple[str, tuple[Any, ...]]] = []
-    rungs = mail.service.rungs
+    tiers = mail.service.tiers
     recorded = replace(
-        rungs,
-        lexical={Rung.TANTIVY: cast("Any", Recorded(rungs.lexical[Rung.TANTIVY], "words", calls))},
-        semantic=cast("Any", Recorded(rungs.semantic, "vectors", calls)),
-        reranker=cast("Any", Recorded(rungs.reranker, "reranking", calls)),
+        tiers,
+        lexical={
+            FallbackTier.TANTIVY: cast(
+                "Any", Recorded(tiers.lexical[FallbackTier.TANTIVY], "words", calls)
+            )
+        },
+        semantic=cast("Any", Recorded(tiers.semantic, "vectors", calls)),
+        reranker=cast("Any", Recorded(tiers.reranker, "reranking", calls)),
     )
-    service = replace(mail.service, rungs=recorded)
+    service = replace(mail.service, tiers=recorded)
     query = SearchQuery(TEXT, mode=SearchMode.HYBRID_RERANK, rerank_top_k=10)
-    assert service.search(query).served_by == Rung.RERANK
+    assert service.search(query).served_by == FallbackTier.RERANK
     assert [name for name, _ in calls] == ["vectors", "words", "reranking"]
     _, ids, _ = calls[-1][1]
     assert [*ids] == mail.ids(SearchQuery(TEXT, mode=SearchMode.HYBRID, limit=10))

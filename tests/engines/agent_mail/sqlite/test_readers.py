@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
-from engines.stacks.agent_mail.pipeline.deadline import HurriedStore
+from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.sqlite import apsw, readers, store
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.engines.agent_mail.build import some_mail, stored
@@ -33,7 +33,7 @@ def test_while_connections_are_busy_another_one_answers(
     with opened(path) as mail, mail.borrowed() as first, mail.borrowed() as second:
         assert first is mail.db is not second
         assert mail.ask(COUNTED) == [(20,)]
-        assert HurriedStore.of(mail).ask(COUNTED) == [(20,)]
+        assert DeadlineStore.of(mail).ask(COUNTED) == [(20,)]
 
 
 def test_so_many_and_no_more_are_lent(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -44,7 +44,7 @@ def test_so_many_and_no_more_are_lent(path: Path, monkeypatch: pytest.MonkeyPatc
         late = CURRENT.set(Deadline(0, 1.0))
         try:
             with pytest.raises(Exception, match="past its budget"):
-                HurriedStore.of(mail).ask(COUNTED)
+                DeadlineStore.of(mail).ask(COUNTED)
         finally:
             CURRENT.reset(late)
         assert second is not None

@@ -95,9 +95,9 @@ def test_half_a_surrogate_pair_is_not_sent(odd: Connection) -> None:
 
 def test_a_server_that_hangs_is_left(command: list[str]) -> None:
     with connected(command, "", PATIENCE_S) as to:
-        hurried = Connection(to.portal, to.client, 0.2, to.server)
+        bounded = Connection(to.portal, to.client, 0.2, to.server)
         with pytest.raises(TimeoutError):
-            hurried.call("act", {"what": "hang"})
+            bounded.call("act", {"what": "hang"})
 
 
 def test_a_server_that_dies_fails_this_call_and_all_after_it(command: list[str]) -> None:

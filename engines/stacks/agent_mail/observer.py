@@ -8,7 +8,7 @@ from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
 
 
-class Beside(Protocol):
+class ShadowObserver(Protocol):
     """Is told of each first page of messages that is served under SEARCH_ENGINE=shadow."""
 
     def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from engines.stacks.agent_mail.beside import Beside
 from engines.stacks.agent_mail.contract.query import DocKind, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.observer import ShadowObserver
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import unrestricted
 from tests.engines.agent_mail.build import some_mail
@@ -39,8 +39,10 @@ def mail(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Whole]:
         yield made
 
 
-def seen_by(mail: Whole, beside: Beside, switch: KillSwitch | None = KillSwitch.SHADOW) -> Whole:
-    return replace(mail, service=replace(mail.service, switch=switch, beside=beside))
+def seen_by(
+    mail: Whole, observer: ShadowObserver, switch: KillSwitch | None = KillSwitch.SHADOW
+) -> Whole:
+    return replace(mail, service=replace(mail.service, switch=switch, observer=observer))
 
 
 def test_it_is_told_the_question_and_the_very_answer(mail: Whole) -> None:
