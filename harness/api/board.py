@@ -70,7 +70,7 @@ class Leaderboard:
     @property
     def note(self) -> str:
         """Meaning of the marks, and the number of unpaired queries."""
-        lost = len({q for found in self.differences.values() for q in found.paired.lost})
+        lost = len({q for found in self.differences.values() for q in found.paired.unpaired})
         said = f" Queries missing because one of two runs failed: {lost:,}." if lost else ""
         return (
             f"{HIGHER} higher, {LOWER} lower than {self.control}: paired sign-flip test,"

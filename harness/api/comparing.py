@@ -90,8 +90,8 @@ class Difference:
         )
         header = ("measure", self.control, self.candidate, "difference", "p", "better/same/worse")
         note = f"{found.n:,} queries" + (
-            f"; {len(self.paired.lost):,} lost: only one of the two has a value"
-            if self.paired.lost
+            f"; {len(self.paired.unpaired):,} lost: only one of the two has a value"
+            if self.paired.unpaired
             else ""
         )
         return table(f"{self.candidate} against {self.control}", header, [row], note)

@@ -85,7 +85,7 @@ class EngineComparison:
                 "queries": found.estimate.n,
                 "better": len(found.better),
                 "worse": len(found.worse),
-                "unpaired": len(found.paired.lost),
+                "unpaired": len(found.paired.unpaired),
             }
             for measure, found in self.differences.items()
         ]

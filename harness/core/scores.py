@@ -64,7 +64,7 @@ class Paired:
     query_ids: tuple[str, ...]
     control: NDArray[np.float64]
     candidate: NDArray[np.float64]
-    lost: tuple[str, ...]
+    unpaired: tuple[str, ...]
     """Queries that an arm, or both, did not answer, and those that only one has a value for."""
 
     @property

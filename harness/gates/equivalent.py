@@ -43,8 +43,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     near = margin if estimate.value > 0 else -margin
     settle = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
     cause = Cause.OPEN
-    if verdict is Verdict.PASS and found.paired.lost:
-        ends = [found.with_lost(each, rules) for each in (-1.0, 1.0)]
+    if verdict is Verdict.PASS and found.paired.unpaired:
+        ends = [found.with_unpaired(each, rules) for each in (-1.0, 1.0)]
         if any(within(end, margin) is not Verdict.PASS for end in ends):
             verdict = Verdict.INCONCLUSIVE
             settle, cause = found.answers, Cause.UNANSWERED

@@ -36,7 +36,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if thin := too_few(name, settings, found.paired.query_ids, evidence, found.losses):
         return thin
     estimate = found.estimate(rules)
-    ends = [found.with_lost(each, rules) for each in (-1.0, 1.0)]
+    ends = [found.with_unpaired(each, rules) for each in (-1.0, 1.0)]
     fine = all(within(end, settings.max_gap) is Verdict.PASS for end in (estimate, *ends))
     less = found.candidate_arm if estimate.value < 0 else found.control_arm
     return settings.finding(

@@ -80,8 +80,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     runs = evidence.control.run, evidence.candidate.run
     missing = bounds(*runs, evidence.qrels, settings.measure, ids)
     worst, best = (
-        _at(found, missing.difference[:, end].tolist()).with_lost(lost, rules)
-        for end, lost in ((0, -1.0), (1, 1.0))
+        _at(found, missing.difference[:, end].tolist()).with_unpaired(unpaired, rules)
+        for end, unpaired in ((0, -1.0), (1, 1.0))
     )
     now, count = found.estimate(rules), int(missing.unjudged.sum())
     said = settings.verdict(worst), settings.verdict(best)

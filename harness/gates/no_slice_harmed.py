@@ -73,8 +73,8 @@ class _Slice:
         """Say what would settle it."""
         if self.empty:
             return f"{self.name}: {LESS}"
-        lost = self.compared.paired.lost
-        if lost and above(self.estimate, self.limit) is Verdict.PASS:
+        unpaired = self.compared.paired.unpaired
+        if unpaired and above(self.estimate, self.limit) is Verdict.PASS:
             return f"{self.name}: {self.compared.answers}"
         return f"{self.name}: {self.compared.needed(self.limit, rules)}"
 
@@ -127,7 +127,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
 
 def _measured(label: str, compared: Comparison, limit: float, rules: Rules) -> _Slice:
     estimate = compared.estimate(rules)
-    worst = compared.with_lost(-1.0, rules) if compared.paired.lost else estimate
+    worst = compared.with_unpaired(-1.0, rules) if compared.paired.unpaired else estimate
     kept = above(worst, limit)
     empty = compared.empty_pass(kept, estimate, -limit)
     return _Slice(

@@ -119,7 +119,7 @@ class _Reader:
 
     def _within_alpha(self, policy: Policy) -> None:
         """Refuse steps that may err more often together than the policy allows."""
-        spent = policy.account.together
+        spent = policy.error_budget.together
         if policy.alpha is not None and spent > policy.alpha + ROUNDING:
             self._wrong(
                 ("policy", "alpha"),

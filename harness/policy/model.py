@@ -17,7 +17,7 @@ from harness.core.names import Label, Name
 from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
 from harness.policy.demands import NOTHING, Demands
-from harness.stats.chain import Account, Stage, account
+from harness.stats.error_budget import BudgetedStage, ErrorBudget, error_budget
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
@@ -157,13 +157,13 @@ class Policy:
     """Why an arm may be judged on queries that it was tuned on; empty where it may not."""
 
     @property
-    def account(self) -> Account:
-        """What the steps may err, each alone and all together (``harness.stats.chain``)."""
+    def error_budget(self) -> ErrorBudget:
+        """What the steps may err, each alone and all together (``harness.stats.error_budget``)."""
         stages = [
-            Stage(step.name, self.chained and at > 0, step.chances)
+            BudgetedStage(step.name, self.chained and at > 0, step.chances)
             for at, step in enumerate(self.steps)
         ]
-        return account(stages, confidence=self.rules.confidence)
+        return error_budget(stages, confidence=self.rules.confidence)
 
     @property
     def arms(self) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ def over_budget(policy: Policy) -> Finding | None:
 
     It rests on the record of one place, as times rest on one machine, so it is marked as timed.
     """
-    spent = policy.account.together
+    spent = policy.error_budget.together
     if policy.alpha is None or spent <= policy.alpha + ROUNDING:
         return None
     looks = ", ".join(f"{step.name} {step.attempts}" for step in policy.steps if step.attempts > 1)

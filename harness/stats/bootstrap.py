@@ -133,23 +133,23 @@ def _interval(values: Floats, means: Floats, left_out: Floats, confidence: float
         same = float(values[0])
         return Estimate(same, same, same, len(values))
     mean = float(values.mean())
-    pull = left_out.mean() - left_out
-    freedom = _freedom(pull)
-    trust = (freedom / (len(pull) - 1)) ** 2
+    jackknife = left_out.mean() - left_out
+    df = _df(jackknife)
+    trust = (df / (len(jackknife) - 1)) ** 2
     bias = trust * _bias(means, mean, TIE * float(np.abs(values).max()))
-    squared = pull**2
+    squared = jackknife**2
     squares = squared.sum()
     acceleration = (
-        trust * (squared * pull).sum() / (6 * squares * math.sqrt(squares)) if squares else 0.0
+        trust * (squared * jackknife).sum() / (6 * squares * math.sqrt(squares)) if squares else 0.0
     )
-    ends = bias + _reach(confidence, freedom, len(pull)) * np.array([-1.0, 1.0])
+    ends = bias + _reach(confidence, df, len(jackknife)) * np.array([-1.0, 1.0])
     low, high = np.quantile(means, ndtr(bias + ends / (1 - acceleration * ends)))
     return Estimate(mean, float(low), float(high), len(values))
 
 
-def _freedom(pull: Floats) -> float:
+def _df(jackknife: Floats) -> float:
     """How many independent squares the spread rests on, from what each unit does to the mean."""
-    units, squares = len(pull), pull**2
+    units, squares = len(jackknife), jackknife**2
     excess = units * (squares**2).sum() - squares.sum() ** 2
     rests = 2 * units * squares.sum() ** 2 / excess if excess > 0 else math.inf
     return min(units - 1.0, max(LEAST_FREEDOM, float(rests)))
@@ -162,7 +162,7 @@ def _bias(means: Floats, mean: float, tie: float) -> float:
     return float(ndtri(np.clip(below, fewest, 1 - fewest)))
 
 
-def _reach(confidence: float, freedom: float, units: int) -> float:
+def _reach(confidence: float, df: float, units: int) -> float:
     """How far the upper end lies from the middle, in normal deviations of a resampled mean."""
     level = 1 - (1 - confidence) / 2
-    return math.sqrt(units / (units - 1)) * float(stdtrit(freedom, level))
+    return math.sqrt(units / (units - 1)) * float(stdtrit(df, level))

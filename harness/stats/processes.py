@@ -21,9 +21,9 @@ from scipy.special import bdtr, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
+from harness.stats.counter_rng import Purpose, picks
 from harness.stats.inference import Inference
 from harness.stats.quantiles import Nanoseconds, checked
-from harness.stats.streams import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 21
 KEPT = 32

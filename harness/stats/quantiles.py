@@ -15,7 +15,7 @@ from scipy.special import bdtr
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.streams import Purpose, picks
+from harness.stats.counter_rng import Purpose, picks
 
 TIMES_AT_ONCE = 1 << 20
 Nanoseconds = NDArray[np.int64]

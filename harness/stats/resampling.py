@@ -18,8 +18,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from harness.stats.counter_rng import LINE_BYTES, Purpose, picks, slab_bytes
 from harness.stats.sent import shared_sums, worth_sharing
-from harness.stats.streams import LINE_BYTES, Purpose, picks, slab_bytes
 
 PICKS_AT_ONCE = 160_000
 SLABS_AT_ONCE = 3

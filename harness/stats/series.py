@@ -52,21 +52,21 @@ def series_interval(
     beyond = min(share, 1 - share)
     if len(elapsed_ns) * beyond < FEWEST_BEYOND:
         return None
-    worth = worth_of(elapsed_ns <= value)
-    if worth * beyond < FEWEST_WORTH:
+    effective = effective_sample_size(elapsed_ns <= value)
+    if effective * beyond < FEWEST_WORTH:
         return None
     tail = (1 - confidence) / 2
-    worth *= (float(ndtri(tail)) / float(stdtrit(FREEDOM * (BLOCKS - 1), tail))) ** 2
-    under = share * worth
+    effective *= (float(ndtri(tail)) / float(stdtrit(FREEDOM * (BLOCKS - 1), tail))) ** 2
+    under = share * effective
     levels = (
-        float(betaincinv(under, worth - under + 1, tail)),
-        float(betaincinv(under + 1, worth - under, 1 - tail)),
+        float(betaincinv(under, effective - under + 1, tail)),
+        float(betaincinv(under + 1, effective - under, 1 - tail)),
     )
     low, high = np.quantile(elapsed_ns.astype(np.float64), levels)
     return Estimate(value, float(low), float(high), len(elapsed_ns))
 
 
-def worth_of(flags: NDArray[np.bool_]) -> float:
+def effective_sample_size(flags: NDArray[np.bool_]) -> float:
     """Effective sample size of dependent flags, shape (times,).
 
     It is an estimate and may exceed the number of flags: a cap would make it too low for

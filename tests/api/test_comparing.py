@@ -53,7 +53,7 @@ def test_a_lost_query_is_told_and_not_counted(small: Small, sure: Inference) -> 
     rankings = {q: ["a"] for q in QUERIES} | {"q07": []}
     broken = run_of(rankings, "broken", ended={"q07": Status.FAILED})
     found = compare(small.control, broken, small.qrels, "RR@10", sure=sure)
-    assert found.paired.lost == ("q07",)
+    assert found.paired.unpaired == ("q07",)
     assert found.estimate.n == 29
     assert "1 lost" in found._repr_html_()
 

@@ -77,7 +77,7 @@ def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
     assert re.fullmatch(r"ConnectionError: refused \(test_searching\.py:\d+\)", said)
     assert (list(found.failures["candidate"]), found.failures["control"]) == (["q3"], {})
     assert found.differences["RR"].estimate.n == 9
-    assert found.differences["RR"].paired.lost == ("q3",)
+    assert found.differences["RR"].paired.unpaired == ("q3",)
     assert "candidate failed on 1" in repr(found)
     assert "candidate failed on 1" in found._repr_html_()
     assert found.candidate.count(Status.FAILED) == 1

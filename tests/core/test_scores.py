@@ -48,7 +48,7 @@ def test_pairs_go_by_id_and_not_by_place() -> None:
     )
     assert paired.query_ids == ("a", "b", "c")
     assert paired.difference == pytest.approx([1.0, 1.0, 1.0])
-    assert paired.lost == ()
+    assert paired.unpaired == ()
 
 
 def test_a_query_that_one_arm_has_no_value_for_is_lost_and_not_zero() -> None:
@@ -57,14 +57,14 @@ def test_a_query_that_one_arm_has_no_value_for_is_lost_and_not_zero() -> None:
     paired = Paired.of(control, candidate)
     assert paired.query_ids == ("b",)
     assert paired.difference.tolist() == [0.0]
-    assert paired.lost == ("a", "c")
+    assert paired.unpaired == ("a", "c")
 
 
 @pytest.mark.parametrize("why", ["failed", "timed_out", "not_asked"])
 def test_a_query_that_neither_arm_answered_is_lost_and_no_tie(why: str) -> None:
     control = scores({"a": 1.0}, {why: ["b"], "negative_query": ["n"], "unjudged": ["u"]})
     candidate = scores({"a": 1.0}, {"failed": ["b"], "negative_query": ["n"], "unjudged": ["u"]})
-    assert Paired.of(control, candidate).lost == ("b",)
+    assert Paired.of(control, candidate).unpaired == ("b",)
 
 
 def test_other_queries_are_refused_on_either_side() -> None:

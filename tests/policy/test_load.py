@@ -258,7 +258,7 @@ def test_steps_wait_for_each_other_unless_the_policy_says_no(tmp_path: Path) -> 
         written(tmp_path, text.replace("evidence_days =", "chained = false\nevidence_days =", 1))
     )
     assert not free.chained
-    assert free.account.together > load_policy(MIGRATION).account.together
+    assert free.error_budget.together > load_policy(MIGRATION).error_budget.together
 
 
 @pytest.mark.parametrize("path", MIGRATIONS, ids=lambda path: path.stem)

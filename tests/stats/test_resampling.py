@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from harness.stats.counter_rng import Purpose, picks, slab_bytes
 from harness.stats.resampling import WEIGHTS, drawn_sums, flipped_sums, reweighted_sums
-from harness.stats.streams import Purpose, picks, slab_bytes
 
 
 def columns(units: int) -> NDArray[np.float64]:

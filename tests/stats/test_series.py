@@ -13,7 +13,7 @@ from scipy.special import ndtri
 
 from harness.core.errors import EvidenceError
 from harness.stats.quantiles import order_interval
-from harness.stats.series import series_interval, worth_of
+from harness.stats.series import effective_sample_size, series_interval
 
 
 def times(series: int, count: int, clinging: float, seed: int) -> NDArray[np.int64]:
@@ -44,7 +44,7 @@ def test_taking_them_for_independent_would_be_too_sure() -> None:
 
 def test_a_series_that_clings_is_worth_less() -> None:
     worth = [
-        np.mean([worth_of(row <= 1_000_000) for row in times(100, 2_000, clinging, 5)])
+        np.mean([effective_sample_size(row <= 1_000_000) for row in times(100, 2_000, clinging, 5)])
         for clinging in (0.0, 0.5, 0.9)
     ]
     assert worth[0] > 1_600
@@ -60,7 +60,7 @@ def test_independent_times_pay_for_the_blocks_alone() -> None:
         assert plain is not None
         assert found is not None
         ratios.append((found.high - found.low) / (plain.high - plain.low))
-        worth.append(worth_of(row <= found.value))
+        worth.append(effective_sample_size(row <= found.value))
     wider = float(stats.t.ppf(0.975, 13.5)) / 1.96
     assert np.mean(ratios) == pytest.approx(wider, abs=0.06)
     assert np.median(worth) == pytest.approx(2_000, rel=0.15)

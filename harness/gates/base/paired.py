@@ -65,10 +65,12 @@ class Comparison:
         """Mean difference over the paired queries."""
         return self._interval(self.paired.difference, self.known, rules)
 
-    def with_lost(self, each: float, rules: Rules) -> Estimate:
+    def with_unpaired(self, each: float, rules: Rules) -> Estimate:
         """Mean difference with each lost query counted as ``each``."""
-        lost = np.full(len(self.paired.lost), each)
-        return self._interval(np.concatenate([self.paired.difference, lost]), self.groups, rules)
+        unpaired = np.full(len(self.paired.unpaired), each)
+        return self._interval(
+            np.concatenate([self.paired.difference, unpaired]), self.groups, rules
+        )
 
     def p_above(self, bound: float, rules: Rules) -> float:
         """p-value of "the mean difference is ``bound`` or less"."""
@@ -108,14 +110,14 @@ class Comparison:
     def losses(self) -> str:
         """List the lost queries by the arm without a value; empty if there is none."""
         left, right = set(self.control.query_ids), set(self.candidate.query_ids)
-        lost = self.paired.lost
+        unpaired = self.paired.unpaired
         other = "queries that the other has one for"
         said = [
             f"; {arm} has no value for {len(ids)} {what} ({some(ids)})"
             for arm, what, ids in (
-                (self.candidate_arm, other, tuple(q for q in lost if q in left)),
-                (self.control_arm, other, tuple(q for q in lost if q in right)),
-                ("neither arm", "queries", tuple(q for q in lost if q not in left | right)),
+                (self.candidate_arm, other, tuple(q for q in unpaired if q in left)),
+                (self.control_arm, other, tuple(q for q in unpaired if q in right)),
+                ("neither arm", "queries", tuple(q for q in unpaired if q not in left | right)),
             )
             if ids
         ]
@@ -124,7 +126,9 @@ class Comparison:
     @property
     def answers(self) -> str:
         """Hint for a comparison that lost queries leave open."""
-        return f"answers of both arms: find out why {some(self.paired.lost)} have none, and replay"
+        return (
+            f"answers of both arms: find out why {some(self.paired.unpaired)} have none, and replay"
+        )
 
     @property
     def means(self) -> str:
@@ -181,7 +185,7 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
         for side in (base, evidence.candidate)
     )
     paired = Paired.of(control, candidate)
-    groups = codes((*paired.query_ids, *paired.lost), evidence.clusters)
+    groups = codes((*paired.query_ids, *paired.unpaired), evidence.clusters)
     arms = base.arm, evidence.candidate.arm
     parted = len(evidence.parted.intersection(paired.query_ids))
     return Comparison(control, candidate, *arms, paired, groups, settings.every_look, parted)
@@ -210,8 +214,8 @@ def judge_above(
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
     settle = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     cause = Cause.OPEN
-    if verdict is Verdict.PASS and found.paired.lost:
-        worst = found.with_lost(-1.0, rules)
+    if verdict is Verdict.PASS and found.paired.unpaired:
+        worst = found.with_unpaired(-1.0, rules)
         verdict = (
             above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
         )

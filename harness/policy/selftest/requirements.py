@@ -65,25 +65,25 @@ class Requirement:
         """
         found = np.full(differences.shape[1], self.enough)
         ends = (None, -1.0, 1.0) if self.both_sides else (None, -1.0)
-        for each in ends if self.compared.paired.lost else (None,):
+        for each in ends if self.compared.paired.unpaired else (None,):
             columns = np.flatnonzero(found)
             if len(columns):
-                values, groups = self._with_lost(differences[:, columns], clusters, each)
+                values, groups = self._with_unpaired(differences[:, columns], clusters, each)
                 found[columns] = self._clears(values, groups, rules, seed)
         return found
 
-    def _with_lost(
+    def _with_unpaired(
         self, values: Floats, clusters: Codes | None, each: float | None
     ) -> tuple[Floats, Codes | None]:
         """Count each query that one arm has no value for as ``each``; None leaves them out."""
         groups = self.compared.known if clusters is None else clusters
         if each is None:
             return values, groups
-        lost = len(self.compared.paired.lost)
-        values = np.concatenate([values, np.full((lost, values.shape[1]), each)])
+        unpaired = len(self.compared.paired.unpaired)
+        values = np.concatenate([values, np.full((unpaired, values.shape[1]), each)])
         if clusters is None:
             return values, self.compared.groups
-        return values, np.concatenate([clusters, clusters.max() + 1 + np.arange(lost)])
+        return values, np.concatenate([clusters, clusters.max() + 1 + np.arange(unpaired)])
 
     def _clears(self, values: Floats, groups: Codes | None, rules: Rules, seed: int) -> Bools:
         p_values = self._p_values(values, groups, rules)

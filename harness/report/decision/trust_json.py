@@ -17,9 +17,9 @@ def as_json(trust: Trust | None) -> dict[str, Any] | None:
     found = trust.selftest
     return {
         "alpha": {
-            "level": for_json(trust.policy.account.level),
+            "level": for_json(trust.policy.error_budget.level),
             "allowed": for_json(trust.policy.alpha),
-            "together": for_json(trust.policy.account.together),
+            "together": for_json(trust.policy.error_budget.together),
             "steps": {
                 step.name: {"alpha": for_json(trust.alphas[step.name]), "attempts": step.attempts}
                 for step in trust.policy.steps

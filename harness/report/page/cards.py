@@ -163,7 +163,7 @@ def movement(pairs: Paired) -> str:
     better, worse = int(np.sum(difference > 0)), int(np.sum(difference < 0))
     same = len(difference) - better - worse
     text = f"worse on {worse:,}, better on {better:,}, same on {same:,} queries"
-    lost = f"; {len(pairs.lost):,} without a value in one arm" if pairs.lost else ""
+    lost = f"; {len(pairs.unpaired):,} without a value in one arm" if pairs.unpaired else ""
     return text + lost
 
 

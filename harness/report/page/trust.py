@@ -65,7 +65,7 @@ class Trust:
     def alphas(self) -> dict[str, float]:
         """False-promotion rate of each step, by its name."""
         names = (step.name for step in self.policy.steps)
-        return dict(zip(names, self.policy.account.by_stage, strict=True))
+        return dict(zip(names, self.policy.error_budget.by_stage, strict=True))
 
     @property
     def together(self) -> str:
@@ -75,7 +75,7 @@ class Trust:
         how = "waiting for each other" if self.policy.chained else "each for itself"
         said = (
             f"Error budget of all steps together, {how}:"
-            f" {percent(self.policy.account.together)} by design ({limit})."
+            f" {percent(self.policy.error_budget.together)} by design ({limit})."
         )
         if self.selftest is None:
             return f"{said} False promotion was not measured on these queries; run: {self.command}"

@@ -10,7 +10,7 @@ from scipy import stats
 
 from harness.core.errors import EvidenceError
 from harness.stats import holm
-from harness.stats.discoveries import adjusted
+from harness.stats.fdr import adjusted
 
 
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=12))

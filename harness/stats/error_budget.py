@@ -17,7 +17,7 @@ from harness.core.errors import EvidenceError
 
 
 @dataclass(frozen=True, slots=True)
-class Stage:
+class BudgetedStage:
     """A step of a policy, for its error budget."""
 
     name: str
@@ -28,7 +28,7 @@ class Stage:
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class ErrorBudget:
     """The error budget of a chain of stages."""
 
     level: float
@@ -39,7 +39,7 @@ class Account:
     """False-promotion rate over all stages."""
 
 
-def account(stages: Sequence[Stage], *, confidence: float) -> Account:
+def error_budget(stages: Sequence[BudgetedStage], *, confidence: float) -> ErrorBudget:
     """Compute the error budget of ``stages`` in order, each gate by an interval of ``confidence``.
 
     An interval of 95 % has 2.5 % on each side, and a wrong PASS is on one. Attempts of one stage
@@ -66,4 +66,4 @@ def account(stages: Sequence[Stage], *, confidence: float) -> Account:
             chains[-1] = max(chains[-1], own)
         else:
             raise EvidenceError(f"{stage.name} waits for a stage, and there is none before it")
-    return Account(level, tuple(by_stage), min(1.0, sum(chains)))
+    return ErrorBudget(level, tuple(by_stage), min(1.0, sum(chains)))
