@@ -21,9 +21,9 @@ from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.records import Query
 from harness.core.run import Row, Status
 from harness.replay.load.arrivals import NS_PER_S, Mix, poisson
-from harness.replay.load.crew import Crew, run_crew
 from harness.replay.load.loop import Plan
 from harness.replay.load.trial import Trial, summed
+from harness.replay.load.worker_pool import WorkerPool, run_pool
 from harness.replay.machine import machine
 from harness.replay.race import shown
 
@@ -74,7 +74,7 @@ def tried(stall_s: float, seconds: float, *, closed: bool) -> Trial:
         cold=0,
         warm=10,
     )
-    parts = run_crew(Opens(stall_s), plan, Crew(1, 1))
+    parts = run_pool(Opens(stall_s), plan, WorkerPool(1, 1))
     return summed(plan, arrivals.classes, parts, budgets_ns=(), confidence=0.95)
 
 

@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from harness.corpus.runs import COLUMNS, IDS_BYTES, PARTITION
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.partitions import score_partitions
 
 HITS, JUDGED, DOCUMENTS, SEED = 100, 10, 1_000_000, 7
@@ -60,7 +60,7 @@ def make(path: Path, queries: int) -> None:
             file.write_table(pa.table(columns, schema=file.schema), row_group_size=PARTITION)
 
 
-def judgements(queries: int) -> CodedQrels:
+def judgements(queries: int) -> EncodedQrels:
     """Judge half of ten documents among those shown."""
     rng = np.random.default_rng(SEED)
     parts = [shown(part, PARTITION)[:, : JUDGED // 2] for part in range(queries // PARTITION)]
@@ -71,7 +71,7 @@ def judgements(queries: int) -> CodedQrels:
     for column in range(1, JUDGED):
         keep[:, column] = ~(docs[:, :column] == docs[:, column : column + 1]).any(axis=1)
     rows = np.repeat(np.arange(queries, dtype=np.int64), JUDGED).reshape(docs.shape)
-    return CodedQrels.of_columns(
+    return EncodedQrels.of_columns(
         tuple(f"q{at:08}" for at in range(queries)),
         tuple(f"doc-{at:08}" for at in range(DOCUMENTS)),
         rows[keep],

@@ -15,8 +15,8 @@ import pytest
 from matplotlib.figure import Figure
 
 from engines.sparse.splade import Splade
-from engines.vector.carried import Carried
 from engines.vector.onnx import OnnxEmbedder
+from engines.vector.packaged import PackagedModel
 from harness.policy import decide
 from harness.policy.canary.canary import check_canary
 from harness.policy.model import Policy
@@ -53,7 +53,7 @@ def loaded(load: Callable[[Any, int], Any]) -> Any:  # noqa: ANN401  as the enco
     """Keep a model, and look each time whether its files are there: a test may take them away."""
     kept = cache(load)
 
-    def once(model: Carried, max_tokens: int) -> Any:  # noqa: ANN401  as the encoder's
+    def once(model: PackagedModel, max_tokens: int) -> Any:  # noqa: ANN401  as the encoder's
         model.weights.path()
         model.tokenizer.path()
         return kept(model, max_tokens)

@@ -44,7 +44,7 @@ class Reranker(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class Unavailable:
     """Stands for a reranker that was requested and could not be opened."""
 
     why: SearchError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.vector.carried import Carried, ModelFile, called
+from engines.vector.packaged import ModelFile, PackagedModel, called
 
 
 @dataclass(frozen=True, slots=True)
-class SparseModel(Carried):
+class SparseModel(PackagedModel):
     """A BERT that predicts masked words, trained so that its predictions are a text's terms."""
 
     terms: int

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from engines.vector.carried import Carried, ModelFile, called
+from engines.vector.packaged import ModelFile, PackagedModel, called
 
 
 @dataclass(frozen=True, slots=True)
-class Model(Carried):
+class Model(PackagedModel):
     """An encoder of text: mean of the last hidden states over the mask, then L2-normalised."""
 
     dimension: int

@@ -22,9 +22,9 @@ from harness.shadow.watch.alarms import Alarm
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.follow import Follower
-from harness.shadow.watch.register import Register
 from harness.shadow.watch.summary import Summary
-from harness.stages.shadow.files import read_bounds, read_register
+from harness.shadow.watch.suppressions import Suppressions
+from harness.stages.shadow.files import read_bounds, read_suppressions
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -61,7 +61,7 @@ class Watched:
 
     kept: Kept
     found: Shadowed
-    """The diverging queries, checked against the register of accepted ones."""
+    """The diverging queries, checked against the suppression list of accepted ones."""
 
     @property
     def tally(self) -> Tally:
@@ -168,12 +168,12 @@ def load_shadow_log(
 
     Raises:
         BadFile: a folder has no log, or a line is not a record.
-        BadPolicy: the bounds or the register are missing or invalid.
+        BadPolicy: the bounds or the suppression list are missing or invalid.
         EvidenceError: two folders have the same log.
     """
     kept = Kept(read_bounds(Path(bounds)))
-    register = read_register(Path(accepted)) if accepted else Register(())
+    suppressions = read_suppressions(Path(accepted)) if accepted else Suppressions(())
     Follower([Path(one) for one in (folder, *more)]).feed(kept)
     day = today or datetime.now(UTC).date()
-    judged = Judged.of(kept.diverging.traces(), register, today=day)
-    return Watched(kept, Shadowed(kept, judged, register))
+    judged = Judged.of(kept.diverging.traces(), suppressions, today=day)
+    return Watched(kept, Shadowed(kept, judged, suppressions))

@@ -14,7 +14,7 @@ from harness.core.run import Run
 from harness.core.scores import Scores
 from harness.measures import library
 from harness.measures.columnar import kernels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
 from harness.measures.coverage import Coverage, coverage, kept
@@ -22,7 +22,7 @@ from harness.measures.gain import as_gains
 from harness.measures.name import parse
 
 Compute = Callable[
-    [Run, Qrels, CodedQrels, Sequence[str], Sequence[Measure]], Mapping[str, kernels.Values]
+    [Run, Qrels, EncodedQrels, Sequence[str], Sequence[Measure]], Mapping[str, kernels.Values]
 ]
 """Values by the measure as ir-measures writes it, each of shape (judged queries,).
 
@@ -65,7 +65,7 @@ def score_by(
     """Score as ``score`` does, with the values that ``compute`` gives."""
     parsed = {name: parse(name) for name in measures}
     found = coverage(run, qrels, asked)
-    coded = CodedQrels.of(qrels)
+    coded = EncodedQrels.of(qrels)
     grades = np.unique(coded.grades).tolist()
     exact = {name: as_gains(measure, grades) for name, measure in parsed.items()}
     rows = np.fromiter(map(coded.position.get, asked, repeat(-1)), np.int64, len(asked))
@@ -87,7 +87,7 @@ def score_by(
 def _by_kernel(
     run: Run,
     qrels: Qrels,
-    coded: CodedQrels,
+    coded: EncodedQrels,
     shown: Sequence[str],
     measures: Sequence[Measure],
 ) -> Mapping[str, kernels.Values]:
@@ -105,7 +105,7 @@ def _by_kernel(
 def _by_library(
     run: Run,
     qrels: Qrels,
-    coded: CodedQrels,
+    coded: EncodedQrels,
     shown: Sequence[str],
     measures: Sequence[Measure],
 ) -> Mapping[str, kernels.Values]:
@@ -138,7 +138,7 @@ def _unfinished(asked: Sequence[str], found: Coverage) -> NDArray[np.int8]:
 
 
 def _reasons(
-    measure: Measure, coded: CodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
+    measure: Measure, coded: EncodedQrels, rows: NDArray[np.int64], why: NDArray[np.int8]
 ) -> NDArray[np.int8]:
     """Say why each query without a value has none, by its place in ``REASONS``; else -1."""
     found = why.copy()
@@ -163,7 +163,7 @@ def _scores(
     )
 
 
-def _answerable(measure: Measure, coded: CodedQrels) -> NDArray[np.bool_]:
+def _answerable(measure: Measure, coded: EncodedQrels) -> NDArray[np.bool_]:
     """Tell which judged queries have a value of ``measure``, shape (judged queries,)."""
     if library.rests_on_judging_only(measure):
         return np.ones(len(coded), dtype=bool)

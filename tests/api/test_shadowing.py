@@ -158,10 +158,12 @@ def test_an_alarm_is_told(tmp_path: Path) -> None:
 
 
 def test_what_is_accepted_is_told_and_comes_last(log: Watched, tmp_path: Path) -> None:
-    register = tmp_path / "accepted.toml"
-    register.write_text(ACCEPTED)
+    suppressions = tmp_path / "accepted.toml"
+    suppressions.write_text(ACCEPTED)
     folder = written(tmp_path / "log", OBSERVED, DIVERGED)
-    ties = [one for one in load(folder, accepted=register).worst(9).queries if one.text == "ties"]
+    ties = [
+        one for one in load(folder, accepted=suppressions).worst(9).queries if one.text == "ties"
+    ]
     assert [one.blocks for one in ties] == [False]
     assert [one.blocks for one in log.worst(9).queries if one.text == "ties"] == [True]
 

@@ -7,7 +7,7 @@ import shutil
 import pytest
 
 from engines import registry
-from engines.vector.carried import ModelFile
+from engines.vector.packaged import ModelFile
 from harness.cli.base.project import Project
 from harness.cli.doctor import BROWSERS, WITHOUT
 from harness.core import extras

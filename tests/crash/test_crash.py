@@ -60,7 +60,7 @@ def template(request: pytest.FixtureRequest, prepared: Toy, tmp_path: Path) -> T
     return made
 
 
-class Tried:
+class CrashTrial:
     """One command in its project, run undisturbed and then crashed."""
 
     def __init__(self, crashing: Crashing, command: Command, template: Toy) -> None:
@@ -122,21 +122,21 @@ def chosen(names: dict[str, Command], quick: tuple[str, ...]) -> list[object]:
 def test_wherever_it_ends_the_same_command_completes_it(
     crashing: Crashing, template: Toy, name: str
 ) -> None:
-    tried = Tried(crashing, COMMANDS[name], template)
-    for path in tried.command.durable:
-        assert synced(tried.straight.calls, crashing.root / path), path
+    trial = CrashTrial(crashing, COMMANDS[name], template)
+    for path in trial.command.durable:
+        assert synced(trial.straight.calls, crashing.root / path), path
     for how, for_good in WAYS + MORE_WAYS * EVERY:
-        for at in tried.points():
-            ended = tried.run(at, how, for_good=for_good)
-            where = (at, errno.errorcode.get(how, "killed"), tried.straight.calls[at - 1], ended)
+        for at in trial.points():
+            ended = trial.run(at, how, for_good=for_good)
+            where = (at, errno.errorcode.get(how, "killed"), trial.straight.calls[at - 1], ended)
             assert how != KILL or ended.codes == (-signal.SIGKILL,), where
             consistent(crashing.root)
-            if not tried.told(ended):
-                done = tried.again()
-                known = tried.command.known
+            if not trial.told(ended):
+                done = trial.again()
+                known = trial.command.known
                 assert done.codes == (0,) or (known and known in done.err), (where, done)
-                assert done.codes != (0,) or left_over(crashing.root) == tried.left, where
-            assert tried.seen() == tried.wanted, where
+                assert done.codes != (0,) or left_over(crashing.root) == trial.left, where
+            assert trial.seen() == trial.wanted, where
 
 
 def consistent(root: Path) -> None:
@@ -151,10 +151,10 @@ def consistent(root: Path) -> None:
 def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: Toy) -> None:
     """Whoever is killed while judging loses the last key at most, and goes on with the next."""
     command = Command(("judge", "pool.qrels"), unjudged, typed="1010")
-    tried = Tried(crashing, command, template)
-    assert synced(tried.straight.calls, crashing.root / "pool.qrels")
-    for at in tried.points():
-        ended = tried.run(at)
+    trial = CrashTrial(crashing, command, template)
+    assert synced(trial.straight.calls, crashing.root / "pool.qrels")
+    for at in trial.points():
+        ended = trial.run(at)
         grades = [g for g in pool.read(crashing.root / "pool.qrels").grades if g is not None]
         assert grades == [1, 0, 1, 0][: len(grades)], at
         shown = ended.out.count(" open   grade")
@@ -172,23 +172,23 @@ def test_two_at_once_leave_what_one_after_the_other_leaves(
     crashing: Crashing, template: Toy, pair: str
 ) -> None:
     name, meanwhile = PAIRS[pair]
-    tried = Tried(crashing, COMMANDS[name], template)
-    serial = [one_by_one(tried, meanwhile, first=first) for first in (True, False)]
-    for at in tried.points():
-        crashing.put_back(tried.template)
-        ended = tried.again(at, STOP, meanwhile=list(meanwhile))
-        where = (at, tried.straight.calls[at - 1], ended)
-        assert (ended.codes, tried.seen()) in serial, where
-        assert left_over(crashing.root) == tried.left, where
+    trial = CrashTrial(crashing, COMMANDS[name], template)
+    serial = [one_by_one(trial, meanwhile, first=first) for first in (True, False)]
+    for at in trial.points():
+        crashing.put_back(trial.template)
+        ended = trial.again(at, STOP, meanwhile=list(meanwhile))
+        where = (at, trial.straight.calls[at - 1], ended)
+        assert (ended.codes, trial.seen()) in serial, where
+        assert left_over(crashing.root) == trial.left, where
 
 
 def one_by_one(
-    tried: Tried, second: tuple[str, ...], *, first: bool
+    trial: CrashTrial, second: tuple[str, ...], *, first: bool
 ) -> tuple[tuple[int, ...], dict[str, str]]:
     """Run the command before the other one, or after it; give both codes and the files."""
-    crashing = tried.crashing
+    crashing = trial.crashing
     codes: list[int] = []
-    crashing.put_back(tried.template)
-    for words in [tried.command.words, second][:: 1 if first else -1]:
+    crashing.put_back(trial.template)
+    for words in [trial.command.words, second][:: 1 if first else -1]:
         codes += crashing.attempt(Attempt(str(crashing.root), list(words))).codes
-    return tuple(codes[:: 1 if first else -1]), tried.seen()
+    return tuple(codes[:: 1 if first else -1]), trial.seen()

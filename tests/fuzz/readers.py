@@ -110,7 +110,10 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "mbox": (mbox.read, "From a\nSubject: =?utf-8?q?=C3=A9?=\nContent-Type: text/html\n\n<p>a\n"),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
-    "accepted": (shadow_files.read_register, '[[accepted]]\nclass = "tie_order"\nreason = "r"\n'),
+    "accepted": (
+        shadow_files.read_suppressions,
+        '[[accepted]]\nclass = "tie_order"\nreason = "r"\n',
+    ),
     "watched": (shadow_files.read_bounds, _text("policy/watch.toml")),
     "arm": (lambda p: arms.load(str(p), p.parent), _text("engines/arms/fts5.toml")),
     "params": (params.read, PARAMS),

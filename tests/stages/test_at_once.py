@@ -22,12 +22,12 @@ from harness.agreement.classes import Class
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pair, Pool
 from harness.report.trends import history
-from harness.shadow.watch.register import Accepted
+from harness.shadow.watch.suppressions import Accepted
 from harness.stages.judging.judge import Merged, merge
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
-from harness.stages.shadow.files import accept, read_register
+from harness.stages.shadow.files import accept, read_suppressions
 from tests.policy.decided import POLICY, day, decision, evidence
 from tests.report.trends.test_history import entry
 from tests.toy import NAME, Toy
@@ -129,7 +129,7 @@ def test_two_who_accept_are_both_in_the_register(tmp_path: Path, at_once: AtOnce
     first = Accepted("why", "Ada", date(2031, 6, 1), kind=Class.TIE_ORDER)
     both = [first, replace(first, kind=Class.REORDER)]
     at_once([partial(accept, path, one, today=date(2031, 5, 1)) for one in both])
-    assert set(read_register(path).entries) == set(both)
+    assert set(read_suppressions(path).entries) == set(both)
 
 
 def test_two_who_note_evidence_are_both_in_the_ledger(tmp_path: Path, at_once: AtOnce) -> None:

@@ -26,13 +26,13 @@ from engines.stacks.agent_mail.live.moved import as_it_is
 from engines.stacks.agent_mail.live.tokens import LiveTokens
 from engines.stacks.agent_mail.live.vectors import LiveVectors
 from engines.stacks.agent_mail.live.words import LiveWords
-from engines.stacks.agent_mail.pipeline.absent import or_absent
 from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.pipeline.kinds import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
+from engines.stacks.agent_mail.pipeline.unavailable import or_unavailable
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite import drivers, fts5, journal, store
@@ -201,7 +201,7 @@ class Mail:
 
         tantivy = self._tantivy(index, opened)
         follows: dict[str, Follows] = {"tantivy": LiveWords(self._tantivy(index, watched))}
-        nearest = or_absent(semantic)
+        nearest = or_unavailable(semantic)
         reranker = self.settings.reranking.open(index, opened.hydrate)
         if isinstance(reranker, LateInteraction):
             reranker = LiveTokens(reranker, watched, opened.hydrate)

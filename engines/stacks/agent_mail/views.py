@@ -25,12 +25,12 @@ from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
 from engines.stacks.agent_mail.contract.query import DocKind, Filters
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.absent import Absent
 from engines.stacks.agent_mail.pipeline.kinds import Source
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.pipeline.semantic import Nearest, Semantic
+from engines.stacks.agent_mail.pipeline.unavailable import Unavailable
 from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
@@ -140,7 +140,7 @@ def _narrowed(
     def nearest(whole: Nearest | None) -> Nearest | None:
         if isinstance(whole, Semantic):
             return replace(whole, matching=readable, every=False)
-        return whole if isinstance(whole, Absent) else None
+        return whole if isinstance(whole, Unavailable) else None
 
     def tiers(whole: Tiers) -> Tiers:
         there = {tier: lexical[tier] for tier in whole.lexical if tier in lexical}

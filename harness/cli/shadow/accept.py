@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import out
-from harness.cli.shadow.options import RegisterFile, register_file, today
+from harness.cli.shadow.options import RegisterFile, suppressions_file, today
 
 
 def add(group: typer.Typer) -> None:
@@ -28,12 +28,12 @@ def accept(
         str, typer.Option("--slice", help="Only in this slice; with --class or --query.")
     ] = "",
     query: Annotated[str, typer.Option(help="Only this query: its key, as watch shows it.")] = "",
-    register: RegisterFile = None,
+    suppressions: RegisterFile = None,
 ) -> None:
     """Accept a class of divergences, or one query, with a reason and until a day.
 
     What is accepted is still counted and shown, and blocks nothing until the day has passed. The
-    entry is added at the end of the register.
+    entry is added at the end of the suppression list.
 
     Example: harness shadow accept --class tie_order --reason "ties are broken by id" --by Ada
     --until 2027-03-31
@@ -41,7 +41,7 @@ def accept(
     from harness.agreement.classes import Class
     from harness.core.errors import UnknownName
     from harness.core.names import labelled
-    from harness.shadow.watch.register import ACCEPTABLE, Accepted
+    from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted
     from harness.stages.shadow.files import accept as write
 
     if kind and kind not in ACCEPTABLE:
@@ -54,6 +54,6 @@ def accept(
         slice=in_slice,
         query=query,
     )
-    path = register_file(register, writes=True)
+    path = suppressions_file(suppressions, writes=True)
     write(path, entry, today=today())
     out.print(f"{path}: {entry.about} is accepted until {entry.until}", markup=False)

@@ -56,8 +56,8 @@ def settings_file(given: Path | None) -> Path:
     return given or Project.here().root / SETTINGS
 
 
-def register_file(given: Path | None, *, writes: bool = False) -> Path:
-    """Find the register: the one that was named, or the project's.
+def suppressions_file(given: Path | None, *, writes: bool = False) -> Path:
+    """Find the suppression list: the one that was named, or the project's.
 
     Raises:
         HarnessError: it is to be written, and the project is missing.

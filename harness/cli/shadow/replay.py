@@ -13,7 +13,7 @@ from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.places import evidence_at, of_run
 from harness.cli.base.project import Project
-from harness.cli.shadow.options import Folders, RegisterFile, register_file, today
+from harness.cli.shadow.options import Folders, RegisterFile, suppressions_file, today
 
 if TYPE_CHECKING:
     from harness.stages.shadow.replay import Replayed
@@ -42,7 +42,7 @@ def replay(
         int | None, typer.Option(min=1, help="At most so many queries, the most frequent first.")
     ] = None,
     top: Annotated[int, typer.Option(min=0, help="Queries that are shown.")] = 20,
-    register: RegisterFile = None,
+    suppressions: RegisterFile = None,
 ) -> None:
     """Run diverging queries again on both arms: still diverges, fixed, or changed.
 
@@ -51,12 +51,12 @@ def replay(
 
     Example: harness shadow replay out/shadow --dataset python-docs --control fts5 --candidate tantivy
     """  # noqa: E501  the example on one line can be copied
-    from harness.stages.shadow.files import read_register
+    from harness.stages.shadow.files import read_suppressions
     from harness.stages.shadow.replay import shadow_replay
 
     project = Project.here()
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    accepted = read_register(register_file(register))
+    accepted = read_suppressions(suppressions_file(suppressions))
     with aside():
         found = shadow_replay(
             folders,
@@ -64,7 +64,7 @@ def replay(
             control,
             candidate,
             project.cache,
-            register=accepted,
+            suppressions=accepted,
             today=today(),
             time_limit_s=project.params.replay.time_limit_s,
             limit=limit,

@@ -17,7 +17,7 @@ from harness.cli.shadow.options import (
     Folders,
     RegisterFile,
     bounds_file,
-    register_file,
+    suppressions_file,
     today,
 )
 
@@ -33,7 +33,7 @@ def report(
     to: Annotated[Path, typer.Option("--out", help="Folder for index.html and shadow.json.")],
     top: Annotated[int, typer.Option(min=0, help="Queries that are shown side by side.")] = 20,
     bounds: BoundsFile = None,
-    register: RegisterFile = None,
+    suppressions: RegisterFile = None,
 ) -> None:
     """Write what a live comparison says so far: a page that loads nothing, and JSON.
 
@@ -43,13 +43,13 @@ def report(
     from harness.report.shadow.words import headline
     from harness.stages.shadow.report import shadow_report
 
-    watched, accepted = bounds_file(bounds), register_file(register)
+    watched, accepted = bounds_file(bounds), suppressions_file(suppressions)
     own(to, SHADOW_REPORT, *folders, watched, accepted)
     written = shadow_report(
         folders,
         to,
         bounds=watched,
-        register=accepted,
+        suppressions=accepted,
         today=today(),
         top=top,
         commands=(f"{called()} {shlex.join(sys.argv[1:])}",),

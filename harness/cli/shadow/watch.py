@@ -12,7 +12,7 @@ from harness.cli.shadow.options import (
     Folders,
     RegisterFile,
     bounds_file,
-    register_file,
+    suppressions_file,
     today,
 )
 
@@ -34,7 +34,7 @@ def watch(
     every: Annotated[float, typer.Option(min=0.1, help="Seconds between looks.")] = 2.0,
     top: Annotated[int, typer.Option(min=0, help="Diverging queries that are shown.")] = 10,
     bounds: BoundsFile = None,
-    register: RegisterFile = None,
+    suppressions: RegisterFile = None,
     exit_code: Annotated[
         bool,
         typer.Option(help="With --once: exit 1 by an alarm or what is not accepted, 3 if early."),
@@ -52,7 +52,7 @@ def watch(
     from harness.cli.shadow.screen import console, screen
     from harness.stages.shadow.look import Look
 
-    look = Look(folders, bounds_file(bounds), register_file(register))
+    look = Look(folders, bounds_file(bounds), suppressions_file(suppressions))
     shown = console()
     if once or not shown.is_terminal:
         found = look.now(today())

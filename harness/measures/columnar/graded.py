@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.run import Run, Status
-from harness.measures.columnar.coded import CodedQrels
 from harness.measures.columnar.compiled import find, probe
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.lookup import UNKNOWN, Lookup
 
 BLOCK = 32_768
@@ -31,7 +31,7 @@ OTHER = -1
 class Graded:
     """Judged hits of one run; hits of a query lie together, by rank."""
 
-    qrels: CodedQrels
+    qrels: EncodedQrels
     lengths: NDArray[np.int64]
     """Shape (judged queries,): hits shown, judged or not."""
     start: NDArray[np.int64]
@@ -45,7 +45,7 @@ class Graded:
     _relevant: dict[int, Graded] = field(default_factory=dict, init=False, repr=False)
 
     @classmethod
-    def of(cls, run: Run, qrels: CodedQrels) -> Graded:
+    def of(cls, run: Run, qrels: EncodedQrels) -> Graded:
         """Grade the answered queries of a run; queries without judgements are left out."""
         at = map(qrels.position.get, run.query_ids, repeat(OTHER))
         rows = np.fromiter(at, dtype=np.int64, count=len(run))
@@ -58,7 +58,7 @@ class Graded:
     @classmethod
     def of_rows(
         cls,
-        qrels: CodedQrels,
+        qrels: EncodedQrels,
         rows: NDArray[np.int64],
         offsets: NDArray[np.int64],
         docs: NDArray[np.int32],

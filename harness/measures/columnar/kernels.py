@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded, running
 from harness.measures.columnar.spec import Asked
 
@@ -30,7 +30,7 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
     return KERNELS[asked.name](seen, asked)
 
 
-def has_value(qrels: CodedQrels, asked: Asked) -> NDArray[np.bool_]:
+def has_value(qrels: EncodedQrels, asked: Asked) -> NDArray[np.bool_]:
     """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
 
     A query without a relevant document has a value only for measures of judging or length.
@@ -50,7 +50,7 @@ def _ndcg(graded: Graded, asked: Asked) -> Values:
     return ratio(gained, ideal(graded.qrels, asked))
 
 
-def ideal(qrels: CodedQrels, asked: Asked) -> Values:
+def ideal(qrels: EncodedQrels, asked: Asked) -> Values:
     """DCG of the ideal ranking, shape (judged queries,)."""
     deepest = int(qrels.place.max(initial=0)) + 1
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)

@@ -17,7 +17,7 @@ from harness.core.scores import Scores
 from harness.corpus.parquet import row_groups
 from harness.corpus.runs import COLUMNS
 from harness.measures.columnar import kernels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import OTHER, Graded
 from harness.measures.columnar.lookup import UNKNOWN
 from harness.measures.columnar.spec import Asked
@@ -39,7 +39,7 @@ class Partial(NamedTuple):
 
 
 def score_partitions(
-    path: Path, qrels: CodedQrels, measures: Sequence[str]
+    path: Path, qrels: EncodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
     """Score all judged queries with a run file that ``harness.corpus.runs`` wrote.
 
@@ -53,7 +53,7 @@ def score_partitions(
     return joined([(path, partial_scores(path, qrels, measures))], qrels, measures)
 
 
-def partial_scores(path: Path, qrels: CodedQrels, measures: Sequence[str]) -> Partial:
+def partial_scores(path: Path, qrels: EncodedQrels, measures: Sequence[str]) -> Partial:
     """Score the judged queries of one run file.
 
     Raises:
@@ -84,7 +84,7 @@ def partial_scores(path: Path, qrels: CodedQrels, measures: Sequence[str]) -> Pa
 
 
 def joined(
-    parts: Iterable[tuple[Path, Partial]], qrels: CodedQrels, measures: Sequence[str]
+    parts: Iterable[tuple[Path, Partial]], qrels: EncodedQrels, measures: Sequence[str]
 ) -> Mapping[str, Scores]:
     """Put together what the files of one run say.
 
@@ -107,7 +107,7 @@ def joined(
     }
 
 
-def _asked(name: str, qrels: CodedQrels) -> Asked:
+def _asked(name: str, qrels: EncodedQrels) -> Asked:
     asked = Asked.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
     if asked is None:
         raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
@@ -121,7 +121,7 @@ def _row_groups(path: Path) -> Iterator[pa.Table]:
         raise BadFile(path, f"not a run ({exc})", "Write it with write_run.") from exc
 
 
-def _positions(qrels: CodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
+def _positions(qrels: EncodedQrels, query_ids: Sequence[str]) -> NDArray[np.int64]:
     at = (qrels.position.get(query_id, OTHER) for query_id in query_ids)
     return np.fromiter(at, dtype=np.int64, count=len(query_ids))
 
@@ -142,7 +142,7 @@ def _among(rising: NDArray[np.int64], found: NDArray[np.int64]) -> NDArray[np.in
 
 
 def _graded(
-    lists: pa.ListArray, part: CodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
+    lists: pa.ListArray, part: EncodedQrels, rows: NDArray[np.int64], ours: NDArray[np.int32]
 ) -> Graded:
     offsets = lists.offsets.to_numpy().astype(np.int64)
     return Graded.of_rows(part, rows, offsets, lists.values.indices.to_numpy(), ours)
@@ -151,7 +151,7 @@ def _graded(
 def _scores(
     name: str,
     asked: Asked,
-    qrels: CodedQrels,
+    qrels: EncodedQrels,
     values: NDArray[np.float64],
     ended: NDArray[np.uint8],
 ) -> Scores:

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from harness.core.errors import DatasetError, RunError
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.lookup import UNKNOWN
 from harness.measures.columnar.repeats import repeats
@@ -17,7 +17,7 @@ ONE_CHUNK = 1 << 31
 """Bytes of strings that one chunk can hold; chunks joined first need no joining of dictionaries."""
 
 
-def code_table(qrels: pa.Table) -> CodedQrels:
+def code_table(qrels: pa.Table) -> EncodedQrels:
     """Encode judgements from the columns ``query_id``, ``doc_id`` and ``grade``.
 
     Raises:
@@ -34,7 +34,7 @@ def code_table(qrels: pa.Table) -> CodedQrels:
     order = pc.sort_indices(queries.dictionary)
     place = np.empty(len(order), dtype=np.int64)
     place[order.to_numpy()] = np.arange(len(order))
-    return CodedQrels.of_columns(
+    return EncodedQrels.of_columns(
         tuple(queries.dictionary.take(order).to_pylist()),
         tuple(docs.dictionary.to_pylist()),
         place[queries.indices.to_numpy()],
@@ -43,7 +43,7 @@ def code_table(qrels: pa.Table) -> CodedQrels:
     )
 
 
-def grade_table(run: pa.Table, qrels: CodedQrels) -> Graded:
+def grade_table(run: pa.Table, qrels: EncodedQrels) -> Graded:
     """Grade the hits in the columns ``query_id``, ``doc_id`` and ``score``, in any order.
 
     The order is that of trec_eval with float64: by falling scores, then by falling document id, in

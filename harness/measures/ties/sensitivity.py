@@ -13,7 +13,7 @@ from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Scores
 from harness.measures.columnar import kernels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
 from harness.measures.name import parse
@@ -98,7 +98,7 @@ def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
     def compute(
         run: Run,
         qrels: Qrels,  # noqa: ARG001  the signature of ``Compute``
-        coded: CodedQrels,
+        coded: EncodedQrels,
         shown: Sequence[str],  # noqa: ARG001  likewise
         measures: Sequence[Measure],
     ) -> Mapping[str, kernels.Values]:

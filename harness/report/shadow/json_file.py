@@ -76,7 +76,7 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
                 "by": entry.by,
                 "until": entry.until.isoformat(),
             }
-            for entry in found.register.entries
+            for entry in found.suppressions.entries
         ],
         "failures": summary.failures,
         "degradations": [

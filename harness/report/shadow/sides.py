@@ -12,7 +12,7 @@ from harness.report.rounding import milliseconds, number
 from harness.report.shadow.words import what_was_typed
 from harness.shadow.log.record import Divergence, Side
 from harness.shadow.watch.diverging import Trace
-from harness.shadow.watch.register import BLOCKING, Standing
+from harness.shadow.watch.suppressions import BLOCKING, Standing
 
 
 @dataclass(frozen=True, slots=True)

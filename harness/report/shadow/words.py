@@ -14,8 +14,8 @@ from harness.report.rows import Cell, Table
 from harness.shadow.log.between import Between
 from harness.shadow.watch.alarms import ARMS, Alarm, State
 from harness.shadow.watch.diverging import Judged, Trace
-from harness.shadow.watch.register import BLOCKING, Register, Standing
 from harness.shadow.watch.summary import Summary
+from harness.shadow.watch.suppressions import BLOCKING, Standing, Suppressions
 
 NS_PER_S = 10**9
 NOTHING_YET = "nothing yet"
@@ -24,11 +24,11 @@ UNKNOWN = Between()
 
 @dataclass(frozen=True, slots=True)
 class Shadowed:
-    """The state of a log, checked against the register."""
+    """The state of a log, checked against the suppression list."""
 
     summary: Summary
     judged: Judged
-    register: Register
+    suppressions: Suppressions
     between: Between = UNKNOWN
 
     @property
@@ -198,7 +198,7 @@ def what_was_typed(trace: Trace, limit: int) -> str:
 
 
 def accepted(found: Shadowed, today: str) -> Table:
-    """Show the register: each entry, and whether it still counts."""
+    """Show the suppression list: each entry, and whether it still counts."""
     rows = tuple(
         (
             Cell(entry.about, one_line(entry.reason)),
@@ -206,7 +206,7 @@ def accepted(found: Shadowed, today: str) -> Table:
             Cell(entry.until.isoformat()),
             Cell("expired" if entry.until.isoformat() < today else "counts"),
         )
-        for entry in found.register.entries
+        for entry in found.suppressions.entries
     )
     return Table("What is accepted", ("what, and why", "by", "until", f"on {today}"), rows)
 
@@ -222,7 +222,7 @@ def who(summary: Summary) -> Table:
 
 
 def standing_counts(found: Shadowed) -> str:
-    """Say how many diverging attempts the register accepts, and how many it does not."""
+    """Say how many diverging attempts the suppression list accepts, and how many it does not."""
     counts = found.judged.counts
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)

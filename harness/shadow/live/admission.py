@@ -24,7 +24,7 @@ class Reason(StrEnum):
     """The candidate has had its time of this minute."""
 
 
-class Gate:
+class LoadShedder:
     """Admits at most ``in_flight + queue`` pairs at once, and a candidate's time a minute.
 
     The time of a pair counts when the pair is done, so a minute may be overdrawn by the pairs in

@@ -12,7 +12,7 @@ from time import monotonic, sleep, time_ns
 from types import TracebackType
 from typing import Self
 
-from harness.shadow.live.admission import Gate, Reason
+from harness.shadow.live.admission import LoadShedder, Reason
 from harness.shadow.live.compare import Slices
 from harness.shadow.live.lane import Lane
 from harness.shadow.live.limits import Limits, Recording
@@ -72,7 +72,7 @@ class Comparison:
         self.folder = folder
         self._off_file = folder / OFF
         self._sampler = sampler
-        self._gate = Gate(
+        self._gate = LoadShedder(
             in_flight=limits.in_flight, queue=limits.queue, budget_ns=limits.budget_ns
         )
         self._numbering = Lock()

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 from pydantic import AfterValidator
 
 
-class Absent(Exception):
+class UnresolvedPointer(Exception):
     """Nothing stands where a pointer leads."""
 
 
@@ -15,7 +15,7 @@ def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and 
     """Give what ``pointer`` leads to; the empty pointer is the whole document.
 
     Raises:
-        Absent: nothing is there.
+        UnresolvedPointer: nothing is there.
     """
     found = document
     for part in pointer.split("/")[1:]:
@@ -23,7 +23,7 @@ def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and 
         try:
             found = found[_place(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, TypeError, ValueError):
-            raise Absent(f"there is nothing at {pointer}") from None
+            raise UnresolvedPointer(f"there is nothing at {pointer}") from None
     return found
 
 

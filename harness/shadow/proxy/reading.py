@@ -12,7 +12,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Hit, Manifest
-from harness.shadow.proxy.pointer import Absent, Pointer, pointed
+from harness.shadow.proxy.pointer import Pointer, UnresolvedPointer, pointed
 
 
 class Unreadable(Exception):
@@ -85,11 +85,11 @@ class Reading(_Table):
         table = self.request
         try:
             text = pointed(request, table.text)
-        except Absent as exc:
+        except UnresolvedPointer as exc:
             raise Unreadable(f"the request's text: {exc}") from None
         try:
             k: Any = pointed(request, table.k)
-        except Absent:
+        except UnresolvedPointer:
             k = table.k_absent
         if isinstance(k, str) and k.isascii() and k.isdigit():
             k = int(k)
@@ -111,7 +111,7 @@ class Reading(_Table):
             if not isinstance(found, list):
                 raise Unreadable(f"at {table.hits} is not a list of hits")
             hits = tuple(self._hit(hit, place) for place, hit in enumerate(found, start=1))
-        except Absent as exc:
+        except UnresolvedPointer as exc:
             raise Unreadable(f"the answer: {exc}") from None
         who = manifest.fingerprint
         if table.degraded and self._true(answer):
@@ -128,7 +128,7 @@ class Reading(_Table):
             return ""
         try:
             found = pointed(answer, self.answer.generation)
-        except Absent as exc:
+        except UnresolvedPointer as exc:
             raise Unreadable(f"the answer's generation: {exc}") from None
         if not isinstance(found, int | str) or isinstance(found, bool) or found == "":
             raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
@@ -151,7 +151,7 @@ class Reading(_Table):
     def _true(self, answer: Any) -> bool:  # noqa: ANN401  any JSON
         try:
             return bool(pointed(answer, self.answer.degraded))
-        except Absent:
+        except UnresolvedPointer:
             return False
 
     def manifest(self, kind: str, server: str) -> Manifest:

@@ -9,7 +9,7 @@ from datetime import date
 
 from harness.agreement.classes import Class
 from harness.shadow.log.record import DIVERGING, Divergence, Observation, query_key
-from harness.shadow.watch.register import ACCEPTABLE, BLOCKING, Register, Standing
+from harness.shadow.watch.suppressions import ACCEPTABLE, BLOCKING, Standing, Suppressions
 
 TEXT = 300
 """Characters kept of a query."""
@@ -93,20 +93,20 @@ class Diverging:
 
 @dataclass(frozen=True, slots=True)
 class Judged:
-    """Traces compared with the register on one day."""
+    """Traces compared with the suppression list on one day."""
 
     standing: tuple[tuple[Trace, Standing], ...]
     """Those that block a step first, each part the worst first."""
 
     @classmethod
-    def of(cls, traces: Sequence[Trace], register: Register, *, today: date) -> Judged:
-        """Hold each trace against the register."""
-        said = [(trace, _standing(trace, register, today)) for trace in traces]
+    def of(cls, traces: Sequence[Trace], suppressions: Suppressions, *, today: date) -> Judged:
+        """Compare each trace with the suppression list."""
+        said = [(trace, _standing(trace, suppressions, today)) for trace in traces]
         return cls(tuple(sorted(said, key=lambda pair: pair[1] not in BLOCKING)))
 
     @property
     def counts(self) -> Counter[Standing]:
-        """Diverging attempts by what the register says of them."""
+        """Diverging attempts by what the suppression list says of them."""
         found: Counter[Standing] = Counter()
         for trace, standing in self.standing:
             found[standing] += trace.times
@@ -118,7 +118,7 @@ class Judged:
         return tuple(trace for trace, standing in self.standing if standing in BLOCKING)
 
 
-def _standing(trace: Trace, register: Register, today: date) -> Standing:
-    """Hold one trace against the register; a failure that is not accepted stands in no way."""
-    said = register.standing(trace.outcome, trace.slices, trace.query, today=today)
+def _standing(trace: Trace, suppressions: Suppressions, today: date) -> Standing:
+    """Compare one trace with the suppression list; a failure not accepted stands in no way."""
+    said = suppressions.standing(trace.outcome, trace.slices, trace.query, today=today)
     return Standing.FAILED if said in BLOCKING and trace.outcome not in ACCEPTABLE else said

@@ -18,11 +18,11 @@ from harness.core.records import Query
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.replay.load.arrivals import Arrivals, Mix, poisson, recorded
-from harness.replay.load.crew import Crew, run_crew
 from harness.replay.load.highest_rate import Highest
 from harness.replay.load.loop import Plan
 from harness.replay.load.record import Record
 from harness.replay.load.trial import summed
+from harness.replay.load.worker_pool import WorkerPool, run_pool
 from harness.replay.machine import machine
 from harness.replay.memory import folder_bytes
 from harness.replay.race import Expected, shown
@@ -167,12 +167,12 @@ class Loading:
         reference = Reference()
         fingerprint = read_manifest(self.layout, arm).fingerprint
         opener = Opener(str(self.arms[arm].path), self.layout.index(arm), self._cache, fingerprint)
-        crew = Crew(self.params.processes, self.params.threads)
+        pool = WorkerPool(self.params.processes, self.params.threads)
         budget = self.wanted.budget_ns
         trial = summed(
             plan,
             arrivals.classes,
-            run_crew(opener, plan, crew),
+            run_pool(opener, plan, pool),
             budgets_ns=() if budget is None else (budget,),
             confidence=self.params.confidence,
         )
@@ -184,8 +184,8 @@ class Loading:
             "at": datetime.now(UTC).isoformat(timespec="seconds"),
             "load": digest.of_json(self.receipt)[:LOAD_KEY],
             "fingerprint": fingerprint,
-            "processes": crew.processes,
-            "threads": crew.threads,
+            "processes": pool.processes,
+            "threads": pool.threads,
             "k": plan.k,
             "index_bytes": folder_bytes(self.layout.index(arm)),
         }

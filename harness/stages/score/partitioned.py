@@ -22,7 +22,7 @@ from harness.core.progress import progress
 from harness.core.scores import Scores
 from harness.corpus import trec
 from harness.corpus.score_table import score_columns
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.partitions import Partial, joined, partial_scores
 
 ENDING = "*.parquet"
@@ -102,8 +102,8 @@ def write(path: Path, found: Mapping[str, Scores]) -> None:
 
 
 @lru_cache(maxsize=1)
-def _judgements(path: Path, sha256: str) -> CodedQrels:  # noqa: ARG001  other contents, other key
-    return CodedQrels.of(trec.qrels(path))
+def _judgements(path: Path, sha256: str) -> EncodedQrels:  # noqa: ARG001  other contents, other key
+    return EncodedQrels.of(trec.qrels(path))
 
 
 def _read(path: Path) -> Partial:

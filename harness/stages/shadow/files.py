@@ -20,7 +20,7 @@ from harness.shadow.live.settings import Settings
 from harness.shadow.log.record import KEY_DIGITS
 from harness.shadow.proxy.reading import Reading
 from harness.shadow.watch.bounds import Bounds
-from harness.shadow.watch.register import ACCEPTABLE, Accepted, Register
+from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Suppressions
 
 Model = TypeVar("Model", bound=BaseModel)
 NAMES = ", ".join(sorted(ACCEPTABLE))
@@ -103,15 +103,15 @@ def http_reading(path: Path) -> Reading:
     return of_arm(path)
 
 
-def read_register(path: Path) -> Register:
+def read_suppressions(path: Path) -> Suppressions:
     """Read what is accepted; an empty file accepts nothing.
 
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
-    cure = "Write an empty file to accept nothing, or give the path of a register"
+    cure = "Write an empty file to accept nothing, or give the path of a suppression list"
     found = read_table(path, RegisterFile, cure)
-    return Register(
+    return Suppressions(
         tuple(
             Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
             for e in found.accepted
@@ -119,17 +119,17 @@ def read_register(path: Path) -> Register:
     )
 
 
-def accept(path: Path, entry: Accepted, *, today: date) -> Register:
-    """Add an entry at the end of a register, which may not be there yet; the rest stays as it is.
+def accept(path: Path, entry: Accepted, *, today: date) -> Suppressions:
+    """Add an entry at the end of a suppression list, which may be new; the rest stays as it is.
 
     One writer after the other. The very same entry once more changes nothing.
 
     Raises:
-        BadPolicy: the register cannot be read.
+        BadPolicy: the suppression list cannot be read.
         EvidenceError: the entry is impossible, has expired, or accepts what is accepted already.
     """
     with held(path):
-        known = read_register(path) if path.exists() else Register(())
+        known = read_suppressions(path) if path.exists() else Suppressions(())
         before = text_of(path) if path.exists() else ""
         if entry.until < today:
             raise EvidenceError(f"until {entry.until} has passed; give a day from {today} on")
@@ -139,10 +139,10 @@ def accept(path: Path, entry: Accepted, *, today: date) -> Register:
         gap = "\n" if before else ""
         end = "" if before.endswith("\n") or not before else "\n"
         write_text(path, f"{before}{end}{gap}{_checked(entry)}", durable=True)
-        return read_register(path)
+        return read_suppressions(path)
 
 
-def _refuse_known(path: Path, known: Register, entry: Accepted) -> None:
+def _refuse_known(path: Path, known: Suppressions, entry: Accepted) -> None:
     about = entry.kind, entry.slice, entry.query
     standing = [old for old in known.entries if (old.kind, old.slice, old.query) == about]
     if longer := next((old for old in standing if old.until >= entry.until), None):
@@ -152,7 +152,7 @@ def _refuse_known(path: Path, known: Register, entry: Accepted) -> None:
 
 
 def _checked(entry: Accepted) -> str:
-    """Give the entry as the register has it."""
+    """Give the entry as the suppression list has it."""
     text = entry.toml()
     try:
         Entry.model_validate(toml_of(text)["accepted"][0])

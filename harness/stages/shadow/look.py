@@ -1,4 +1,4 @@
-"""Read a log as far as it is written, and compare it with the register."""
+"""Read a log as far as it is written, and compare it with the suppression list."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from harness.report.shadow.words import Shadowed
 from harness.shadow.log import between
 from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.follow import Follower
-from harness.shadow.watch.register import Register
 from harness.shadow.watch.summary import Summary
-from harness.stages.shadow.files import read_bounds, read_register
+from harness.shadow.watch.suppressions import Suppressions
+from harness.stages.shadow.files import read_bounds, read_suppressions
 
 
 class Look:
@@ -25,9 +25,9 @@ class Look:
         BadFile: a folder holds no log.
     """
 
-    def __init__(self, folders: Sequence[Path], bounds: Path, register: Path) -> None:
+    def __init__(self, folders: Sequence[Path], bounds: Path, suppressions: Path) -> None:
         self._summary = Summary(read_bounds(bounds))
-        self._register = register
+        self._suppressions = suppressions
         self._follower = Follower(folders)
         self._between = between.read(folders)
 
@@ -35,11 +35,11 @@ class Look:
         """Give how things stand on the day ``today`` (UTC).
 
         Raises:
-            BadPolicy: the register is wrong.
+            BadPolicy: the suppression list is wrong.
             BadFile: a line of the log is not a record.
         """
-        register: Register = read_register(self._register)
+        suppressions: Suppressions = read_suppressions(self._suppressions)
         self._follower.feed(self._summary)
         traces = self._summary.diverging.traces()
-        judged = Judged.of(traces, register, today=today)
-        return Shadowed(self._summary, judged, register, self._between)
+        judged = Judged.of(traces, suppressions, today=today)
+        return Shadowed(self._summary, judged, suppressions, self._between)

@@ -16,7 +16,7 @@ from harness.corpus.prepared import Prepared
 from harness.shadow.log import streams
 from harness.shadow.log.record import query_key
 from harness.shadow.watch.again import Again, Now, again, questions
-from harness.shadow.watch.register import BLOCKING, Register, Standing
+from harness.shadow.watch.suppressions import BLOCKING, Standing, Suppressions
 from harness.stages.custody.proof import check_corpus, check_same, read_manifest
 from harness.stages.index import check_index
 from harness.stages.layout import Layout
@@ -24,7 +24,7 @@ from harness.stages.layout import Layout
 
 @dataclass(frozen=True, slots=True)
 class Replayed:
-    """Every query that diverged, and what the register says of how it ends now."""
+    """Every query that diverged, and what the suppression list says of how it ends now."""
 
     found: tuple[tuple[Again, Standing | None], ...]
     """None where it is fixed. In the order in which they were queried."""
@@ -42,7 +42,7 @@ def shadow_replay(
     candidate: str,
     cache: Path,
     *,
-    register: Register,
+    suppressions: Suppressions,
     today: date,
     time_limit_s: float,
     limit: int | None = None,
@@ -66,7 +66,7 @@ def shadow_replay(
         limit_ns = round(time_limit_s * 1e9)
         found = []
         for one in again(asked, ours, theirs, time_limit_ns=limit_ns):
-            found.append((one, _standing(one, register, today)))
+            found.append((one, _standing(one, suppressions, today)))
             advance(1)
     return Replayed(tuple(found))
 
@@ -88,9 +88,9 @@ def opened(layout: Layout, name: str, cache: Path) -> Iterator[Searcher]:
         yield searcher
 
 
-def _standing(one: Again, register: Register, today: date) -> Standing | None:
+def _standing(one: Again, suppressions: Suppressions, today: date) -> Standing | None:
     if one.now is Now.FIXED:
         return None
     latest = one.question.latest
     key = query_key(latest.text, latest.params)
-    return register.standing(one.outcome, latest.slices, key, today=today)
+    return suppressions.standing(one.outcome, latest.slices, key, today=today)

@@ -36,7 +36,7 @@ def shadow_report(
     out: Path,
     *,
     bounds: Path,
-    register: Path,
+    suppressions: Path,
     today: date,
     top: int,
     commands: Sequence[str],
@@ -44,10 +44,10 @@ def shadow_report(
     """Write ``index.html`` and ``shadow.json`` into ``out``; ``top`` queries are side by side.
 
     Raises:
-        BadPolicy: the file of bounds or the register is missing or wrong.
+        BadPolicy: the file of bounds or the suppression list is missing or wrong.
         BadFile: a folder holds no log, or a line of it is not a record.
     """
-    found = Look(folders, bounds, register).now(today)
+    found = Look(folders, bounds, suppressions).now(today)
     wanted = {(trace.writer, trace.number) for trace, _ in found.judged.standing[:top]}
     written = Written(out / "index.html", out / "shadow.json", found)
     times = _percentiles(found.summary)

@@ -83,8 +83,8 @@ def test_the_exit_code_of_watch(harness: Harness, log: Path, project: Toy) -> No
     said = harness("shadow", "watch", log, "--once", "--exit-code")
     assert said.code == 3
     assert "every divergence is accepted." in said.out.splitlines()[0]
-    register = project.root / "policy" / "accepted.toml"
-    register.write_text(register.read_text().replace(LATER, "2026-01-01"))
+    suppressions = project.root / "policy" / "accepted.toml"
+    suppressions.write_text(suppressions.read_text().replace(LATER, "2026-01-01"))
     said = harness("shadow", "watch", log, "--once", "--exit-code")
     assert said.code == 1
     assert "expired" in said.out

@@ -19,9 +19,9 @@ from engines.stacks.agent_mail.contract.events import Event
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
-from engines.stacks.agent_mail.pipeline.absent import Absent, or_absent
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
+from engines.stacks.agent_mail.pipeline.unavailable import Unavailable, or_unavailable
 from engines.stacks.agent_mail.service import MailSearch
 from harness.core.errors import ModelNotReady
 from tests.engines.agent_mail.fakes import Counting, Failing, Log, message, service
@@ -154,12 +154,12 @@ def test_a_part_that_cannot_be_opened_says_why_whenever_it_is_asked() -> None:
         def opening() -> NoReturn:
             raise error
 
-        return or_absent(opening)
+        return or_unavailable(opening)
 
-    assert failing(ModelNotReady("m")) == Absent(FeatureUnavailable, "m")
-    assert failing(IndexUnavailable("i")) == Absent(IndexUnavailable, "i")
-    assert or_absent(lambda: None) is None
-    absent = Absent(IndexUnavailable, "cut")
+    assert failing(ModelNotReady("m")) == Unavailable(FeatureUnavailable, "m")
+    assert failing(IndexUnavailable("i")) == Unavailable(IndexUnavailable, "i")
+    assert or_unavailable(lambda: None) is None
+    absent = Unavailable(IndexUnavailable, "cut")
     for _ in range(2):
         with pytest.raises(IndexUnavailable, match="cut"):
             absent.search("deploy")

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.contract.errors import EngineError, FeatureUnavailable
-from engines.rerank.window import LEAST, Absent, Reranked, joined
+from engines.rerank.window import LEAST, Reranked, Unavailable, joined
 
 SHARES = st.floats(0, 1)
 FUSED = st.lists(st.integers(1, 999).map(lambda n: n / 1_000), unique=True, max_size=8)
@@ -64,4 +64,4 @@ def test_a_score_that_is_no_share_is_an_engine_error(bad: Reranked) -> None:
 @pytest.mark.parametrize("kind", [FeatureUnavailable, EngineError])
 def test_an_absent_one_says_why(kind: type[FeatureUnavailable]) -> None:
     with pytest.raises(kind, match="no such folder"):
-        Absent(kind("no such folder")).rerank("text", [1], [0.5])
+        Unavailable(kind("no such folder")).rerank("text", [1], [0.5])

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.text.dense import Dense, Settings
-from engines.vector import carried
-from engines.vector.carried import ModelFile
+from engines.vector import packaged
 from engines.vector.models import MODELS, Model, model
+from engines.vector.packaged import ModelFile
 from harness.core.errors import ModelNotReady, UnknownName
 from harness.core.records import Document
 
@@ -25,7 +25,7 @@ def package(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (folder / "__init__.py").write_text("raise RuntimeError('the code of a carrier was run')")
     (folder / "weights.bin").write_bytes(WEIGHTS)
     monkeypatch.syspath_prepend(str(tmp_path / "site"))
-    carried._verified.cache_clear()  # noqa: SLF001  one carrier a test
+    packaged._verified.cache_clear()  # noqa: SLF001  one carrier a test
     return folder
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.measures.columnar import compiled, graded
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.lookup import Lookup
 from harness.measures.name import COMMON
@@ -31,7 +31,7 @@ def test_finds_the_same_hits(
     run, qrels = random_case(1)
     crowd = {"q0": {f"d{at}": 1 for at in range(600)}}
     fewer = {q: docs for q, docs in qrels.grades.items() if q not in {"q3", "q17"}} | crowd
-    coded = CodedQrels.of(qrels_of(fewer))
+    coded = EncodedQrels.of(qrels_of(fewer))
     assert len(coded.lookup.levels) > 1
     wanted = Graded.of(run, coded)
     values = score(run, qrels, COMMON, run.query_ids)

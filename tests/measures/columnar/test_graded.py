@@ -8,7 +8,7 @@ import pytest
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.measures.columnar import graded as module
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded, running
 from harness.measures.unjudged.condensed import condense
 from tests.make.runs import qrels_of, random_case, run_of
@@ -35,7 +35,7 @@ def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.Monkey
     monkeypatch.setattr(module, "BLOCK", block)
     run, qrels = random_case(4)
     fewer = Qrels({q: docs for q, docs in qrels.grades.items() if q not in {"q3", "q17"}})
-    found = Graded.of(run, CodedQrels.of(fewer))
+    found = Graded.of(run, EncodedQrels.of(fewer))
     assert triples(found) == by_hand(run, fewer)
     lengths = dict(zip(found.qrels.query_ids, found.lengths.tolist(), strict=True))
     assert lengths == {q: len(run.ranking(q)) for q in fewer.query_ids}
@@ -44,13 +44,13 @@ def test_judged_hits_stand_at_their_ranks(block: int, monkeypatch: pytest.Monkey
 def test_who_was_not_answered_or_not_asked_shows_nothing() -> None:
     run = run_of({"broke": ["a"], "good": ["x", "a"]}, ended={"broke": Status.FAILED})
     qrels = qrels_of({q: {"a": 2} for q in ("absent", "broke", "good")})
-    found = Graded.of(run, CodedQrels.of(qrels))
+    found = Graded.of(run, EncodedQrels.of(qrels))
     assert triples(found) == {("good", 1, 2)}
     assert found.lengths.tolist() == [0, 0, 2]
 
 
 def test_one_vocabulary_needs_no_translation() -> None:
-    qrels = CodedQrels.of(qrels_of({"q": {"a": 1, "b": 2}}))
+    qrels = EncodedQrels.of(qrels_of({"q": {"a": 1, "b": 2}}))
     code = qrels.translation(("b", "x", "a"))
     docs = np.where(code < 0, 7, code).astype(np.int32)
     found = Graded.of_rows(qrels, np.array([0]), np.array([0, 3]), docs)
@@ -60,7 +60,7 @@ def test_one_vocabulary_needs_no_translation() -> None:
 @pytest.mark.parametrize("seed", range(3))
 def test_condensed_is_the_condensed_run(seed: int) -> None:
     run, qrels = random_case(seed)
-    coded = CodedQrels.of(qrels)
+    coded = EncodedQrels.of(qrels)
     short = Graded.of(run, coded).condensed()
     assert triples(short) == by_hand(condense(run, qrels), qrels)
     positive = Graded.of(run, coded).condensed(lowest=0)

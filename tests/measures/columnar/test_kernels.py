@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.run import Status
 from harness.corpus import trec
 from harness.measures.columnar import kernels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
 from harness.measures.name import parse
@@ -100,7 +100,7 @@ def test_equals_ir_measures_on_real_judgements(name: str, datasets: Path, tmp_pa
     length=st.integers(1, 11),
 )
 def test_values_are_shares(grades: dict[str, int], shown: list[str], length: int) -> None:
-    graded = Graded.of(run_of({"q": shown[:length]}), CodedQrels.of(qrels_of({"q": grades})))
+    graded = Graded.of(run_of({"q": shown[:length]}), EncodedQrels.of(qrels_of({"q": grades})))
     for name in NAMES:
         asked = Asked.of(parse(name))
         if asked is not None and asked.name != "NumRet" and "-1" not in name:

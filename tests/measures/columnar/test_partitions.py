@@ -11,7 +11,7 @@ import pytest
 from harness.core.errors import BadFile, UnknownName
 from harness.core.run import Row, Run, Status
 from harness.corpus import runs
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.partitions import score_partitions
 from harness.measures.name import COMMON
 from harness.measures.quality import score
@@ -37,7 +37,7 @@ def test_parts_say_what_the_whole_says(
     qrels = qrels_of({**grades, "slow": {"d1": 1}, "q7": {"d1": 0}})
     runs.write_run(run, tmp_path / "run.parquet")
     assert pq.ParquetFile(tmp_path / "run.parquet").num_row_groups == -(-len(run) // size)
-    found = score_partitions(tmp_path / "run.parquet", CodedQrels.of(qrels), NAMES)
+    found = score_partitions(tmp_path / "run.parquet", EncodedQrels.of(qrels), NAMES)
     wanted = score(run, qrels, NAMES, qrels.query_ids)
     for name in NAMES:
         assert found[name].by_query == wanted[name].by_query
@@ -52,10 +52,10 @@ def test_parts_say_what_the_whole_says(
 
 def test_part_keeps_the_judgements_of_some_queries() -> None:
     _, qrels = random_case(2)
-    coded = CodedQrels.of(qrels)
+    coded = EncodedQrels.of(qrels)
     part = coded.part(np.array([1, 5, 6]))
     chosen = {query: qrels.grades[query] for query in part.query_ids}
-    alone = CodedQrels.of(qrels_of(chosen))
+    alone = EncodedQrels.of(qrels_of(chosen))
     assert part.query_ids == alone.query_ids == tuple(coded.query_ids[at] for at in (1, 5, 6))
     assert part.rows.tolist() == alone.rows.tolist()
     assert part.grades.tolist() == alone.grades.tolist()
@@ -63,7 +63,7 @@ def test_part_keeps_the_judgements_of_some_queries() -> None:
 
 
 def test_what_is_no_run_is_named(tmp_path: Path) -> None:
-    coded = CodedQrels.of(qrels_of({"q": {"a": 1}}))
+    coded = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
     (tmp_path / "bad").write_bytes(b"no")
     with pytest.raises(BadFile, match="not a run"):
         score_partitions(tmp_path / "bad", coded, ("nDCG@10",))

@@ -12,7 +12,7 @@ import pytest
 from harness.core.errors import DatasetError, RunError
 from harness.core.qrels import Qrels
 from harness.corpus.trec import read_run
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.tables import code_table, grade_table
 from tests.make.runs import qrels_of, random_case
@@ -56,7 +56,7 @@ def test_a_table_is_read_as_a_trec_run_is(seed: int, shuffled: bool, tmp_path: P
     qrels = qrels_of(grades)
     file = tmp_path / "run.trec"
     file.write_text("".join(f"{q} Q0 {d} 0 {s!r} t\n" for q, d, s in rows), encoding="utf-8")
-    wanted = Graded.of(read_run(file, "x"), CodedQrels.of(qrels))
+    wanted = Graded.of(read_run(file, "x"), EncodedQrels.of(qrels))
     found = grade_table(table(rows), code_table(judged(qrels)))
     assert shape(found) == shape(wanted)
     assert found.qrels.query_ids == wanted.qrels.query_ids
@@ -65,14 +65,14 @@ def test_a_table_is_read_as_a_trec_run_is(seed: int, shuffled: bool, tmp_path: P
 
 def test_judgements_from_a_table_are_the_same() -> None:
     _, qrels = random_case(1)
-    ours, wanted = code_table(judged(qrels)), CodedQrels.of(qrels)
+    ours, wanted = code_table(judged(qrels)), EncodedQrels.of(qrels)
     assert ours.query_ids == wanted.query_ids
     for name in ("rows", "grades", "place"):
         assert getattr(ours, name).tolist() == getattr(wanted, name).tolist()
 
 
 def test_what_cannot_be_read_is_named() -> None:
-    coded = CodedQrels.of(qrels_of({"q": {"a": 1}}))
+    coded = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
     with pytest.raises(RunError, match="row 1 has the score nan"):
         grade_table(table([("q", "a", 1.0), ("q", "b", float("nan"))]), coded)
     columns = [["q", "q"], ["a", "a"]]
@@ -92,7 +92,7 @@ def test_a_table_in_chunks_is_the_same_table(room: int, monkeypatch: pytest.Monk
     rows: Hits = [
         (f"q{q}", f"d{d}", float(-at)) for q in range(4) for at, d in enumerate(rng.permutation(9))
     ]
-    qrels = CodedQrels.of(qrels_of({f"q{q}": {f"d{q}": 1, "d8": 2} for q in range(4)}))
+    qrels = EncodedQrels.of(qrels_of({f"q{q}": {f"d{q}": 1, "d8": 2} for q in range(4)}))
     wanted = shape(grade_table(table(rows), qrels))
     monkeypatch.setattr("harness.measures.columnar.tables.ONE_CHUNK", room)
     pieces = pa.concat_tables([table(rows[at : at + 7]) for at in range(0, len(rows), 7)])

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.measures.columnar import kernels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
 from harness.measures.columnar.spec import Asked
 from harness.measures.name import parse
@@ -36,7 +36,7 @@ def orders(ranking: Sequence[str], levels: Sequence[float]) -> Iterator[list[str
 
 
 def graded_of(ranking: Sequence[str], grades: Mapping[str, int]) -> Graded:
-    return Graded.of(run_of({"q": ranking}), CodedQrels.of(qrels_of({"q": grades})))
+    return Graded.of(run_of({"q": ranking}), EncodedQrels.of(qrels_of({"q": grades})))
 
 
 @settings(deadline=None, max_examples=25)
@@ -50,7 +50,7 @@ def test_least_mean_and_largest_are_those_over_all_orders(
     falling = [float(level) for level in sorted(levels, reverse=True)]
     ranking = DOCUMENTS[: len(levels)]
     run = run_of({"q": ranking}, scores={"q": falling})
-    graded = Graded.of(run, CodedQrels.of(qrels_of({"q": grades})))
+    graded = Graded.of(run, EncodedQrels.of(qrels_of({"q": grades})))
     tied = Tied.of(run, graded)
     every = [graded_of(order, grades) for order in orders(ranking, falling)]
     for name, asked in ASKED.items():
@@ -69,10 +69,10 @@ def test_queries_do_not_touch_each_other() -> None:
     rankings = {"p": "xab", "q": "bax", "r": "abx"}
     run = run_of({**rankings, "none": ""}, scores={q: [1.0, 1.0, 1.0] for q in "pqr"})
     grades = {"a": 2, "b": 1}
-    qrels = CodedQrels.of(qrels_of(dict.fromkeys(("r", "q", "p", "absent", "none"), grades)))
+    qrels = EncodedQrels.of(qrels_of(dict.fromkeys(("r", "q", "p", "absent", "none"), grades)))
     tied = Tied.of(run, Graded.of(run, qrels))
     alone = run_of({"q": "xab"}, scores={"q": [1.0, 1.0, 1.0]})
-    one = Tied.of(alone, Graded.of(alone, CodedQrels.of(qrels_of({"q": grades}))))
+    one = Tied.of(alone, Graded.of(alone, EncodedQrels.of(qrels_of({"q": grades}))))
     for asked in ASKED.values():
         wanted = expected(one, asked)[0]
         found = dict(zip(qrels.query_ids, expected(tied, asked).tolist(), strict=True))
@@ -82,7 +82,7 @@ def test_queries_do_not_touch_each_other() -> None:
 
 def test_without_ties_all_three_are_the_value() -> None:
     run = run_of({"q": "abcdefg"})
-    graded = Graded.of(run, CodedQrels.of(qrels_of({"q": {"b": 1, "e": 3, "f": 0, "z": 2}})))
+    graded = Graded.of(run, EncodedQrels.of(qrels_of({"q": {"b": 1, "e": 3, "f": 0, "z": 2}})))
     tied = Tied.of(run, graded)
     for asked in ASKED.values():
         seen = tied.condensed(lowest=0) if asked.judged_only else tied
@@ -96,6 +96,6 @@ def test_a_thousand_tied_documents() -> None:
     """RR of one relevant document among n in random order is H(n) / n."""
     ranking = [f"d{at}" for at in range(1000)]
     run = run_of({"q": ranking}, scores={"q": [0.5] * 1000})
-    graded = Graded.of(run, CodedQrels.of(qrels_of({"q": {"d7": 1}})))
+    graded = Graded.of(run, EncodedQrels.of(qrels_of({"q": {"d7": 1}})))
     found = expected(Tied.of(run, graded), ASKED["RR"])[0]
     assert found == pytest.approx(sum(1 / n for n in range(1, 1001)) / 1000, abs=1e-12)

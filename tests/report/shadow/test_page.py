@@ -22,8 +22,8 @@ from harness.report.shadow.words import Shadowed
 from harness.shadow.log.between import Between
 from harness.shadow.log.record import Degradation, Divergence, Kind
 from harness.shadow.watch.diverging import Judged
-from harness.shadow.watch.register import Accepted, Register, Standing
 from harness.shadow.watch.summary import Summary
+from harness.shadow.watch.suppressions import Accepted, Standing, Suppressions
 from harness.shadow.watch.track import Point
 from tests.report.page.test_page import LOADING, Reader
 from tests.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
@@ -34,7 +34,7 @@ HOSTILE = "<script>alert(1)</script>\u202e&amp;"
 TIES = Accepted(f"known {HOSTILE}", "Ada", TODAY, kind=Class.TIE_ORDER)
 
 
-def found(register: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
+def found(suppressions: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
     """Fold a log with one of each, whose candidate shows ``twice`` documents in every answer."""
     summary, rng = Summary(bounds()), random.Random(1)
     for number in range(1, 101):
@@ -47,7 +47,7 @@ def found(register: tuple[Accepted, ...] = (TIES,), twice: int = 1) -> Shadowed:
         summary.tell(one)
     summary.note(Degradation(0, "w1", START, "candidate", Kind.CRASH, HOSTILE))
     traces = summary.diverging.traces()
-    known = Register(register)
+    known = Suppressions(suppressions)
     return Shadowed(summary, Judged.of(traces, known, today=TODAY), known)
 
 
@@ -64,7 +64,7 @@ def page(shown: Shadowed) -> str:
 
 
 def empty() -> Shadowed:
-    return Shadowed(Summary(bounds()), Judged(()), Register(()))
+    return Shadowed(Summary(bounds()), Judged(()), Suppressions(()))
 
 
 def test_the_page_runs_nothing_and_loads_nothing() -> None:

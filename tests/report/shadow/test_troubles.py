@@ -13,8 +13,8 @@ from harness.report.shadow.words import Shadowed
 from harness.shadow.log.record import Degradation, Kind
 from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.fold import slower
-from harness.shadow.watch.register import Register
 from harness.shadow.watch.summary import Summary
+from harness.shadow.watch.suppressions import Suppressions
 from tests.report.shadow.test_page import TODAY
 from tests.shadow.attempts import START, attempt, bounds, seen
 
@@ -24,7 +24,7 @@ NOT_TAKEN = Degradation(0, "w1", START, "shadow", Kind.NOT_TAKEN, WHY)
 
 
 def shown(summary: Summary) -> Shadowed:
-    return Shadowed(summary, Judged(()), Register(()))
+    return Shadowed(summary, Judged(()), Suppressions(()))
 
 
 def test_each_query_that_was_not_taken_is_counted() -> None:

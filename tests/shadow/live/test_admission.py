@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from threading import Thread
 
-from harness.shadow.live.admission import MINUTE_NS, Gate, Reason
+from harness.shadow.live.admission import MINUTE_NS, LoadShedder, Reason
 
 SECOND = 1_000_000_000
 
@@ -19,9 +19,11 @@ class Clock:
         return self.now
 
 
-def gate(*, in_flight: int = 2, queue: int = 1, budget_ns: int = 10 * SECOND) -> tuple[Gate, Clock]:
+def gate(
+    *, in_flight: int = 2, queue: int = 1, budget_ns: int = 10 * SECOND
+) -> tuple[LoadShedder, Clock]:
     clock = Clock()
-    return Gate(in_flight=in_flight, queue=queue, budget_ns=budget_ns, clock=clock), clock
+    return LoadShedder(in_flight=in_flight, queue=queue, budget_ns=budget_ns, clock=clock), clock
 
 
 def test_no_more_pairs_are_inside_than_may_run_and_wait() -> None:
@@ -64,7 +66,7 @@ def test_the_switch_sheds_all_and_lets_in_again() -> None:
 
 
 def test_threads_do_not_lose_a_count() -> None:
-    made = Gate(in_flight=1, queue=0, budget_ns=MINUTE_NS)
+    made = LoadShedder(in_flight=1, queue=0, budget_ns=MINUTE_NS)
     admitted: list[int] = []
 
     def ask() -> None:

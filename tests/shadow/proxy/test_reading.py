@@ -16,7 +16,7 @@ import pytest
 from harness.core.engine import Hit
 from harness.core.errors import BadPolicy
 from harness.shadow.proxy.http_body import json_of, unpacked
-from harness.shadow.proxy.pointer import Absent, pointed
+from harness.shadow.proxy.pointer import UnresolvedPointer, pointed
 from harness.shadow.proxy.reading import Asked, Reading, Unreadable
 from harness.stages.shadow.files import read_reading
 from tests.shadow.servers import READING
@@ -40,7 +40,7 @@ def test_pointers_of_rfc_6901(pointer: str, value: object) -> None:
     "pointer", ["/x", "/foo/2", "/foo/-1", "/foo/00", "/foo/x", "/a~1b/0", "/foo/²"]
 )
 def test_a_pointer_to_nothing(pointer: str) -> None:
-    with pytest.raises(Absent, match="nothing at"):
+    with pytest.raises(UnresolvedPointer, match="nothing at"):
         pointed(RFC, pointer)
 
 

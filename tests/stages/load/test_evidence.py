@@ -51,7 +51,7 @@ def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     project.policy(HEAD.replace("0.95", "0.5") + STEP + GATES + QUEUEING)
     params = project.params.load.model_copy(update={"rounds": 2, "seconds": 0.15})
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_crew", in_here)
+        patched.setattr(loading, "run_pool", in_here)
         patched.setattr("psutil.cpu_percent", lambda _: 0.0)
         load(project.layout, WANTED, project.cache, params, 10.0)
     return project

@@ -16,8 +16,8 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError, IndexNotRe
 from harness.core.gate import Verdict
 from harness.core.run import Row, Run, Status
 from harness.corpus.runs import read_run, write_run
-from harness.replay.load.crew import Crew, Part, work
 from harness.replay.load.loop import Plan, WallClock
+from harness.replay.load.worker_pool import Part, WorkerPool, work
 from harness.report.load.inputs import LoadReport
 from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.load import stage as module
@@ -64,15 +64,15 @@ RAN: list[str] = []
 """Arms of the trials that were run."""
 
 
-def in_here(opener: Opener, plan: Plan, crew: Crew) -> tuple[Part, ...]:
+def in_here(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
     RAN.append(opener.arm)
-    return (work(opener, plan, crew.threads, 0, Alone()),)  # type: ignore[arg-type]
+    return (work(opener, plan, pool.threads, 0, Alone()),)  # type: ignore[arg-type]
 
 
 @pytest.fixture(autouse=True, scope="module")
 def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_crew", in_here)
+        patched.setattr(loading, "run_pool", in_here)
         patched.setattr(loading, "LOOK_S", 0.01)
         yield
 
@@ -142,13 +142,13 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     project: Toy, counted: list[str]
 ) -> None:
 
-    def four(opener: Opener, plan: Plan, crew: Crew) -> tuple[Part, ...]:
+    def four(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
         if len(counted) == 4:
             raise KeyboardInterrupt
-        return in_here(opener, plan, crew)
+        return in_here(opener, plan, pool)
 
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_crew", four)
+        patched.setattr(loading, "run_pool", four)
         with pytest.raises(KeyboardInterrupt):
             loaded(project)
     assert len(counted) == 4

@@ -30,7 +30,7 @@ def done(
 ) -> Iterator[tuple[Toy, LoadReport]]:
     project = measured.copied(tmp_path_factory.mktemp("linked") / "project")
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(loading, "run_crew", in_here)
+        patched.setattr(loading, "run_pool", in_here)
         patched.setattr(loading, "LOOK_S", 0.01)
         yield project, loaded(project)
 

@@ -12,7 +12,7 @@ from harness.agreement.classes import Class
 from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.shadow.log.log import Log
 from harness.shadow.watch.again import Now
-from harness.shadow.watch.register import Accepted, Register, Standing
+from harness.shadow.watch.suppressions import Accepted, Standing, Suppressions
 from harness.stages.shadow.files import accept
 from harness.stages.shadow.look import Look
 from harness.stages.shadow.replay import shadow_replay
@@ -29,21 +29,21 @@ def open_log(folder: Path) -> Log:
 
 
 @pytest.fixture
-def register(tmp_path: Path) -> Path:
+def suppressions(tmp_path: Path) -> Path:
     path = tmp_path / "accepted.toml"
     path.write_text("")
     return path
 
 
 def test_a_look_sees_what_is_new_and_what_was_accepted_meanwhile(
-    tmp_path: Path, register: Path
+    tmp_path: Path, suppressions: Path
 ) -> None:
     with open_log(tmp_path / "log") as log:
-        look = Look([tmp_path / "log"], WATCH, register)
+        look = Look([tmp_path / "log"], WATCH, suppressions)
         assert look.now(TODAY).summary.tally.attempted == 0
         log.append([attempt(1, outcome=Class.REORDER)], [], [])
         assert len(look.now(TODAY).judged.blocking) == 1
-        accept(register, Accepted("r", "b", TODAY, kind=Class.REORDER), today=TODAY)
+        accept(suppressions, Accepted("r", "b", TODAY, kind=Class.REORDER), today=TODAY)
         log.append([attempt(2, outcome=Class.REORDER)], [], [])
         found = look.now(TODAY)
         assert (found.summary.tally.attempted, found.judged.blocking) == (2, ())
@@ -51,16 +51,16 @@ def test_a_look_sees_what_is_new_and_what_was_accepted_meanwhile(
         assert len(look.now(date(2026, 11, 23)).judged.blocking) == 1
 
 
-def test_a_register_that_breaks_meanwhile_is_said(tmp_path: Path, register: Path) -> None:
+def test_a_register_that_breaks_meanwhile_is_said(tmp_path: Path, suppressions: Path) -> None:
     open_log(tmp_path / "log").close()
-    look = Look([tmp_path / "log"], WATCH, register)
-    register.write_text("[[accepted]]\n")
+    look = Look([tmp_path / "log"], WATCH, suppressions)
+    suppressions.write_text("[[accepted]]\n")
     with pytest.raises(BadPolicy, match=r"accepted\.toml:1: "):
         look.now(TODAY)
 
 
 def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
-    tmp_path: Path, register: Path
+    tmp_path: Path, suppressions: Path
 ) -> None:
     slow = seen(elapsed_ns=3_000_000)
     with open_log(tmp_path / "log") as log:
@@ -70,7 +70,13 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     folders = [tmp_path / "log"]
     out = tmp_path / "out"
     written = shadow_report(
-        folders, out, bounds=WATCH, register=register, today=TODAY, top=1, commands=("typed",)
+        folders,
+        out,
+        bounds=WATCH,
+        suppressions=suppressions,
+        today=TODAY,
+        top=1,
+        commands=("typed",),
     )
     page = written.page.read_text(encoding="utf-8")
     assert page.count("lost-one") == page.count("found-one") == 1
@@ -86,11 +92,11 @@ def test_the_report_has_both_rankings_and_percentiles_with_their_intervals(
     )
 
 
-def test_the_report_of_a_short_log_has_no_percentile(tmp_path: Path, register: Path) -> None:
+def test_the_report_of_a_short_log_has_no_percentile(tmp_path: Path, suppressions: Path) -> None:
     with open_log(tmp_path / "log") as log:
         log.append([attempt(1)], [], [])
     written = shadow_report(
-        [tmp_path / "log"], tmp_path, bounds=WATCH, register=register, today=TODAY, top=1,
+        [tmp_path / "log"], tmp_path, bounds=WATCH, suppressions=suppressions, today=TODAY, top=1,
         commands=(),
     )  # fmt: skip
     said = json.loads(written.json.read_text(encoding="utf-8"))
@@ -103,25 +109,25 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
     folder = tmp_path / "log"
     shadow_log.write(project, folder)
 
-    def replay(known: Register, limit: int | None) -> list[tuple[Class, Now, Standing | None]]:
+    def replay(known: Suppressions, limit: int | None) -> list[tuple[Class, Now, Standing | None]]:
         found = shadow_replay(
             [folder],
             project.layout,
             CONTROL,
             CANDIDATE,
             project.cache,
-            register=known,
+            suppressions=known,
             today=TODAY,
             time_limit_s=10,
             limit=limit,
         )
         return [(one.outcome, one.now, standing) for one, standing in found.found]
 
-    every = replay(Register(()), None)
+    every = replay(Suppressions(()), None)
     assert every[-1][1:] == (Now.FIXED, None)
     assert {standing for _, now, standing in every if now is Now.STILL} == {Standing.OPEN}
     some = Class(every[0][0])
-    known = Register((Accepted("r", "b", TODAY, kind=some),))
+    known = Suppressions((Accepted("r", "b", TODAY, kind=some),))
     assert replay(known, 1) == [(some, Now.STILL, Standing.ACCEPTED)]
 
 
@@ -131,7 +137,7 @@ def test_an_arm_with_itself_and_a_folder_without_a_log_are_refused(
     def replay(control: str) -> object:
         return shadow_replay(
             [tmp_path / "none"], project.layout, control, CANDIDATE, project.cache,
-            register=Register(()), today=TODAY, time_limit_s=10,
+            suppressions=Suppressions(()), today=TODAY, time_limit_s=10,
         )  # fmt: skip
 
     with pytest.raises(EvidenceError, match="compared with itself"):

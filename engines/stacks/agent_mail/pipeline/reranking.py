@@ -11,7 +11,7 @@ from engines.rerank.cross_encoder import CrossEncoder, CrossEncoding
 from engines.rerank.late_interaction import FUSED_WEIGHT, LateInteraction
 from engines.rerank.token_cache import write_tokens
 from engines.rerank.token_store import TokenStore
-from engines.rerank.window import Absent, Reranker
+from engines.rerank.window import Reranker, Unavailable
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
@@ -69,9 +69,9 @@ class Reranking:
                 return self._late_interaction(index)
             cross_encoder = self._cross_encoder()
         except ModelNotReady as exc:
-            return Absent(FeatureUnavailable(str(exc)))
+            return Unavailable(FeatureUnavailable(str(exc)))
         except SearchError as exc:
-            return Absent(exc)
+            return Unavailable(exc)
 
         def texts(ids: Sequence[int]) -> list[str]:
             known = hydrate(ids)

@@ -10,8 +10,8 @@ import pytest
 from harness.core.errors import InvalidArm
 from harness.core.run import Status
 from harness.replay.load.arrivals import Mix, poisson
-from harness.replay.load.crew import Crew, Part, answered, run_crew, unserved
 from harness.replay.load.loop import Plan
+from harness.replay.load.worker_pool import Part, WorkerPool, answered, run_pool, unserved
 from tests.replay.crewed import Opens
 from tests.replay.virtual import plan_of, questions
 
@@ -26,7 +26,7 @@ def plan(**changed: int) -> Plan:
 
 @pytest.fixture(scope="module")
 def parts() -> tuple[Part, ...]:
-    return run_crew(Opens(), plan(), Crew(2, 2))
+    return run_pool(Opens(), plan(), WorkerPool(2, 2))
 
 
 def test_each_arrival_is_served_once_by_someone(parts: tuple[Part, ...]) -> None:
@@ -61,8 +61,8 @@ def test_what_it_cost_is_counted(parts: tuple[Part, ...]) -> None:
 
 
 def test_memory_is_that_of_the_arm() -> None:
-    (thin,) = run_crew(Opens(), plan(), Crew(1, 1))
-    (fat,) = run_crew(Opens("fat"), plan(), Crew(1, 1))
+    (thin,) = run_pool(Opens(), plan(), WorkerPool(1, 1))
+    (fat,) = run_pool(Opens("fat"), plan(), WorkerPool(1, 1))
     assert fat.resident_bytes - fat.before_bytes > 110_000_000
     assert thin.resident_bytes - thin.before_bytes < 60_000_000
     assert fat.peak_bytes > thin.peak_bytes + 50_000_000
@@ -70,25 +70,25 @@ def test_memory_is_that_of_the_arm() -> None:
 
 def test_an_arm_that_cannot_be_opened_is_named() -> None:
     with pytest.raises(InvalidArm, match=r"IndexNotReady: toy: no index here\. Run: harness index"):
-        run_crew(Opens("no index"), plan(), Crew(2, 2))
+        run_pool(Opens("no index"), plan(), WorkerPool(2, 2))
 
 
 def test_a_worker_that_dies_is_not_waited_for() -> None:
     with pytest.raises(InvalidArm, match="died with exit code 9"):
-        run_crew(Opens("killed"), plan(), Crew(2, 1))
+        run_pool(Opens("killed"), plan(), WorkerPool(2, 1))
 
 
 def test_no_thread_is_left_behind() -> None:
     before = threading.active_count()
-    run_crew(Opens(), plan(), Crew(1, 1))
+    run_pool(Opens(), plan(), WorkerPool(1, 1))
     assert threading.active_count() == before
 
 
 def test_a_crew_of_a_closed_loop_asks_until_its_time_is_over() -> None:
     closed = plan_of(QUERIES, None, 0.2)
-    parts = run_crew(Opens(), closed, Crew(1, 2))
+    parts = run_pool(Opens(), closed, WorkerPool(1, 2))
     served = answered(parts)
     assert len(served) > len(QUERIES)
     assert {one.status for one in served} == {Status.ANSWERED}
     assert unserved(closed, parts) == 0
-    assert Crew(3, 4).workers == 12
+    assert WorkerPool(3, 4).workers == 12

@@ -17,11 +17,11 @@ from harness.measures.columnar.lookup import UNKNOWN, Lookup
 from harness.measures.columnar.repeats import repeats
 
 KEY_BITS = 63
-_last: dict[str, tuple[ref[Qrels], CodedQrels]] = {}
+_last: dict[str, tuple[ref[Qrels], EncodedQrels]] = {}
 
 
 @dataclass(frozen=True, eq=False)
-class CodedQrels:
+class EncodedQrels:
     """Pairs of query and document with their grades: by query, the best grade first."""
 
     query_ids: tuple[str, ...]
@@ -41,7 +41,7 @@ class CodedQrels:
         return len(self.query_ids)
 
     @classmethod
-    def of(cls, qrels: Qrels) -> CodedQrels:
+    def of(cls, qrels: Qrels) -> EncodedQrels:
         """Encode judgements; the latest are cached, because every arm needs them."""
         if (kept := _last.get("qrels")) is not None and kept[0]() is qrels:
             return kept[1]
@@ -50,7 +50,7 @@ class CodedQrels:
         return coded
 
     @classmethod
-    def _of(cls, qrels: Qrels) -> CodedQrels:
+    def _of(cls, qrels: Qrels) -> EncodedQrels:
         judged = qrels.grades
         each = np.fromiter(map(len, judged.values()), dtype=np.int64, count=len(judged))
         pairs = int(each.sum())
@@ -74,7 +74,7 @@ class CodedQrels:
         rows: NDArray[np.int64],
         docs: NDArray[np.int32],
         grades: NDArray[np.int32],
-    ) -> CodedQrels:
+    ) -> EncodedQrels:
         """Sort pairs; the columns have shape (pairs,).
 
         Raises:
@@ -108,13 +108,13 @@ class CodedQrels:
         """Position of each judged query."""
         return {query_id: at for at, query_id in enumerate(self.query_ids)}
 
-    def part(self, queries: NDArray[np.int64]) -> CodedQrels:
+    def part(self, queries: NDArray[np.int64]) -> EncodedQrels:
         """Keep some queries, by their rising positions; the vocabulary stays."""
         low = np.searchsorted(self.rows, queries)
         each = np.searchsorted(self.rows, queries, side="right") - low
         rows = np.repeat(np.arange(len(queries), dtype=np.int64), each)
         at = np.arange(len(rows)) - np.repeat(np.cumsum(each) - each, each) + np.repeat(low, each)
-        return CodedQrels(
+        return EncodedQrels(
             tuple(self.query_ids[query] for query in queries.tolist()),
             self.vocabulary,
             rows,

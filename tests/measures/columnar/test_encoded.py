@@ -7,7 +7,7 @@ import pytest
 
 from harness.core.errors import DatasetError
 from harness.core.qrels import Qrels
-from harness.measures.columnar.coded import CodedQrels
+from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.lookup import UNKNOWN
 from tests.make.runs import qrels_of, random_case
 
@@ -15,7 +15,7 @@ JUDGED = {"q": {"a": 0, "b": 3, "c": -1}, "p": {"b": 1, "d": 2}}
 
 
 def test_columns_are_by_query_with_the_best_grade_first() -> None:
-    coded = CodedQrels.of(qrels_of(JUDGED))
+    coded = EncodedQrels.of(qrels_of(JUDGED))
     found = [
         (coded.query_ids[row], coded.vocabulary[doc], grade, place)
         for row, doc, grade, place in zip(
@@ -37,14 +37,14 @@ def test_columns_are_by_query_with_the_best_grade_first() -> None:
 
 def test_every_judgement_is_kept() -> None:
     _, qrels = random_case(3)
-    coded = CodedQrels.of(qrels)
+    coded = EncodedQrels.of(qrels)
     rows = zip(coded.rows.tolist(), coded.docs.tolist(), coded.grades.tolist(), strict=True)
     kept = {(coded.query_ids[row], coded.vocabulary[doc], grade) for row, doc, grade in rows}
     assert kept == {tuple(judgement) for judgement in qrels.rows()}
 
 
 def test_another_vocabulary_is_translated() -> None:
-    coded = CodedQrels.of(qrels_of(JUDGED))
+    coded = EncodedQrels.of(qrels_of(JUDGED))
     ours = coded.translation(("x", "b", "c"))
     assert ours[0] == UNKNOWN
     assert [coded.vocabulary[code] for code in ours[1:]] == ["b", "c"]
@@ -53,18 +53,18 @@ def test_another_vocabulary_is_translated() -> None:
 def test_a_pair_that_comes_twice_is_refused() -> None:
     ones = np.ones(2, dtype=np.int32)
     with pytest.raises(DatasetError, match="b is judged twice for query p"):
-        CodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
+        EncodedQrels.of_columns(("q", "p"), ("a", "b"), np.array([1, 1]), ones, ones)
 
 
 def test_no_judgement_is_no_query() -> None:
-    assert len(CodedQrels.of(Qrels.of(()))) == 0
+    assert len(EncodedQrels.of(Qrels.of(()))) == 0
 
 
 def test_judgements_are_coded_once_and_other_ones_anew() -> None:
     qrels, same = qrels_of(JUDGED), qrels_of(JUDGED)
-    first = CodedQrels.of(qrels)
-    assert CodedQrels.of(qrels) is first
-    assert CodedQrels.of(same) is not first
-    other = CodedQrels.of(qrels_of({"q": {"a": 1}}))
+    first = EncodedQrels.of(qrels)
+    assert EncodedQrels.of(qrels) is first
+    assert EncodedQrels.of(same) is not first
+    other = EncodedQrels.of(qrels_of({"q": {"a": 1}}))
     assert (other.query_ids, other.grades.tolist()) == (("q",), [1])
-    assert CodedQrels.of(qrels).query_ids == first.query_ids
+    assert EncodedQrels.of(qrels).query_ids == first.query_ids

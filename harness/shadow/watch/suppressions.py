@@ -21,7 +21,7 @@ ACCEPTABLE = frozenset(Class) - UNCOMPARED - AGREED
 
 
 class Standing(StrEnum):
-    """What the register says of a divergence."""
+    """What the suppression list says of a divergence."""
 
     ACCEPTED = "accepted"
     EXPIRED = "expired"
@@ -68,7 +68,7 @@ class Accepted:
         return ", ".join(filter(None, parts))
 
     def toml(self) -> str:
-        """Write the entry as the register has it."""
+        """Write the entry as the suppression list has it."""
         texts = {"class": self.kind or "", "slice": self.slice, "query": self.query}
         texts |= {"reason": self.reason, "by": self.by}
         lines = [f"{key} = {_quoted(text)}" for key, text in texts.items() if text]
@@ -76,7 +76,7 @@ class Accepted:
 
 
 @dataclass(frozen=True)
-class Register:
+class Suppressions:
     """All entries, in the order of the file."""
 
     entries: tuple[Accepted, ...]

@@ -34,7 +34,7 @@ STOPPED_S = 5.0
 
 
 @dataclass(frozen=True, slots=True)
-class Crew:
+class WorkerPool:
     """How many ask at once: ``processes`` times ``threads`` workers."""
 
     processes: int
@@ -84,21 +84,21 @@ class Shared(NamedTuple):
         return int(self.start.value)
 
 
-def run_crew(opener: Opener, plan: Plan, crew: Crew) -> tuple[Part, ...]:
+def run_pool(opener: Opener, plan: Plan, pool: WorkerPool) -> tuple[Part, ...]:
     """Open the arm in every worker, start them together, and wait until all are done.
 
     Raises:
         InvalidArm: a process could not open the arm, or died.
     """
     context = get_context("spawn")
-    shared = Shared(context.Barrier(crew.processes), context.Value("q", 0), context.Value("q", 0))
+    shared = Shared(context.Barrier(pool.processes), context.Value("q", 0), context.Value("q", 0))
     children: dict[Any, SpawnProcess] = {}
     try:
-        for number in range(crew.processes):
+        for number in range(pool.processes):
             ours, theirs = context.Pipe(duplex=False)
             child = context.Process(
                 target=_process,
-                args=(partial(work, opener, plan, crew.threads, number), shared, theirs),
+                args=(partial(work, opener, plan, pool.threads, number), shared, theirs),
                 daemon=True,
             )
             child.start()
@@ -177,11 +177,11 @@ def work(opener: Opener, plan: Plan, threads: int, number: int, shared: Shared) 
             broken.append(exc)
             at_once.abort()
 
-    crew = [Thread(target=thread, args=(of,), daemon=True) for of in range(threads)]
+    pool = [Thread(target=thread, args=(of,), daemon=True) for of in range(threads)]
     with setting_aside() as set_aside:
-        for one in crew:
+        for one in pool:
             one.start()
-        for one in crew:
+        for one in pool:
             one.join()
     if broken:
         raise next((exc for exc in broken if not isinstance(exc, BrokenBarrierError)), broken[0])

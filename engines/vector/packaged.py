@@ -32,7 +32,7 @@ class ModelFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Carried:
+class PackagedModel:
     """What every model says of itself."""
 
     name: str
@@ -46,7 +46,7 @@ class Carried:
         return f"{self.name} {self.weights.sha256[:16]}/{self.tokenizer.sha256[:16]}"
 
 
-AnyModel = TypeVar("AnyModel", bound=Carried)
+AnyModel = TypeVar("AnyModel", bound=PackagedModel)
 
 
 def called(name: str, table: Sequence[AnyModel], kind: str) -> AnyModel:

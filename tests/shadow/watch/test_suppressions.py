@@ -13,8 +13,8 @@ from harness.agreement.classes import Class
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.shadow.log.record import query_key
 from harness.shadow.watch.diverging import Diverging, Judged
-from harness.shadow.watch.register import ACCEPTABLE, Accepted, Register, Standing
-from harness.stages.shadow.files import accept, read_register
+from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Standing, Suppressions
+from harness.stages.shadow.files import accept, read_suppressions
 from tests.shadow.attempts import ROOT, attempt, divergence
 
 TODAY = date(2026, 11, 22)
@@ -42,15 +42,15 @@ TIES = Accepted("ties are broken by id", "Ada", TODAY, kind=Class.TIE_ORDER)
 def test_an_entry_covers_what_it_names(
     entry: Accepted, kind: Class, slices: tuple[str, ...], query: str, said: Standing
 ) -> None:
-    assert Register((entry,)).standing(kind, slices, query, today=TODAY) is said
+    assert Suppressions((entry,)).standing(kind, slices, query, today=TODAY) is said
 
 
 def test_a_later_entry_renews_one_that_expired() -> None:
     old = Accepted("r", "b", date(2026, 1, 1), kind=Class.TIE_ORDER)
-    assert Register((old, TIES)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
+    assert Suppressions((old, TIES)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
         Standing.ACCEPTED
     )
-    assert Register((TIES, old)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
+    assert Suppressions((TIES, old)).standing(Class.TIE_ORDER, (), KEY, today=TODAY) is (
         Standing.ACCEPTED
     )
 
@@ -86,7 +86,7 @@ def test_what_is_wrong_is_named_with_its_line(
     path = tmp_path / "accepted.toml"
     path.write_text(text, encoding="utf-8")
     with pytest.raises(BadPolicy, match=says) as raised:
-        read_register(path)
+        read_suppressions(path)
     assert raised.value.line == line
     assert raised.value.cure
 
@@ -135,12 +135,12 @@ def test_an_entry_that_is_impossible_leaves_the_register_alone(
 
 
 def test_the_register_that_ships_accepts_nothing() -> None:
-    assert read_register(ROOT / "policy" / "accepted.toml").entries == ()
+    assert read_suppressions(ROOT / "policy" / "accepted.toml").entries == ()
 
 
 def test_a_register_that_is_not_there_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(BadPolicy, match="Write an empty file"):
-        read_register(tmp_path / "none.toml")
+        read_suppressions(tmp_path / "none.toml")
 
 
 def test_traces_are_held_against_the_register_the_worst_first() -> None:
@@ -153,7 +153,7 @@ def test_traces_are_held_against_the_register_the_worst_first() -> None:
     found.see(attempt(7, text="same"))
     found.see(attempt(8, text="late", outcome=Class.TIMEOUT, jaccard=None))
     found.tell(divergence(4, Class.DISJOINT, ["a"], ["b"], text="other"))
-    judged = Judged.of(found.traces(), Register((TIES,)), today=TODAY)
+    judged = Judged.of(found.traces(), Suppressions((TIES,)), today=TODAY)
     assert [trace.outcome for trace, _ in judged.standing] == [
         "disjoint", "overlap", "tie_order", "timeout",
     ]  # fmt: skip

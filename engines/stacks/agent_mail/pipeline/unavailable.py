@@ -12,7 +12,7 @@ from harness.core.errors import ModelNotReady
 
 
 @dataclass(frozen=True, slots=True)
-class Absent:
+class Unavailable:
     """Stands for vectors and their model that were requested and could not be opened."""
 
     kind: type[SearchError]
@@ -27,7 +27,7 @@ class Absent:
         raise self.kind(self.why)
 
 
-def or_absent(opening: Callable[[], Nearest | None]) -> Nearest | None:
+def or_unavailable(opening: Callable[[], Nearest | None]) -> Nearest | None:
     """Open a part; one that cannot be opened is absent (section 2.2, rule 3: never an error).
 
     A model that is missing or not the pinned one is a feature that is not available, a broken
@@ -36,6 +36,6 @@ def or_absent(opening: Callable[[], Nearest | None]) -> Nearest | None:
     try:
         return opening()
     except ModelNotReady as exc:
-        return Absent(FeatureUnavailable, str(exc))
+        return Unavailable(FeatureUnavailable, str(exc))
     except SearchError as exc:
-        return Absent(type(exc), str(exc))
+        return Unavailable(type(exc), str(exc))
