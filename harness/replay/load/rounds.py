@@ -20,7 +20,7 @@ from harness.core.scores import Estimate
 
 
 class Noise(NamedTuple):
-    """Whether an arm against itself is alike enough to compare others by."""
+    """Whether the A/A run of an arm repeats well enough to compare others by."""
 
     verdict: Verdict
     """PASS or INCONCLUSIVE; noise never fails an engine."""
@@ -42,7 +42,7 @@ def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float
     return Noise(
         Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
         found,
-        f"against itself the control's p99 is {furthest:.3g} times as long in its worst round of"
+        f"in the A/A run the control's p99 is {furthest:.3g} times as long in its worst round of"
         f" {len(found)}, which {said} within a factor of {max_noise:g}",
     )
 

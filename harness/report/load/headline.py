@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.core.gate import Verdict
 from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import at
-from harness.report.rounding import milliseconds, number
+from harness.report.rounding import milliseconds, three_digits
 
 P99 = 99.0
 
@@ -26,7 +26,7 @@ def headline(report: LoadReport) -> str:
 
 def _highest(report: LoadReport) -> str:
     return ", ".join(
-        f"{arm} sustains {number(found.estimate.value)} queries a second"
+        f"{arm} sustains {three_digits(found.estimate.value)} queries a second"
         if found.estimate
         else f"the highest rate of {arm} was not found"
         for arm, found in report.highest.items()

@@ -16,6 +16,7 @@ from harness.report.rounding import (
     milliseconds,
     number,
     share,
+    three_digits,
 )
 from harness.report.rows import Cell, Table
 
@@ -43,7 +44,7 @@ def at(rate: float | None) -> str:
 def response(report: LoadReport) -> Table:
     """Show response times of each arm at each rate, and beside them what a closed loop sees."""
     header = ("rate", "arm", "p50 ms", "p95 ms", "p99 ms", "max ms", "service p99 ms",
-              "p99 by the first arm's", "answers /s", "lost")  # fmt: skip
+              "p99 / first arm's", "answers /s", "lost")  # fmt: skip
     rows: list[tuple[Cell, ...]] = []
     for rate in (None, *report.rates):
         rows.extend(_response(report, point) for point in report.points if point.rate == rate)
@@ -131,7 +132,7 @@ def classes(report: LoadReport) -> Table:
 
 def _pair(of: Histogram | None) -> Cell:
     if of is None or not of.count:
-        return Cell("none asked")
+        return Cell("no queries")
     both = (milliseconds(of.percentile(percent)) for percent in (50.0, 99.0))
     return Cell(", ".join(both), f"{of.count:,} answers")
 
@@ -170,7 +171,7 @@ def searched(report: LoadReport) -> Table:
     rows = tuple(
         (
             Cell(arm),
-            Cell(number(found.estimate.value), interval(found.estimate))
+            Cell(three_digits(found.estimate.value), interval_in(found.estimate, "ratio"))
             if found.estimate
             else Cell("none"),
             Cell(f"{len(found.tried):,}"),
@@ -188,13 +189,13 @@ def notes(report: LoadReport) -> tuple[str, ...]:
     loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
     said = [f"{at(rate)}: {found.reason}." for rate, found in report.noise.items()]
     if loud or not report.noise:
-        said.append("Where the first arm is not like itself, nothing is concluded.")
+        said.append("Where the A/A run of the first arm is too noisy, nothing is concluded.")
     closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
     for point in closed:
         p99 = milliseconds(point.overall.percentile(99.0))
         said.append(f"In a closed loop {point.arm} has a p99 of {p99} ms, without queueing delay.")
     busy = share(round(1000 * report.busy), 1000)
-    said.append(f"{report.machine}; {busy} of its time went to others before the trials.")
+    said.append(f"{report.machine}, {busy} busy with other processes before the trials.")
     records = (record for point in report.points for record in point.records)
     if reference := [ns for record in records for ns in record.about.get("reference_ns", ())]:
         said.append(f"The reference work took {milliseconds(median(reference))} ms.")

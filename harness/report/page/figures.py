@@ -38,13 +38,15 @@ from harness.report.svg import (
 
 WIDTH = 7.6
 """Inches of a full-width figure."""
+VALUE, WORD = 1.14, 1.95
+"""Where a gate's value and its verdict begin; the plot reaches from -1.1 to 1.1."""
 GATE = 38
 """Longest name of a gate, in characters."""
 PANELS = 4
 """Panels beside each other."""
 BINS = np.linspace(0.0, 1.0, 11)
 
-SHORT = frozenset({"ns", "ratio", "share"})
+SHORT = frozenset({"ns", "ms", "ratio", "share"})
 """Units that are written beside the value; the others stand in the bound."""
 
 
@@ -55,7 +57,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
     height = 0.34 * len(findings) + 0.72
 
     def paint(figure: Figure) -> None:
-        axes = figure.add_axes((0.39, 0.36 / height, 0.37, 1 - 0.66 / height))
+        axes = figure.add_axes((0.36, 0.36 / height, 0.34, 1 - 0.66 / height))
         axes.axvline(0, color=INK, linewidth=1)
         axes.set_title("bound", fontsize=9, loc="center", color=MUTED, pad=4)
         for at, found in enumerate(findings):
@@ -63,7 +65,7 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
             axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
             _gate(axes, at, found, colour)
             said = found.verdict.value
-            axes.text(1.56, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
+            axes.text(WORD, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
         axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
         axes.set_yticks(range(len(findings)), [one_line(found.gate, GATE) for found in findings])
         axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
@@ -80,7 +82,7 @@ def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
         axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
         return
     axes.text(
-        1.14,
+        VALUE,
         at,
         in_unit(estimate.value, found.unit if found.unit in SHORT else ""),
         va="center",

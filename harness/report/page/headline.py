@@ -17,6 +17,7 @@ SAID = {
 }
 """In the order in which they are said."""
 BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
+IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
@@ -44,7 +45,8 @@ def _why(card: Card, *, alone: bool) -> str:
     others = Counter(row.verdict for row in (*card.because[1:], *card.more))
     more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
     and_more = f"; {_listed(more)}" if more else ""
-    return f" ({'' if alone else f'{card.step}: '}{gate.gate}: {said}{and_more})"
+    found = f"{gate.gate} {IS[gate.verdict]} ({said}{and_more})"
+    return f": {found}" if alone else f". {card.step}: {found}"
 
 
 def _listed(names: Iterable[str]) -> str:

@@ -42,7 +42,7 @@ def usual_n(rows: Iterable[Mapping[str, Estimate]]) -> int | None:
 
 
 def _over(n: int | None) -> str:
-    return "" if n is None else f", over {n:,} queries where a cell names no other number"
+    return "" if n is None else f" (n = {n:,} unless a cell says otherwise)"
 
 
 def mean_cell(found: Estimate | None, usual: int | None) -> Cell:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from pathlib import Path
 
 from markupsafe import Markup
@@ -64,6 +64,8 @@ class TrendView:
     dataset: str
     measure: str
     count: int
+    headline: str
+    """Where each step of the latest decision stands; empty without steps."""
     latest: tuple[Latest, ...]
     quality: Markup
     times: Markup
@@ -101,6 +103,7 @@ def view(name: str, entries: Sequence[Entry]) -> TrendView:
         dataset=entries[-1].dataset,
         measure=entries[-1].measure,
         count=len(entries),
+        headline=headline(entries),
         latest=_latest(entries),
         quality=Markup(measures(f"{name}-quality", entries)),  # noqa: S704  drawn by us
         times=Markup(ratios(f"{name}-times", entries, "p95")),  # noqa: S704  drawn by us
@@ -108,6 +111,23 @@ def view(name: str, entries: Sequence[Entry]) -> TrendView:
         steps={step: tuple(_said(entry, step) for entry in shown) for step in names},
         rows=tuple(reversed([*firsts, *later])),
     )
+
+
+def headline(entries: Sequence[Entry]) -> str:
+    """Say where each step of the latest decision stands, and since when."""
+    return "; ".join(f"{step.step}: {_since(entries, step)}" for step in entries[-1].steps)
+
+
+def _since(entries: Sequence[Entry], step: StepKept) -> str:
+    now = _said(entries[-1], step.step)
+    alike = list(takewhile(lambda one: _same(_said(one, step.step), now), reversed(entries)))
+    unsure = " (inconclusive)" if now and now.tone == "unsure" else ""
+    since = f" since {_day(alike[-1])}" if len(alike) > 1 else ""
+    return f"{step.outcome.upper()}{unsure}{since}"
+
+
+def _same(a: Said | None, b: Said | None) -> bool:
+    return (a and (a.word, a.tone)) == (b and (b.word, b.tone))
 
 
 def to_page(histories: Mapping[str, Sequence[Entry]]) -> str:

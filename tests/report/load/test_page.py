@@ -159,7 +159,7 @@ def test_in_short_only_the_highest_rate_that_all_bore_is_shown(report: LoadRepor
 def test_costs_and_highest_rates_are_shown(report: LoadReport) -> None:
     said = words(report)
     assert "old | 100 /s | 2.00 | 2.000 | 64.000 | 65.000 | 3.000 | 0.100" in said
-    assert "old | 70.000 [66.000, 74.000] | 0 | pass | 8 of 8" in said
+    assert "old | 70.0 [66.0, 74.0] | 0 | pass | 8 of 8" in said
     assert "<b>new</b> | none | 0 | fail | even 20 miss the budget" in said
 
 
@@ -193,12 +193,12 @@ def test_the_curve_shows_the_budget_and_the_rates(report: LoadReport) -> None:
     assert "at 100 arrivals" in percentiles
 
 
-def test_the_page_leads_with_what_the_arms_bear(report: LoadReport) -> None:
+def test_the_page_leads_with_the_highest_sustained_rates(report: LoadReport) -> None:
     bears = Highest(Verdict.PASS, "", Estimate(229.0, 210.0, 240.0, 9), ())
     lost = Highest(Verdict.INCONCLUSIVE, "too noisy", None, ())
     both = replace(report, budget_ns=20 * MS, highest={"old": bears, "new": lost})
     assert headline(both) == (
-        "With 99 of 100 answers within 20.0 ms, old sustains 229.0 queries a second,"
+        "With 99 of 100 answers within 20.0 ms, old sustains 229 queries a second,"
         " the highest rate of new was not found."
     )
     assert headline(both) in to_page(both)

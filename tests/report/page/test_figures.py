@@ -9,6 +9,7 @@ from xml.etree import ElementTree as ET
 
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
@@ -109,6 +110,25 @@ def test_infinite_ends_and_hostile_names_can_be_drawn() -> None:
         ET.fromstring(found)  # noqa: S314  just drawn
         assert "<script" not in found
         assert not re.search(r"\b(nan|inf)\b", found)
+
+
+@pytest.mark.parametrize("unit", ["ns", "ms", "ratio", "share", "nDCG@10"])
+def test_the_value_of_a_gate_ends_before_its_verdict_and_that_on_the_picture(
+    unit: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    painted = Figure()
+
+    def paint(_: str, __: str, size: tuple[float, float], by: Callable[[Figure], None]) -> str:
+        painted.set_size_inches(size)
+        by(painted)
+        return ""
+
+    monkeypatch.setattr(figures, "draw", paint)
+    odd = Estimate(-0.098765 if unit == "nDCG@10" else 0.098765, -1.0, 1.0, 9)
+    gate = Finding("g" * 99, "r", Verdict.INCONCLUSIVE, Cause.OPEN, "w", "b", odd, 0.1, unit)
+    figures.gates("x", [gate])
+    value, *_, word = (text.get_window_extent() for text in painted.axes[0].texts)
+    assert value.x1 < word.x0 < word.x1 < painted.bbox.x1
 
 
 def test_a_gate_without_a_number_is_words() -> None:

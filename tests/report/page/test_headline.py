@@ -38,29 +38,36 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
         (
             (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, GATE)),
             (
-                "Yes to a; no to b; not yet to c"
-                " (b: Names are found: -0.0500 [-0.0700, -0.0300], required: loses less than 0.02)."
+                "Yes to a; no to b; not yet to c. b: Names are found fails"
+                " (-0.0500 [-0.0700, -0.0300], required: loses less than 0.02)."
             ),
         ),
         (
             (step("a", Tone.HOLD, replace(GATE, value="16.7 times", bound="below 10 times")),),
-            ("No to a (Names are found: 16.7 times [-0.0700, -0.0300], required: below 10 times)."),
+            (
+                "No to a: Names are found fails"
+                " (16.7 times [-0.0700, -0.0300], required: below 10 times)."
+            ),
         ),
         (
             (step("a", Tone.HOLD, replace(GATE, bound="less than 3 times the control's p95")),),
             (
-                "No to a (Names are found: -0.0500 [-0.0700, -0.0300],"
+                "No to a: Names are found fails (-0.0500 [-0.0700, -0.0300],"
                 " required: less than 3 times old's p95)."
             ),
         ),
         (
             (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
-            "Take back a; not yet to b (Names are found: it lost).",
+            "Take back a; not yet to b: Names are found fails (it lost).",
+        ),
+        (
+            (step("a", Tone.UNSURE, replace(OPEN, interval="")),),
+            "Not yet to a: Names are found is inconclusive (it lost).",
         ),
         (
             (replace(step("a", Tone.HOLD, GATE, GATE, OPEN), more=(OPEN,)),),
             (
-                "No to a (Names are found: -0.0500 [-0.0700, -0.0300], required: loses less"
+                "No to a: Names are found fails (-0.0500 [-0.0700, -0.0300], required: loses less"
                 " than 0.02; 1 more failed and 2 more inconclusive)."
             ),
         ),

@@ -8,6 +8,7 @@ from html.parser import HTMLParser
 import pytest
 
 from harness.core.errors import EvidenceError
+from harness.core.gate import Verdict
 from harness.report.trends import figures as trends_figures
 from harness.report.trends.page import COLUMNS, to_page, view
 from tests.report.trends.test_history import entry
@@ -66,6 +67,19 @@ def test_the_latest_decisions_stand_side_by_side_the_very_latest_first() -> None
     assert found.columns[0] == "2026-03-20 12:00"
     assert found.columns == tuple(sorted(found.columns, reverse=True))
     assert len(found.rows) == 19
+
+
+def test_the_headline_says_where_each_step_stands_and_since_when() -> None:
+    assert view("t", SIX).headline == "tantivy: HOLD since 2026-03-02 12:00"
+    assert view("t", SIX[:1]).headline == "tantivy: HOLD"
+    (step,) = SIX[5].steps
+    open_ = step.model_copy(update={"verdict": Verdict.INCONCLUSIVE})
+    moved = [*SIX[:5], SIX[5].model_copy(update={"steps": (open_,)})]
+    assert view("t", moved).headline == "tantivy: HOLD (inconclusive)"
+    assert '<p class="headline"><bdi>tantivy: HOLD (inconc' in to_page({"t": moved})
+    none = [SIX[0].model_copy(update={"steps": ()})]
+    assert view("t", none).headline == ""
+    assert '<p class="headline">' not in to_page({"t": none})
 
 
 class Tags(HTMLParser):
