@@ -56,10 +56,14 @@ def documents(path: str, module: str, text: str) -> Iterator[Document]:
     """Make the documents of a file; ``module`` is its name with dots, ``path`` begins their ids."""
     whole = python_source.parsed(text)
     parts = _parts(whole, text) if whole is not None else list(_broken(text))
-    bound = _imports(whole, path, module)
+    inside = path.rpartition("/")[2].startswith("__init__.")
+    package = module if inside else module.rpartition(".")[0]
+    bound = _imports(whole, package)
     imports = ",".join(f"{name}={full}" for name, full in sorted(bound.items()))
     own = {part.name: f"{module}.{part.name}" for part in parts if part.name.isidentifier()}
-    about: dict[str, Scalar] = {"path": path, "language": "python", "imports": imports}
+    about: dict[str, Scalar] = {
+        "path": path, "language": "python", "imports": imports, "package": package,
+    }  # fmt: skip
     doc = ast.get_docstring(whole) if whole is not None else None
     if doc:
         last = whole.body[0].end_lineno if whole is not None else 0
@@ -176,7 +180,7 @@ def _broken(text: str) -> Iterator[Part]:
             yield Part(named[2], kind, piece, first, last)
 
 
-def _imports(tree: ast.Module | None, path: str, module: str) -> Mapping[str, str]:
+def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
     """Say what imported names stand for; those of a relative import with their package."""
     if tree is None:
         return {}
@@ -184,18 +188,4 @@ def _imports(tree: ast.Module | None, path: str, module: str) -> Mapping[str, st
     for node in tree.body:
         for body in _guarded(node):
             nodes += [inner for inner in body if _is_import(inner)]
-    found = python_source.imported(ast.Module(nodes, []))
-    inside = path.rpartition("/")[2].startswith("__init__.")
-    package = module if inside else module.rpartition(".")[0]
-    return {name: absolute(full, package) for name, full in found.items()}
-
-
-def absolute(name: str, package: str) -> str:
-    """Resolve a name with leading dots against the package it is imported in."""
-    bare = name.lstrip(".")
-    above = len(name) - len(bare)
-    if not above:
-        return name
-    parts = package.split(".")
-    kept = parts[: len(parts) - above + 1]
-    return ".".join([*kept, bare]) if kept else bare
+    return python_source.imported(ast.Module(nodes, []), package)

@@ -48,19 +48,21 @@ def read(
     kind: str,
     imports: Mapping[str, str],
     own: Mapping[str, str] | None = None,
+    package: str = "",
 ) -> Read:
     """Take a parsed text apart.
 
     ``name`` and ``kind`` are given where the text alone does not say them (a method, a qualified
     name), else empty. ``imports`` are names that the file around it imported, by what they are
-    called there; ``own`` those that it defines, and ``self`` in a method.
+    called there; ``own`` those that it defines, and ``self`` in a method. ``package`` is the one
+    that relative imports within the text start from.
 
     Raises:
         RecursionError: the text nests deeper than Python can walk.
     """
     inner = tree.body[0] if len(tree.body) == 1 else tree
     defined = inner if isinstance(inner, Definition) else None
-    known = {**imports, **imported(tree)}
+    known = {**imports, **imported(tree, package)}
     dotted = _Names({**(own or {}), **known})
     symbol = name.rpartition(".")[2] or (defined.name if defined else "")
     signature = _signature(defined) if defined else ""
@@ -107,8 +109,11 @@ class _Names:
         return behind[0] if behind else ""
 
 
-def imported(tree: ast.AST) -> dict[str, str]:
-    """Say of each name that an import binds what it stands for, with its dots."""
+def imported(tree: ast.AST, package: str = "") -> dict[str, str]:
+    """Say of each name that an import binds what it stands for.
+
+    Relative names are resolved against ``package``; without one they keep their leading dots.
+    """
     found: dict[str, str] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
@@ -119,7 +124,18 @@ def imported(tree: ast.AST) -> dict[str, str]:
             above = "." * node.level + (node.module or "")
             joint = "" if above.endswith(".") or not above else "."
             found.update({a.asname or a.name: f"{above}{joint}{a.name}" for a in node.names})
-    return found
+    return {name: absolute(full, package) for name, full in found.items()} if package else found
+
+
+def absolute(name: str, package: str) -> str:
+    """Resolve a name with leading dots against the package it is imported in."""
+    bare = name.lstrip(".")
+    above = len(name) - len(bare)
+    if not above:
+        return name
+    parts = package.split(".")
+    kept = parts[: len(parts) - above + 1]
+    return ".".join([*kept, bare]) if kept else bare
 
 
 def _kind(defined: Definition | None) -> str:

@@ -21,7 +21,8 @@ def understand(document: Document) -> Unit:
     """Read a document by its metadata where they say what it is, and by its text where not.
 
     ``mode``, ``language``, ``path``, ``kind``, ``name``, ``lines``, ``imports``
-    (``np=numpy,os=os``) and ``own`` (names that the file defines) are taken from the metadata.
+    (``np=numpy,os=os``), ``own`` (names that the file defines) and ``package`` (which relative
+    imports start from) are taken from the metadata.
     Without ``mode``: what parses as Python and defines, imports or sets something is code, and so
     is what begins with the signature of its own title. A JSON object is a record; the rest is
     prose. Python that does not parse is read by its signs.
@@ -47,6 +48,7 @@ class _About:
     name: str
     imports: Mapping[str, str]
     own: Mapping[str, str]
+    package: str
 
     @classmethod
     def of(cls, document: Document) -> _About:
@@ -59,7 +61,8 @@ class _About:
         mode = _word(said, "mode")
         if mode not in {"", Mode.CODE, Mode.PROSE, Mode.RECORDS}:
             mode = ""
-        return cls(path, ext, lang, mode, _word(said, "kind"), _word(said, "name"), imports, own)
+        kind, name, package = (_word(said, key) for key in ("kind", "name", "package"))
+        return cls(path, ext, lang, mode, kind, name, imports, own, package)
 
 
 def _read(document: Document, about: _About) -> tuple[Mode, python_source.Read]:
@@ -94,6 +97,7 @@ def _code(text: str, about: _About) -> python_source.Read | None:
                 kind=about.kind,
                 imports=about.imports,
                 own=about.own,
+                package=about.package,
             )
         except RecursionError:
             return snippet.read(text, name=about.name, kind=about.kind)

@@ -7,8 +7,9 @@ import codecs
 import pytest
 
 from engines.stacks.code.graph import Graph, Reason
-from engines.stacks.code.reading.module import absolute, decoded, documents
+from engines.stacks.code.reading.module import decoded, documents
 from engines.stacks.code.reading.packages import of_file
+from engines.stacks.code.reading.python_source import absolute
 from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.unit import Unit
 
