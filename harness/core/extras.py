@@ -15,6 +15,7 @@ EXTRAS = {
         "numkong",
         "onnxruntime",
         "pypdf",
+        "re2",
         "safetensors",
         "tantivy",
         "tokenizers",

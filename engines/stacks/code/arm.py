@@ -30,7 +30,7 @@ from harness.core.errors import BadFile, IndexNotReady
 from harness.core.records import Document, Scalar
 
 ENGINE = "code"
-REVISION = 2
+REVISION = 3
 """Raised with every change of code that moves a ranking."""
 BACKENDS: Mapping[str, Backend] = {one.name: one for one in (SqliteBackend(), TantivyBackend())}
 

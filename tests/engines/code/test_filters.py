@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -187,14 +190,26 @@ def test_the_exact_filter_runs_behind_the_prefilter(
         ({"lang": "  "}, "lang: is empty"),
         ({"ext": "."}, "ext: is empty"),
         ({"risk": "severe"}, "name low, medium, high"),
-        ({"path": "/(/"}, "no regular expression"),
-        ({"path": f"/{'a' * 300}/"}, "at most 200 characters"),
+        ({"path": "/(/"}, "path: /(/: no regular expression of RE2"),
+        ({"path": "/(?=a)b/"}, "RE2 has no lookaround and no backreferences"),
+        ({"path": "/((a{1000}){1000}){1000}/"}, "invalid repetition size"),
+        ({"path": "/\ud800/"}, "surrogates not allowed"),
+        ({"path": f"/{'a' * 300}/"}, "path: a regular expression has at most 200 characters"),
         ({"risk_tag": "sql", "--risk-tag": "sql"}, "is given twice"),
     ],
 )
 def test_a_bad_filter_is_an_error_that_says_what_to_do(params: dict[str, str], said: str) -> None:
-    with pytest.raises(InvalidFilter, match=said.replace("(", r"\(")):
+    with pytest.raises(InvalidFilter, match=re.escape(said)):
         parse(params)
+
+
+@pytest.mark.parametrize("expression", ["/^(a+)+$/", "/(a|aa|aaa)+$/", "/(.*a){12}b/"])
+def test_no_expression_takes_longer_than_its_text(expression: str) -> None:
+    made = UNITS[0]
+    hostile = replace(made, facts=replace(made.facts, signature="a" * 26 + "!"))
+    since = time.process_time()
+    assert not passes(hostile, {"signature": expression})
+    assert time.process_time() - since < 0.5
 
 
 def test_filters_are_read_as_people_write_them() -> None:
