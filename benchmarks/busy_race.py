@@ -26,7 +26,7 @@ import psutil
 
 from benchmarks.busy_engines import raced
 from harness.core.engine import Manifest
-from harness.core.evidence import Agreement, Evidence, Race, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Run
 from harness.gates import latency_ceiling, latency_ratio
@@ -73,7 +73,7 @@ def beside(setting: Setting) -> Iterator[None]:
 def evidence(race: Race, control: str, candidate: str) -> Evidence:
     """Give two arms that were raced, and nothing else."""
     sides = [
-        Side(arm, Manifest(arm, "1", 1, "none", arm), Run.of(arm, []), {})
+        ArmResult(arm, Manifest(arm, "1", 1, "none", arm), Run.of(arm, []), {})
         for arm in (control, candidate)
     ]
     alike = Agreement((), (), {})

@@ -72,9 +72,9 @@ def library(run: dict[str, dict[str, float]], qrels: dict[str, dict[str, int]]) 
 def ours(graded: Any) -> list[float]:  # noqa: ANN401  a Graded, imported where it is made
     """Values and means by our kernels."""
     from harness.measures.columnar import kernels
-    from harness.measures.columnar.spec import Asked
+    from harness.measures.columnar.spec import MeasureSpec
 
-    return [float(kernels.evaluate(graded, Asked(*asked)).mean()) for asked in OURS]
+    return [float(kernels.evaluate(graded, MeasureSpec(*asked)).mean()) for asked in OURS]
 
 
 def contestant(name: str, run: pa.Table, qrels: pa.Table) -> Round:

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 from playwright.sync_api import Browser, Page, sync_playwright
 
 from harness.core.engine import Manifest
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Run
@@ -97,7 +97,9 @@ def report(queries: int, seed: int = 1) -> ReportInput:
     )
 
 
-def side(arm: str, ids: Sequence[str], corpus: tuple[str, ...], rng: np.random.Generator) -> Side:
+def side(
+    arm: str, ids: Sequence[str], corpus: tuple[str, ...], rng: np.random.Generator
+) -> ArmResult:
     """Draw what an arm shows, and values of every measure."""
     depth = min(DEPTH, len(corpus))
     shown = np.stack([rng.choice(len(corpus), depth, replace=False) for _ in ids])
@@ -116,7 +118,7 @@ def side(arm: str, ids: Sequence[str], corpus: tuple[str, ...], rng: np.random.G
         duplicates=np.zeros(count, dtype=np.int32),
     )
     drawn = {m: Scores(m, tuple(ids), scored(rng, count), {}) for m in MEASURES}
-    return Side(arm, Manifest(arm, "1", len(corpus), SHA, SHA), run, drawn)
+    return ArmResult(arm, Manifest(arm, "1", len(corpus), SHA, SHA), run, drawn)
 
 
 def scored(rng: np.random.Generator, count: int) -> NDArray[np.float64]:

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.corpus.score_table import read_scores
@@ -89,9 +89,9 @@ def evidence_of(differences: Floats) -> Evidence:
     return Evidence("made", control, candidate, agreement, agreement, {}, {}, {}, None)
 
 
-def side(arm: str, ids: tuple[str, ...], values: Floats) -> Side:
+def side(arm: str, ids: tuple[str, ...], values: Floats) -> ArmResult:
     """One arm; nobody looks at its hits."""
     manifest = Manifest(arm, "1", 1, "made", arm)
     hit = (Hit("d", 1.0, 1.0),)
     run = Run.of(arm, [Row(ids[0], Status.ANSWERED, hit, manifest.fingerprint)])
-    return Side(arm, manifest, run, {"nDCG@10": Scores("nDCG@10", ids, values, {})})
+    return ArmResult(arm, manifest, run, {"nDCG@10": Scores("nDCG@10", ids, values, {})})

@@ -27,7 +27,7 @@ DIFFERENCES = Span(-1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class GateCase:
     """The question of a gate: on which side of ``limit`` the mean lies."""
 
     rule: str
@@ -52,15 +52,15 @@ class Asked:
 
 
 GATES = (
-    Asked("non_inferior", -0.01, "above", 0.0),
-    Asked("non_inferior", -0.02, "above", 0.0),
-    Asked("non_inferior", -0.05, "above", 0.0),
-    Asked("superior", 0.0, "above", 0.05),
-    Asked("superior", 0.03, "above", 0.08),
-    Asked("equivalent", 0.05, "within", 0.0),
-    Asked("judged_guard", 0.1, "within", 0.0),
-    Asked("negatives", -0.1, "above", 0.0),
-    Asked("agreement_floor", 0.8, "above", 0.9, Span(0.0, 1.0)),
+    GateCase("non_inferior", -0.01, "above", 0.0),
+    GateCase("non_inferior", -0.02, "above", 0.0),
+    GateCase("non_inferior", -0.05, "above", 0.0),
+    GateCase("superior", 0.0, "above", 0.05),
+    GateCase("superior", 0.03, "above", 0.08),
+    GateCase("equivalent", 0.05, "within", 0.0),
+    GateCase("judged_guard", 0.1, "within", 0.0),
+    GateCase("negatives", -0.1, "above", 0.0),
+    GateCase("agreement_floor", 0.8, "above", 0.9, Span(0.0, 1.0)),
 )
 """``judgement_bounds`` asks as these do, at each end of what missing judgements may say."""
 
@@ -97,14 +97,14 @@ def clears(
     return said
 
 
-def passes(asked: Asked, values: Floats, clusters: Codes | None) -> Said:
+def passes(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
     """Say of each column whether the gate passes."""
     if asked.passes == "above":
         return clears(values, clusters, asked.span, above=asked.limit)
     return clears(values, clusters, asked.span, above=-asked.limit, below=asked.limit)
 
 
-def fails(asked: Asked, values: Floats, clusters: Codes | None) -> Said:
+def fails(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
     """Say of each column whether the gate fails; ``judged_guard`` never does."""
     if asked.rule == "judged_guard":
         return np.zeros(values.shape[1], dtype=bool)
@@ -124,7 +124,7 @@ class Wrong:
     failed: Estimate
 
 
-def at_bound(asked: Asked, queries: int, trials: int) -> Iterator[Wrong]:
+def at_bound(asked: GateCase, queries: int, trials: int) -> Iterator[Wrong]:
     """Yield what came of each family that can have the gate's bound as its mean."""
     for number, family in enumerate(families()):
         for truth in asked.truths:
@@ -140,7 +140,7 @@ def at_bound(asked: Asked, queries: int, trials: int) -> Iterator[Wrong]:
                 yield Wrong(family.name, *shares)
 
 
-def power(asked: Asked, queries: int, trials: int, moved: float) -> float | None:
+def power(asked: GateCase, queries: int, trials: int, moved: float) -> float | None:
     """Share of PASS where the mean is ``good`` and a share ``moved`` of the queries moves.
 
     Agreements are beta variables, the wider the more queries move. None where so few cannot have

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.assisted import Shown, assisted
+from harness.stats.assisted import UniqueHits, assisted
 from harness.stats.inference import Inference
 from harness.stats.kappa import kappa
 
@@ -86,7 +86,7 @@ def judged(judge: Judge, trials: int) -> Judged:
     )  # fmt: skip
 
 
-def _world(rng: np.random.Generator, judge: Judge) -> tuple[Shown, Floats]:
+def _world(rng: np.random.Generator, judge: Judge) -> tuple[UniqueHits, Floats]:
     """Draw queries, the documents that one arm alone shows, and what the judge says of them."""
     unique = rng.integers(2, K + 1, QUERIES)
     base = rng.beta(1.2, 2.0, QUERIES)
@@ -98,5 +98,5 @@ def _world(rng: np.random.Generator, judge: Judge) -> tuple[Shown, Floats]:
     likely = np.where(of > 0, chance[0, query] * kept, chance[1, query])
     true = (rng.random(len(query)) < likely) * 1.0
     labels = judge(rng, true, of)
-    shown = Shown(query, of / K, true, labels.astype(np.int64))
+    shown = UniqueHits(query, of / K, true, labels.astype(np.int64))
     return shown, labels

@@ -12,7 +12,7 @@ from harness.core.gate import Verdict
 from harness.gates.base.rules import above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
-from harness.stats.planning import Wanted, planned
+from harness.stats.planning import Target, planned
 
 
 class Kept(NamedTuple):
@@ -33,7 +33,7 @@ def kept(case: Case, *, pilot: int, bound: float, pilots: int, samples: int) -> 
     for _ in range(pilots):
         count = planned(
             case.draw(rng, (pilot,)),
-            Wanted(case.mean, bound),
+            Target(case.mean, bound),
             span=DIFFERENCES,
             confidence=CONFIDENCE,
             power=POWER,

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from benchmarks.adversaries import ALIKE, Floats, rare, steps
 from benchmarks.simulated_differences import CONFIDENCE, OFTEN, SEED, STEPS
-from benchmarks.simulated_gates import Asked, passes
+from benchmarks.simulated_gates import GateCase, passes
 from harness.core.scores import Estimate
 from harness.gates import (
     agreement_floor,
@@ -63,7 +63,7 @@ class Question:
     """One gate on a mean: what it asks, of which values, and in which slice."""
 
     gate: str
-    asked: Asked
+    asked: GateCase
     values: tuple[str, str]
     """Measure, and the arm compared with where it is not the control."""
     slice: str | None
@@ -92,24 +92,24 @@ def _questions(gate: Gate, names: tuple[str, ...]) -> Iterator[Question]:
     match gate.settings:
         case no_slice_harmed.Settings() as its:
             for name in its.slices or names:
-                asked = Asked("no_slice_harmed", -its.margin_of(name), "above", 0.0)
+                asked = GateCase("no_slice_harmed", -its.margin_of(name), "above", 0.0)
                 yield Question(f"{gate.name} ({name})", asked, (its.measure, ""), name)
         case superior.Settings() as its:
-            asked = Asked("superior", its.margin, "above", its.margin + GAIN)
+            asked = GateCase("superior", its.margin, "above", its.margin + GAIN)
             yield Question(gate.name, asked, (its.measure, its.versus or ""), its.slice)
         case non_inferior.Settings() as its:
-            asked = Asked("non_inferior", -its.margin, "above", 0.0)
+            asked = GateCase("non_inferior", -its.margin, "above", 0.0)
             yield Question(gate.name, asked, (its.measure, ""), its.slice)
         case negatives.Settings() as its:
-            asked = Asked("negatives", -its.max_more, "above", 0.0)
+            asked = GateCase("negatives", -its.max_more, "above", 0.0)
             yield Question(gate.name, asked, (its.unit, ""), "negative")
         case equivalent.Settings() | judged_guard.Settings() as its:
-            asked = Asked(gate.rule.name, its.limit, "within", 0.0)
+            asked = GateCase(gate.rule.name, its.limit, "within", 0.0)
             yield Question(gate.name, asked, (its.measure, ""), its.slice)
         case agreement_floor.Settings() as its:
             span = span_of(its.measure) or Span(0.0, 1.0)
             good = max(OVERLAP, (1 + its.floor) / 2)
-            asked = Asked("agreement_floor", its.floor, "above", good, span)
+            asked = GateCase("agreement_floor", its.floor, "above", good, span)
             yield Question(gate.name, asked, (its.measure, ""), its.slice)
 
 
@@ -183,7 +183,7 @@ class World:
         return columns
 
 
-def at_bound(asked: Asked, shape: tuple[int, int]) -> Floats:
+def at_bound(asked: GateCase, shape: tuple[int, int]) -> Floats:
     """Draw values whose mean is the gate's bound: a few queries lose everything."""
     least, most = asked.span
     mean = 2 * (asked.truths[0] - least) / (most - least) - 1

@@ -7,14 +7,14 @@ from numpy.typing import NDArray
 
 from benchmarks.adversaries import ALIKE, Family, Floats, families, steps
 from benchmarks.simulated_differences import SEED
-from benchmarks.simulated_gates import LEVEL, Asked, clears
+from benchmarks.simulated_gates import LEVEL, GateCase, clears
 from harness.stats import holm
 from harness.stats.bounded import chance_above
 
 Said = NDArray[np.bool_]
 
 
-def harmed(slices: list[Floats], asked: Asked) -> Said:
+def harmed(slices: list[Floats], asked: GateCase) -> Said:
     """Say of each trial whether the gate fails; a column of each slice is a trial."""
     below = np.array([clears(each, None, asked.span, below=asked.limit) for each in slices])
     p_values = np.array([
@@ -25,7 +25,7 @@ def harmed(slices: list[Floats], asked: Asked) -> Said:
     return np.asarray((below & (adjusted <= LEVEL)).any(axis=0))
 
 
-def passed(slices: list[Floats], asked: Asked) -> Said:
+def passed(slices: list[Floats], asked: GateCase) -> Said:
     """Say of each trial whether the gate passes."""
     said = np.ones(slices[0].shape[1], dtype=bool)
     for each in slices:
@@ -44,7 +44,7 @@ def sliced(slices: int, queries: int, margin: float, trials: int) -> tuple[float
     PASS is false where one slice loses exactly the margin and the others nothing; FAIL is where all
     lose exactly the margin, which is no more than allowed. Nothing is lost where PASS is right.
     """
-    asked = Asked("no_slice_harmed", -margin, "above", 0.0)
+    asked = GateCase("no_slice_harmed", -margin, "above", 0.0)
     shape = (queries, trials)
     fine = []
     for at in range(slices):
@@ -63,6 +63,6 @@ def sliced(slices: int, queries: int, margin: float, trials: int) -> tuple[float
 
 def losing(share: float, queries: int, margin: float, trials: int) -> float:
     """Share of PASS where a query of the slice loses everything with a chance of ``share``."""
-    asked = Asked("no_slice_harmed", -margin, "above", 0.0)
+    asked = GateCase("no_slice_harmed", -margin, "above", 0.0)
     lost = np.random.default_rng(SEED).random((queries, trials)) < share
     return float(passed([np.where(lost, -1.0, 0.0)], asked).mean())

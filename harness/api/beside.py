@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from harness.api.html import table
-from harness.report.shadow.sides import Both, Shown
+from harness.report.shadow.sides import Both, ShownAnswer
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -37,7 +37,7 @@ def _beside(one: Both) -> str:
     return table(_title(one), header, rows, note, of_words=True)
 
 
-def _hit(side: Shown, at: int) -> str:
+def _hit(side: ShownAnswer, at: int) -> str:
     if at >= len(side.hits):
         return ""
     hit = side.hits[at]

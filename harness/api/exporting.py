@@ -28,7 +28,7 @@ QRELS = "qrels.trec"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class ExportRequest:
     """Selection of what is exported."""
 
     control: str
@@ -42,7 +42,7 @@ class Wanted:
 
 def export(
     layout: Layout,
-    wanted: Wanted,
+    wanted: ExportRequest,
     sure: Inference,
     to: Path,
     *,
@@ -79,7 +79,7 @@ def export(
     return tuple(sorted(path for path in to.rglob("*") if path.is_file()))
 
 
-def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]]:
+def _scores(layout: Layout, wanted: ExportRequest) -> Mapping[str, Mapping[str, Scores]]:
     found = {arm: of for (arm,), of in read_scores(layout.per_query, ["arm"]).items()}
     named = (wanted.control, *wanted.arms) if wanted.arms else tuple(found)
     for arm in (wanted.control, *named):
@@ -90,7 +90,7 @@ def _scores(layout: Layout, wanted: Wanted) -> Mapping[str, Mapping[str, Scores]
 
 
 def _about(
-    layout: Layout, wanted: Wanted, sure: Inference, board: Leaderboard
+    layout: Layout, wanted: ExportRequest, sure: Inference, board: Leaderboard
 ) -> dict[str, object]:
     """Say what is exported and how sure it was to be, but for what moves no number."""
     said = {**asdict(wanted), **asdict(sure), "arms": tuple(board.scores), "data": layout.root.name}

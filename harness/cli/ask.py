@@ -15,7 +15,7 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.core.records import Query
-    from harness.stages.asking import Asked, Shown
+    from harness.stages.asking import ArmAnswer, ShownHit
     from harness.stages.layout import Layout
 
 TITLE = 100
@@ -83,7 +83,7 @@ def _question(layout: Layout, text: str, query_id: str) -> Query:
     return typed(layout, query_id) if query_id else Query("", text)
 
 
-def _show(asked: Asked, query: Query, *, explain: bool) -> None:
+def _show(asked: ArmAnswer, query: Query, *, explain: bool) -> None:
     from harness.core.printable import one_line
     from harness.report.rounding import milliseconds
 
@@ -98,7 +98,7 @@ def _show(asked: Asked, query: Query, *, explain: bool) -> None:
         _explain(asked)
 
 
-def _lines(asked: Asked, *, judged: bool) -> list[str]:
+def _lines(asked: ArmAnswer, *, judged: bool) -> list[str]:
     """Give a line a hit; documents are cut where a terminal ends, and other columns never."""
     if not asked.hits:
         return ["  nothing is shown"]
@@ -116,11 +116,11 @@ def _lines(asked: Asked, *, judged: bool) -> list[str]:
     ]
 
 
-def _status(asked: Asked) -> str:
+def _status(asked: ArmAnswer) -> str:
     return asked.side.status.name.lower().replace("_", " ")
 
 
-def _document(shown: Shown, room: int) -> str:
+def _document(shown: ShownHit, room: int) -> str:
     from harness.core.printable import one_line
 
     doc_id, found = shown.hit.doc_id, shown.document
@@ -131,14 +131,14 @@ def _document(shown: Shown, room: int) -> str:
     return one_line(f"{doc_id}: {said}", room)
 
 
-def _explain(asked: Asked) -> None:
+def _explain(asked: ArmAnswer) -> None:
     if asked.explained is None:
         out.print("  this engine offers no explanation")
         return
     out.json(asked.explained._asdict())
 
 
-def _told(asked: Asked) -> dict[str, object]:
+def _told(asked: ArmAnswer) -> dict[str, object]:
     side = asked.side
     return {
         "arm": asked.arm,

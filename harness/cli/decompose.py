@@ -53,7 +53,7 @@ def decompose(
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
     from harness.core.owned import check_new
-    from harness.stages.compare.decompose import Wanted, check_ending, write
+    from harness.stages.compare.decompose import DecomposeRequest, check_ending, write
     from harness.stages.compare.decompose import decompose as stage
     from harness.stages.compare.decomposition import keep
 
@@ -61,7 +61,7 @@ def decompose(
     if to:
         check_new(to, reads=(left or layout.root, *project.sources))
         check_ending(to)
-    wanted = Wanted(control, candidate, measure, project.params.replay.k)
+    wanted = DecomposeRequest(control, candidate, measure, project.params.replay.k)
     with aside():
         found = stage(layout, wanted, project.policy().rules, project.cache)
     keep(layout, found)

@@ -43,12 +43,12 @@ def export(
 
     Example: harness export --dataset python-docs --control fts5 --to out/paper --figures pdf
     """
-    from harness.api.exporting import Wanted
+    from harness.api.exporting import ExportRequest
     from harness.api.exporting import export as write
 
     layout, project = evidence_at(dataset, left), Project.here()
     params = project.params.score
-    wanted = Wanted(
+    wanted = ExportRequest(
         control=control,
         arms=_words(arms),
         measures=_words(measures) or params.measures,

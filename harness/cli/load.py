@@ -75,14 +75,14 @@ def load(
     from harness.stages.load.files import page_of
     from harness.stages.load.stage import load as stage
     from harness.stages.load.stage import verdict
-    from harness.stages.load.trials import Wanted
+    from harness.stages.load.trials import LoadRequest
 
     project = Project.here()
     if find != (budget_ms > 0):
         raise HarnessError("--find needs --budget-ms above 0, and --budget-ms needs --find")
     if rate and arrivals:
         raise HarnessError("recorded arrivals have their own rate; leave --rate or --arrivals out")
-    wanted = Wanted(
+    wanted = LoadRequest(
         arms=tuple(arm),
         rates=tuple(rate or ()),
         budget_ns=int(budget_ms * NS_PER_MS) if find else None,

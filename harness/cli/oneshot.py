@@ -99,7 +99,7 @@ def run(
     from harness.policy.decide import exit_code as code_of
     from harness.stages.experiments.log import is_shared, share
     from harness.stages.layout import Layout
-    from harness.stages.oneshot import Wanted, oneshot
+    from harness.stages.oneshot import RunRequest, oneshot
     from harness.stages.score.means import read_means
 
     project = Project.here()
@@ -121,7 +121,7 @@ def run(
             own(log, EXPERIMENT_LOG, *reads, known=is_shared)
             share(layout, log / name)
         licence, source = prepare(project, dataset, layout.data, split, fields, forms=forms)
-        wanted = Wanted(
+        wanted = RunRequest(
             arms=named,
             runs=runs,
             control=control,

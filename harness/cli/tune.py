@@ -58,7 +58,7 @@ def tune(
     from harness.core.owned import check_new
     from harness.corpus.tuning import SUFFIX, is_record
     from harness.stages.tune.space import read
-    from harness.stages.tune.stage import Wanted
+    from harness.stages.tune.stage import TuneRequest
     from harness.stages.tune.stage import tune as stage
     from harness.stages.tune.written import check_place, is_ours
 
@@ -75,7 +75,7 @@ def tune(
     with held(work, patience_s=0), aside():
         data = _prepared(project, dataset, work, split, fields, forms=forms)
         found = stage(
-            Wanted(
+            TuneRequest(
                 arm=arm,
                 space=space,
                 space_file=search,

@@ -16,7 +16,7 @@ from harness.core.scores import Scores
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class ArmResult:
     """Measurements of one arm."""
 
     arm: str
@@ -158,12 +158,12 @@ class Evidence:
     """The measurements for one step: control and candidate on one query set."""
 
     dataset: str
-    control: Side
-    candidate: Side
+    control: ArmResult
+    candidate: ArmResult
     agreement: Agreement
     noise: Agreement
     """A/A agreement of the control with its second replay: that of a perfect candidate."""
-    others: Mapping[str, Side]
+    others: Mapping[str, ArmResult]
     """Further arms that a gate may name, e.g. the floor that a semantic arm must beat."""
     slices: Mapping[str, frozenset[str]]
     """Query ids by slice."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
 from harness.core.run import Status
 from harness.gates.base.rules import Rules, some
@@ -28,7 +28,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return judge_shares(name, settings, counts, evidence.clusters, rules)
 
 
-def _unanswered(side: Side) -> tuple[int, str]:
+def _unanswered(side: ArmResult) -> tuple[int, str]:
     """Count the queries without an answer, and say how they ended."""
     run = side.run
     answered = run.status == Status.ANSWERED

@@ -9,7 +9,7 @@ from itertools import combinations
 from pydantic import Field
 
 from harness.agreement.copied import FEWEST_FIRST, FEWEST_LISTS, copied
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Status
 from harness.gates.base.queries import other
@@ -87,7 +87,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     )
 
 
-def notices(sides: Sequence[Side]) -> Iterator[str]:
+def notices(sides: Sequence[ArmResult]) -> Iterator[str]:
     """List how far identity was checked: what two runs share, and whose index was counted."""
     control, *others = sides
     for side in others:
@@ -100,7 +100,7 @@ def notices(sides: Sequence[Side]) -> Iterator[str]:
         yield "the files of every index were counted when it was asked"
 
 
-def _copies(sides: tuple[Side, ...]) -> Iterator[str]:
+def _copies(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     """Say which two arms are too alike for the two engines that they claim to be."""
     for left, right in combinations(sides, 2):
         engines = f"{left.arm} is {left.manifest.engine}, {right.arm} is {right.manifest.engine}"
@@ -112,7 +112,7 @@ def _copies(sides: tuple[Side, ...]) -> Iterator[str]:
             yield f"{engines}, and their runs are more alike than two engines: {found.said}"
 
 
-def _unknown(sides: tuple[Side, ...]) -> Iterator[str]:
+def _unknown(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     """Say of which two arms of different engines nobody can tell whether one is a copy."""
     for left, right in combinations(sides, 2):
         found = copied(left.run, right.run)
@@ -123,7 +123,7 @@ def _unknown(sides: tuple[Side, ...]) -> Iterator[str]:
             )
 
 
-def _impostors(sides: tuple[Side, ...]) -> Iterator[str]:
+def _impostors(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     for side in sides:
         run = side.run
         by = Counter(
@@ -139,7 +139,7 @@ def _impostors(sides: tuple[Side, ...]) -> Iterator[str]:
             )
 
 
-def _same(sides: tuple[Side, ...]) -> Iterator[str]:
+def _same(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     for at, left in enumerate(sides):
         for right in sides[at + 1 :]:
             if left.manifest.fingerprint == right.manifest.fingerprint:
@@ -149,7 +149,7 @@ def _same(sides: tuple[Side, ...]) -> Iterator[str]:
                 )
 
 
-def _other_documents(sides: tuple[Side, ...]) -> Iterator[str]:
+def _other_documents(sides: tuple[ArmResult, ...]) -> Iterator[str]:
     own = sides[0]
     for side in sides[1:]:
         if side.manifest.corpus_sha256 != own.manifest.corpus_sha256:

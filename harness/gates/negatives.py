@@ -8,7 +8,7 @@ from typing import Annotated
 import numpy as np
 from pydantic import Field
 
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
 from harness.core.run import Status
 from harness.core.scores import Scores
@@ -80,7 +80,7 @@ def emptiness(settings: Settings, evidence: Evidence) -> tuple[Settings, Evidenc
     return empty, replace(evidence, control=control, candidate=candidate)
 
 
-def _left_empty(side: Side, settings: Settings) -> Scores:
+def _left_empty(side: ArmResult, settings: Settings) -> Scores:
     """Share of the first places that each answered negative query leaves empty."""
     negative = frozenset(scores_of(side, settings.measure).undefined.get(NEGATIVE, ()))
     run = side.run

@@ -16,7 +16,7 @@ from harness.measures import library
 from harness.measures.columnar import kernels
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.coverage import Coverage, coverage, kept
 from harness.measures.gain import as_gains
 from harness.measures.name import parse
@@ -92,7 +92,7 @@ def _by_kernel(
     measures: Sequence[Measure],
 ) -> Mapping[str, kernels.Values]:
     """Compute by kernel where there is one, and hand the other measures to ir-measures."""
-    asked = {repr(measure): Asked.of(measure) for measure in measures}
+    asked = {repr(measure): MeasureSpec.of(measure) for measure in measures}
     others = [measure for measure in measures if asked[repr(measure)] is None]
     values = dict(_by_library(run, qrels, coded, shown, others)) if others else {}
     graded = Graded.of(run, coded)

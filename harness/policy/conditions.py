@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.run import Conditions, Run, Status
 from harness.gates.base.rules import GateSettings
 from harness.policy.demands import Demands
@@ -47,7 +47,7 @@ def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet
     return next((found for check in checks for found in check), None)
 
 
-def _unlike(sides: tuple[Side, ...]) -> Iterator[Unmet]:
+def _unlike(sides: tuple[ArmResult, ...]) -> Iterator[Unmet]:
     known = {side.arm: side.run.conditions for side in sides if side.run.conditions}
     if len(set(known.values())) > 1:
         said = "; ".join(f"{arm}: {_said(found)}" for arm, found in known.items())
@@ -58,7 +58,7 @@ def _said(found: Conditions) -> str:
     return f"{found.k} hits within {found.time_limit_s:g} s"
 
 
-def _too_shallow(sides: tuple[Side, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:
+def _too_shallow(sides: tuple[ArmResult, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:
     for side in sides:
         found = side.run.conditions
         if wanted is not None and (found is None or found.k < wanted):
@@ -74,7 +74,7 @@ def _too_shallow(sides: tuple[Side, ...], deepest: int, wanted: int | None) -> I
             )
 
 
-def _too_patient(sides: tuple[Side, ...], wanted: float | None) -> Iterator[Unmet]:
+def _too_patient(sides: tuple[ArmResult, ...], wanted: float | None) -> Iterator[Unmet]:
     for side in sides:
         found = side.run.conditions
         if wanted is not None and (found is None or found.time_limit_s > wanted):
@@ -86,7 +86,7 @@ def _too_patient(sides: tuple[Side, ...], wanted: float | None) -> Iterator[Unme
             )
 
 
-def _cut(sides: tuple[Side, ...], deepest: int) -> Iterator[Unmet]:
+def _cut(sides: tuple[ArmResult, ...], deepest: int) -> Iterator[Unmet]:
     """Find imported runs whose lists were cut before the gate's depth, and another arm's not."""
     longest = max(int(side.run.lengths.max(initial=0)) for side in sides)
     for side in sides:

@@ -13,7 +13,7 @@ from harness.core.run import Row, Status
 
 
 @dataclass(frozen=True, slots=True)
-class Observation:
+class TimedOutcome:
     """Outcome of one query on one arm, once."""
 
     row: Row
@@ -25,7 +25,7 @@ class Observation:
     """Of these, attempts that a server refused to limit the rate."""
 
 
-def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Observation:
+def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> TimedOutcome:
     """Ask once. An exception is an observation, not a crash.
 
     An answer that came after its time limit is a timeout, whatever it says: a person had left.
@@ -47,13 +47,13 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Obs
     elapsed_ns = perf_counter_ns() - start
     error = error or fault(answer, k)
     if answer is None or error:
-        return Observation(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
+        return TimedOutcome(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
     if elapsed_ns > time_limit_ns:
         late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
         late_row = Row(query.query_id, Status.TIMED_OUT, error=late)
-        return Observation(late_row, elapsed_ns, answer.retries, answer.rate_limited)
+        return TimedOutcome(late_row, elapsed_ns, answer.retries, answer.rate_limited)
     row = Row(query.query_id, Status.ANSWERED, answer.hits, answer.served_by)
-    return Observation(row, elapsed_ns, answer.retries, answer.rate_limited)
+    return TimedOutcome(row, elapsed_ns, answer.retries, answer.rate_limited)
 
 
 def _told(exc: BaseException) -> str:

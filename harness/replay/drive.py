@@ -18,7 +18,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.records import Query
 from harness.core.run import Conditions, Row, Run, Status
 from harness.corpus.runs import read_run, write_run
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 
 MUCH_TOO_LATE = 1.5
 """Of the time limit: beyond it, no pause between two clocks explains an answer."""
@@ -109,7 +109,7 @@ def drive(
     return replace(run, conditions=asked, retries=retries, rate_limited=limited)
 
 
-def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> Observation:
+def _seen(arm: str, searcher: Searcher, query: Query, k: int, time_limit_s: float) -> TimedOutcome:
     """Ask once, and see by a clock of our own that the time limit fires.
 
     Raises:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from harness.core.clusters import Dependence
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Race, Side
+from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
@@ -143,7 +143,7 @@ class ReportInput:
     """In the order of the migration."""
     evidence: Mapping[str, Evidence]
     """By comparison."""
-    arms: Mapping[str, Side]
+    arms: Mapping[str, ArmResult]
     """Every arm measured, by name, also those in no comparison."""
     means: Mapping[str, Mapping[str, Estimate]]
     """Mean of each measure with its interval, by arm and measure."""

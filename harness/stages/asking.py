@@ -17,7 +17,7 @@ from harness.corpus.prepared import Prepared
 from harness.replay.staged import told
 from harness.shadow.live.generation import Generation, answers_for
 from harness.shadow.live.side import asked
-from harness.shadow.log.record import Side
+from harness.shadow.log.record import LoggedAnswer
 from harness.stages.custody.proof import check_same, read_manifest
 from harness.stages.index import check_index
 from harness.stages.layout import Layout
@@ -46,7 +46,7 @@ NOTHING = Reasons({}, None)
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownHit:
     """One hit."""
 
     hit: Hit
@@ -61,15 +61,15 @@ class Shown:
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ArmAnswer:
     """What one arm answered."""
 
     arm: str
-    side: Side
+    side: LoggedAnswer
     """Status, error, note and nanoseconds of one query; these are not measurements."""
     by_itself: bool | None
     """Whether the index that is open answered, and no fallback; None where no one answered."""
-    hits: tuple[Shown, ...]
+    hits: tuple[ShownHit, ...]
     explained: Explained | None
 
 
@@ -85,7 +85,9 @@ def typed(layout: Layout, query_id: str) -> Query:
     return queries[query_id]
 
 
-def ask(layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Path) -> list[Asked]:
+def ask(
+    layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Path
+) -> list[ArmAnswer]:
     """Open each arm over the data set's index, and ask it.
 
     Raises:
@@ -108,10 +110,10 @@ def ask(layout: Layout, names: tuple[str, ...], query: Query, k: int, cache: Pat
         answered = side.status is Status.ANSWERED
         by_itself = answers_for(side.before, side.served_by) if answered else None
         hits = tuple(
-            Shown(hit, documents.get(hit.doc_id), grades.get(hit.doc_id), *why.of(hit.doc_id))
+            ShownHit(hit, documents.get(hit.doc_id), grades.get(hit.doc_id), *why.of(hit.doc_id))
             for hit in side.hits
         )
-        found.append(Asked(name, side, by_itself, hits, why.explained))
+        found.append(ArmAnswer(name, side, by_itself, hits, why.explained))
     return found
 
 

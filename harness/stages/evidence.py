@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from harness.core.clusters import BY_TEXT, Clustering
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Agreement, Evidence, Race, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race
 from harness.core.scores import Scores
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -21,7 +21,7 @@ from harness.stages.score.stage import check_scores, slices
 from harness.stages.shadow.traffic import with_traffic
 
 
-def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:
+def sides(layout: Layout, arms: Sequence[str]) -> dict[str, ArmResult]:
     """Read every arm as it was measured.
 
     Raises:
@@ -32,20 +32,20 @@ def sides(layout: Layout, arms: Sequence[str]) -> dict[str, Side]:
     return {arm: _side(layout, arm, scores) for arm in arms}
 
 
-def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) -> Side:
+def _side(layout: Layout, arm: str, scores: Mapping[Key, Mapping[str, Scores]]) -> ArmResult:
     if (arm,) not in scores:
         raise EvidenceError(
             f"{layout.per_query}: the arm {arm} has no scores."
             f" Add it to arms in params.yaml, and run: harness score --dataset {layout.root.name}"
         )
     run, counted = read_run(layout.run(arm)), replayed_index(layout, arm)
-    return Side(arm, read_manifest(layout, arm), run, scores[arm,], counted)
+    return ArmResult(arm, read_manifest(layout, arm), run, scores[arm,], counted)
 
 
 def gathered(
     layout: Layout,
     pairs: Mapping[str, Pair],
-    arms: Mapping[str, Side],
+    arms: Mapping[str, ArmResult],
     race: Race | None,
     how: Clustering = BY_TEXT,
 ) -> dict[str, Evidence]:

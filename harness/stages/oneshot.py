@@ -54,7 +54,7 @@ RESULTS = (
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class RunRequest:
     """What was requested on the command line."""
 
     arms: tuple[str, ...]
@@ -85,7 +85,7 @@ class Wanted:
 
 def oneshot(
     layout: Layout,
-    wanted: Wanted,
+    wanted: RunRequest,
     params: Params,
     *,
     out: Path,
@@ -182,7 +182,7 @@ def _indexed(
     built.note(loaded)
 
 
-def _take_in(layout: Layout, wanted: Wanted, tell: Callable[[str], object]) -> None:
+def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) -> None:
     """Make arms of the TREC runs, and say what they leave out."""
     for name, file in wanted.runs.items():
         tell(f"taking in {name}")
@@ -198,7 +198,7 @@ def _replayed(
         tell(said)
 
 
-def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
+def _given(wanted: RunRequest, template: Policy, cache: Path) -> dict[str, str]:
     """Name or path of each arm that is replayed, by the arm's own name."""
     loaded = [(registry.load(arm, cache).name, arm) for arm in wanted.arms]
     names = [*(name for name, _ in loaded), *wanted.runs]
@@ -215,7 +215,7 @@ def _given(wanted: Wanted, template: Policy, cache: Path) -> dict[str, str]:
     return dict(loaded)
 
 
-def _judged_by(wanted: Wanted, template: Policy, names: Sequence[str]) -> Policy | None:
+def _judged_by(wanted: RunRequest, template: Policy, names: Sequence[str]) -> Policy | None:
     """Policy that decides; None where nothing is decided."""
     if wanted.control and wanted.by_steps:
         raise HarnessError("the steps of a policy name their own control; leave --control out")
@@ -225,7 +225,7 @@ def _judged_by(wanted: Wanted, template: Policy, names: Sequence[str]) -> Policy
     return template if wanted.by_steps else None
 
 
-def _selftest(wanted: Wanted, out: Path) -> str:
+def _selftest(wanted: RunRequest, out: Path) -> str:
     """Say what to type for a selftest of this run."""
     words = ["harness", "selftest", "--out", str(out), "--policy", str(wanted.policy_file)]
     return shlex.join([*words, *(["--control", wanted.control] if wanted.control else [])])

@@ -33,7 +33,7 @@ Codes = NDArray[np.int64]
 Flags = NDArray[np.bool_]
 
 
-class Shown(NamedTuple):
+class UniqueHits(NamedTuple):
     """Documents that one arm shows and the other does not, each array of shape (documents,)."""
 
     query: Codes
@@ -67,7 +67,7 @@ class Assisted:
 
 
 def assisted(
-    shown: Shown, judged: Flags, *, clusters: Codes | None, inference: Inference
+    shown: UniqueHits, judged: Flags, *, clusters: Codes | None, inference: Inference
 ) -> Assisted:
     """Estimate the mean difference over all queries, of which people judged ``judged``.
 
@@ -110,7 +110,7 @@ def assisted(
     )
 
 
-def calibration(shown: Shown, which: Flags) -> tuple[float | None, ...]:
+def calibration(shown: UniqueHits, which: Flags) -> tuple[float | None, ...]:
     """Share of relevant documents among ``which`` by grade of the machine."""
     codes = int(shown.machine.max(initial=0)) + 1
     counts = np.bincount(shown.machine[which], minlength=codes)
@@ -120,7 +120,7 @@ def calibration(shown: Shown, which: Flags) -> tuple[float | None, ...]:
     )
 
 
-def _calibrated(shown: Shown, train: Flags) -> Floats:
+def _calibrated(shown: UniqueHits, train: Flags) -> Floats:
     """Give each document the share of its grade; a grade that people never judged, that of all."""
     overall = float(shown.human[train].mean()) if train.any() else 0.0
     shares = [overall if one is None else one for one in calibration(shown, train)]
@@ -128,7 +128,7 @@ def _calibrated(shown: Shown, train: Flags) -> Floats:
     return found
 
 
-def _by_query(shown: Shown, relevant: Floats, queries: int) -> Floats:
+def _by_query(shown: UniqueHits, relevant: Floats, queries: int) -> Floats:
     found: Floats = np.bincount(shown.query, shown.weight * relevant, queries).astype(np.float64)
     return found
 

@@ -34,7 +34,7 @@ Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
 
 
-class Wanted(NamedTuple):
+class Target(NamedTuple):
     """What an interval must show, and where the truth is assumed to be."""
 
     truth: float
@@ -73,7 +73,7 @@ def upper_spread(pilot: Pilot) -> float:
 
 def planned(
     values: Floats,
-    wanted: Wanted,
+    wanted: Target,
     *,
     span: Span,
     confidence: float,

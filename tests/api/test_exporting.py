@@ -9,13 +9,13 @@ from pathlib import Path
 import pytest
 
 from harness.api import Inference, load_qrels, load_run, score
-from harness.api.exporting import Wanted, export
+from harness.api.exporting import ExportRequest, export
 from harness.core.errors import EvidenceError, HarnessError, UnknownName
 from harness.corpus.runs import read_run
 from tests.toy import ARMS, Toy
 
 SURE = Inference(confidence=0.95, resamples=1_000, seed=5)
-WANTED = Wanted("fts5", (), ("nDCG@10", "RR@10"), ("svg",))
+WANTED = ExportRequest("fts5", (), ("nDCG@10", "RR@10"), ("svg",))
 
 
 @pytest.fixture(scope="module")
@@ -78,7 +78,7 @@ def test_it_is_the_same_twice(measured: Toy, written: Path, tmp_path: Path) -> N
 
 
 def test_only_the_named_arms_are_corrected_for(measured: Toy, tmp_path: Path) -> None:
-    export(measured.layout, Wanted("fts5", ("tantivy",), ("RR@10",), ()), SURE, tmp_path)
+    export(measured.layout, ExportRequest("fts5", ("tantivy",), ("RR@10",), ()), SURE, tmp_path)
     assert "(comparisons: 1)" in (tmp_path / "table.md").read_text()
     assert sorted(path.stem for path in (tmp_path / "runs").iterdir()) == ["fts5", "tantivy"]
     assert not list(tmp_path.glob("*.svg"))
@@ -87,15 +87,15 @@ def test_only_the_named_arms_are_corrected_for(measured: Toy, tmp_path: Path) ->
 @pytest.mark.parametrize(
     ("wanted", "said"),
     [
-        (Wanted("x", (), ("RR@10",), ()), "no arm that was scored named 'x'"),
-        (Wanted("fts5", ("x",), ("RR@10",), ()), "no arm that was scored named 'x'"),
-        (Wanted("fts5", (), ("AP@7",), ()), "AP@7"),
-        (Wanted("fts5", (), (), ()), "and a measure"),
-        (Wanted("fts5", (), ("RR@10",), ("gif",)), "no format of figures named 'gif'"),
+        (ExportRequest("x", (), ("RR@10",), ()), "no arm that was scored named 'x'"),
+        (ExportRequest("fts5", ("x",), ("RR@10",), ()), "no arm that was scored named 'x'"),
+        (ExportRequest("fts5", (), ("AP@7",), ()), "AP@7"),
+        (ExportRequest("fts5", (), (), ()), "and a measure"),
+        (ExportRequest("fts5", (), ("RR@10",), ("gif",)), "no format of figures named 'gif'"),
     ],
 )
 def test_what_there_is_not_is_named_and_nothing_is_written(
-    measured: Toy, tmp_path: Path, wanted: Wanted, said: str
+    measured: Toy, tmp_path: Path, wanted: ExportRequest, said: str
 ) -> None:
     with pytest.raises(HarnessError, match=said) as caught:
         export(measured.layout, wanted, SURE, tmp_path)
@@ -105,7 +105,7 @@ def test_what_there_is_not_is_named_and_nothing_is_written(
 
 def test_other_arms_leave_nothing_of_the_earlier_ones(measured: Toy, tmp_path: Path) -> None:
     export(measured.layout, WANTED, SURE, tmp_path / "paper")
-    less = Wanted("fts5", ("tantivy",), ("RR@10",), ())
+    less = ExportRequest("fts5", ("tantivy",), ("RR@10",), ())
     files = export(measured.layout, less, SURE, tmp_path / "paper")
     assert sorted(path.name for path in files) == [
         "export.json", "fts5.trec", "harness-export.txt", "per_query.csv", "qrels.trec",
@@ -118,7 +118,7 @@ def test_other_arms_leave_nothing_of_the_earlier_ones(measured: Toy, tmp_path: P
 def test_a_folder_with_something_else_in_it_is_refused_first(measured: Toy, tmp_path: Path) -> None:
     (tmp_path / "mine.tex").write_text("my own")
     with pytest.raises(HarnessError, match=r"did not write, for example mine\.tex"):
-        export(measured.layout, Wanted("no such arm", (), (), ()), SURE, tmp_path)
+        export(measured.layout, ExportRequest("no such arm", (), (), ()), SURE, tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.tex"]
 
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 
 from harness.core.engine import Hit
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Row, Run, Status
@@ -79,7 +79,7 @@ def report(dataset: str = "small") -> ReportInput:
         "other": {at: at / 1000 for at in range(QUERIES)} | ODD,
     }
     sides = {
-        arm: Side(
+        arm: ArmResult(
             arm,
             builder.manifest(arm),
             runs[arm],

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Page, expect
 
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.core.records import Document, Query
 from harness.core.run import Row, Run
 from harness.report.explore.page import to_explorer
@@ -56,7 +56,7 @@ def hostile() -> ReportInput:
     arms = {"old": named(0, "old"), "new": named(6, "new"), "other": named(12, "other")}
     text = dict(enumerate(HOSTILE))
 
-    def side(of: Side) -> Side:
+    def side(of: ArmResult) -> ArmResult:
         rows = [
             Row(ids[row.query_id], row.status, row.hits, "", row.error and "".join(HOSTILE[:10]))
             for row in of.run.rows()

@@ -16,7 +16,7 @@ from harness.corpus.trec import write_run
 from harness.gates.base.rules import Rules
 from harness.measures.decompose import Parts
 from harness.report.explore.stages_table import blamed, losers, means, to_json
-from harness.stages.compare.decompose import Wanted, decompose
+from harness.stages.compare.decompose import DecomposeRequest, decompose
 from harness.stages.compare.decomposition import kept
 from tests.cli.conftest import Harness
 from tests.toy import NAME, Toy
@@ -55,7 +55,7 @@ def test_the_screen_names_the_largest_losses_and_their_step(project: Toy, harnes
     assert project
     said = harness(*WORDS, "--dataset", NAME, "--measure", "nDCG@5", "--top", "2").out
     found = decompose(
-        project.layout, Wanted("fts5", "hash-hybrid", "nDCG@5", 50), RULES, project.cache
+        project.layout, DecomposeRequest("fts5", "hash-hybrid", "nDCG@5", 50), RULES, project.cache
     )
     worst = losers(found, 2)
     assert worst
@@ -132,7 +132,7 @@ def test_a_run_that_was_changed_is_refused(project: Toy, harness: Harness) -> No
 
 
 def test_blame_falls_on_the_part_that_took_most(project: Toy) -> None:
-    wanted = Wanted("fts5", "hash-hybrid", "nDCG@10", 50)
+    wanted = DecomposeRequest("fts5", "hash-hybrid", "nDCG@10", 50)
     found = decompose(project.layout, wanted, RULES, project.cache)
     for at in range(len(found.queries)):
         values = [

@@ -12,7 +12,7 @@ from harness.core.engine import Searcher
 from harness.core.errors import BadFile
 from harness.core.records import Query
 from harness.corpus.tuning import read
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from tests.cli.conftest import Harness, Said
 from tests.toy import GATES, HEAD, STEP, Toy
 
@@ -143,7 +143,7 @@ def test_a_killed_search_asks_no_query_twice(
 ) -> None:
     asked: list[tuple[str, str]] = []
 
-    def counted(searcher: Searcher, query: Query, k: int, limit: int) -> Observation:
+    def counted(searcher: Searcher, query: Query, k: int, limit: int) -> TimedOutcome:
         asked.append((searcher.manifest.fingerprint, query.query_id))
         if len(asked) == stop:
             raise KeyboardInterrupt

@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.policy.load import load_policy
-from harness.policy.migration.status import Evidence
+from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Policy
 from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
@@ -123,7 +123,7 @@ def under_way(project: Toy) -> None:
     begun(project)
     policy, folder = _policy(project), _folder(project)
     for _ in policy.steps:
-        nothing = Evidence(None, "", "")
+        nothing = CurrentDecision(None, "", "")
         migrate.advance(folder, policy, nothing, now=NOW, by="me", reason="a test")
 
 

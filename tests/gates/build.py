@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Race, Side, Stolen
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen
 from harness.core.gate import Finding
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
@@ -55,8 +55,8 @@ def run(arm: str, query_ids: Sequence[str], status: Mapping[str, Status] | None 
     return Run.of(arm, rows)
 
 
-def side(arm: str, count: int, **by_measure: Scores) -> Side:
-    return Side(arm, manifest(arm), run(arm, ids(count)), by_measure)
+def side(arm: str, count: int, **by_measure: Scores) -> ArmResult:
+    return ArmResult(arm, manifest(arm), run(arm, ids(count)), by_measure)
 
 
 def agreement(

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
@@ -299,11 +299,11 @@ def test_an_arm_that_never_answered_proves_nothing() -> None:
     assert finding.cause is Cause.UNANSWERED
 
 
-def shallow(arm: str, doc_ids: str) -> Side:
+def shallow(arm: str, doc_ids: str) -> ArmResult:
     own = build.manifest(arm)
     hits = [Hit(doc_id, 1.0, 1.0) for doc_id in doc_ids]
     rows = [Row(q, Status.ANSWERED, hits, own.fingerprint) for q in build.ids(100)]
-    return Side(arm, own, Run.of(arm, rows), {})
+    return ArmResult(arm, own, Run.of(arm, rows), {})
 
 
 def test_arms_that_show_too_little_to_tell_a_copy_do_not_pass() -> None:

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from harness.core.engine import Hit
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
@@ -34,9 +34,9 @@ def arm(name: str, *rankings: str, failed: tuple[str, ...] = ()) -> Run:
 def evidence(control: Run, candidate: Run) -> Evidence:
     qrels = Qrels(dict.fromkeys(build.ids(COUNT), JUDGED))
 
-    def side(run: Run) -> Side:
+    def side(run: Run) -> ArmResult:
         scores = score(run, qrels, [MEASURE], build.ids(COUNT))
-        return Side(run.arm, build.manifest(run.arm), run, scores)
+        return ArmResult(run.arm, build.manifest(run.arm), run, scores)
 
     return build.evidence(COUNT, control=side(control), candidate=side(candidate), qrels=qrels)
 

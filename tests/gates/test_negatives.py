@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
 from tests.gates import build
@@ -19,7 +19,7 @@ SETTINGS = {"measure": "nDCG@10", "depth": 10, "max_more": 0.1, "min_queries": 3
 NEGATIVE, ANSWERABLE = 40, 10
 
 
-def side(arm: str, hits: Sequence[int | None]) -> Side:
+def side(arm: str, hits: Sequence[int | None]) -> ArmResult:
     """Give an arm that shows so many hits of each query without an answer; None is a failure."""
     names = build.ids(NEGATIVE + ANSWERABLE)
     who = build.manifest(arm).fingerprint
@@ -31,7 +31,7 @@ def side(arm: str, hits: Sequence[int | None]) -> Side:
     ]
     values = np.full(ANSWERABLE, 0.5)
     found = build.scores("nDCG@10", values, {"negative_query": names[:NEGATIVE]})
-    return Side(arm, build.manifest(arm), Run.of(arm, rows), {"nDCG@10": found})
+    return ArmResult(arm, build.manifest(arm), Run.of(arm, rows), {"nDCG@10": found})
 
 
 def shown(control: Sequence[int | None], candidate: Sequence[int | None]) -> Evidence:

@@ -12,17 +12,17 @@ from harness.shadow.log.record import (
     Degradation,
     Divergence,
     Kind,
+    LoggedAnswer,
     Observation,
     Seen,
-    Side,
     query_key,
 )
 
-SIDE = Side(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
+SIDE = LoggedAnswer(Status.ANSWERED, (), "print", "", "", 1_000, "g1", "g1")
 SEEN = Seen(Status.ANSWERED, 1_000, 2, 0, 1.0, 7.5, "a1", "print", "g1")
 
 
-def side(ids: Sequence[str], **changed: object) -> Side:
+def side(ids: Sequence[str], **changed: object) -> LoggedAnswer:
     """One side that showed ``ids``, each with a lower score than the one before."""
     hits = tuple(Hit(one, 1 - at / 100, 50.0 - at) for at, one in enumerate(ids))
     return replace(SIDE, hits=hits, **changed)  # type: ignore[arg-type]

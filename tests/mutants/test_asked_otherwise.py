@@ -9,7 +9,7 @@ from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
 from harness.core.records import Query
 from harness.replay import drive
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.stages.compare.stage import compare
 from harness.stages.evidence import pairs_of
 from harness.stages.replay.stage import replay
@@ -32,7 +32,7 @@ def test_a_candidate_that_is_asked_for_half_as_many_hits(planted: Toy) -> None:
 def test_a_harness_that_asks_for_half_of_what_it_says(
     planted: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         return observe(searcher, query, k // 2, limit_ns)
 
     monkeypatch.setattr(drive, "observe", half)

@@ -27,7 +27,7 @@ from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run, write_run
 from harness.gates.base import paired
 from harness.replay import race as replay_race
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.stages.compare.stage import read_agreement
 from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
@@ -204,7 +204,7 @@ def test_11_a_run_that_kept_its_repeated_hits(planted: Toy) -> None:
 
 
 def test_13_a_time_that_wraps(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def wrapping(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def wrapping(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         seen = observe(searcher, query, k, limit_ns)
         return replace(seen, elapsed_ns=seen.elapsed_ns - 2**32)
 

@@ -37,7 +37,7 @@ from harness.gates.base import paired
 from harness.gates.base.rules import Rules
 from harness.replay import drive
 from harness.replay import race as replay_race
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.race import part as race_part
@@ -104,7 +104,7 @@ def test_1_the_control_asks_the_candidate_on_its_clock(
 def test_1_the_clock_of_the_control_runs_on(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
     last = 0
 
-    def running_on(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def running_on(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         nonlocal last
         seen = observe(searcher, query, k, limit_ns)
         covers, last = seen.elapsed_ns + last, seen.elapsed_ns
@@ -121,7 +121,7 @@ def test_1_the_clock_of_the_control_runs_on(project: Toy, monkeypatch: pytest.Mo
 def test_2_an_error_taken_for_an_empty_result(
     planted: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def silent(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def silent(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         seen = observe(searcher, query, k, limit_ns)
         if seen.row.status is Status.FAILED:
             return replace(seen, row=Row(query.query_id, Status.ANSWERED))
@@ -137,7 +137,7 @@ def test_2_an_error_taken_for_an_empty_result(
 def test_2_an_error_that_is_kept_and_still_counted_as_an_answer(
     planted: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def half(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         seen = observe(searcher, query, k, limit_ns)
         served_by = searcher.manifest.fingerprint
         return replace(seen, row=seen.row._replace(status=Status.ANSWERED, served_by=served_by))
@@ -152,7 +152,7 @@ def test_2_an_error_that_is_kept_and_still_counted_as_an_answer(
 def test_2_an_empty_result_taken_for_an_error(
     planted: Toy, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def strict(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def strict(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         seen = observe(searcher, query, k, limit_ns)
         row = seen.row if seen.row.hits else Row(query.query_id, Status.FAILED, error="no hits")
         return replace(seen, row=row)

@@ -23,7 +23,7 @@ from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import drive
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.replay.fresh import Advance, Work
 from harness.stages.custody.freshness import index_files, note_replayed
 from harness.stages.custody.proof import note_run, read_manifest
@@ -86,7 +86,7 @@ def test_timeouts_that_have_an_overlap(bounded: Toy, monkeypatch: pytest.MonkeyP
         measure(bounded)
 
 
-def patient(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+def patient(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
     return observe(searcher, query, k, limit_ns * 10**6)
 
 

@@ -9,7 +9,7 @@ from harness.core import digest
 from harness.core.gate import Outcome, Verdict
 from harness.policy.load import load_policy
 from harness.policy.migration.events import Decided, Said
-from harness.policy.migration.status import Evidence
+from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Policy
 
 FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
@@ -62,6 +62,6 @@ def decision(
     )
 
 
-def evidence(found: Decided | None, refused: str = "") -> Evidence:
+def evidence(found: Decided | None, refused: str = "") -> CurrentDecision:
     """Give a decision that was held, or was refused."""
-    return Evidence(found, refused, SHA256)
+    return CurrentDecision(found, refused, SHA256)

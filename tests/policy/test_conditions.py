@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.core.engine import Hit
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.run import Conditions, Row, Run, Status
 from harness.gates import agreement_floor, latency_ratio, negatives, non_inferior, superior
 from harness.gates.base.rules import GateSettings
@@ -21,7 +21,7 @@ FOUND = non_inferior.Settings(measure="R@50", margin=0.02, min_queries=2)
 OVERLAP = agreement_floor.Settings(measure="RBO", floor=0.8, min_queries=2)
 
 
-def asked(side: Side, conditions: Conditions | None) -> Side:
+def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
     return replace(side, run=replace(side.run, conditions=conditions))
 
 
@@ -106,7 +106,7 @@ def test_times_are_measured_otherwise() -> None:
     assert unmet(speed, measured(None, None), Demands(k=100)) is None
 
 
-def listed(side: Side, length: int, natural: int = 0) -> Side:
+def listed(side: ArmResult, length: int, natural: int = 0) -> ArmResult:
     """Show lists of one length, but for a few that end by themselves."""
     hits = tuple(Hit(f"d{at}", 1.0, 1.0) for at in range(length))
     rows = [

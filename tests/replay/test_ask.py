@@ -15,14 +15,14 @@ from harness.core.records import Query, Scalar
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import ask
-from harness.replay.ask import Observation, fault, observe
+from harness.replay.ask import TimedOutcome, fault, observe
 from tests.replay.arms import Table, hits, raising
 
 QUERY = Query("q1", "what?")
 MINUTE_NS = 60_000_000_000
 
 
-def watch(answer: Callable[[], object], k: int = 3, limit_ns: int = MINUTE_NS) -> Observation:
+def watch(answer: Callable[[], object], k: int = 3, limit_ns: int = MINUTE_NS) -> TimedOutcome:
     return observe(Table(answers={"what?": answer}), QUERY, k, limit_ns)
 
 

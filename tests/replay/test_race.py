@@ -16,7 +16,7 @@ from harness.core.errors import EvidenceError
 from harness.core.records import Query
 from harness.replay import ask
 from harness.replay import race as module
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.replay.meter import RUN_QUEUE, Reading
 from harness.replay.race import Expected, Lap, race, shown
 from harness.replay.race_texts import Texts
@@ -225,12 +225,12 @@ def test_a_clock_that_covers_another_arm_is_no_evidence(
     """Mutant 1: the control's timer also covers the candidate."""
     spent: dict[str, int] = {"candidate": 0}
 
-    def covering(searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def covering(searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         seen = observe(searcher, query, k, limit_ns)
         if searcher.manifest.engine == "candidate":
             spent["candidate"] = 10_000_000 + seen.elapsed_ns
             return seen
-        return Observation(seen.row, seen.elapsed_ns + spent["candidate"])
+        return TimedOutcome(seen.row, seen.elapsed_ns + spent["candidate"])
 
     monkeypatch.setattr(module, "observe", covering)
     with pytest.raises(EvidenceError, match=r"(control|third): query q\d\d .* covers another's"):

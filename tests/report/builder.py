@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.engine import Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Race, Side, Stolen
+from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen
 from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
@@ -101,7 +101,7 @@ def scores(measure: str, values: NDArray[np.float64], failed: tuple[str, ...] = 
     return Scores(measure, kept, values[: QUERIES - 1][keep], undefined)
 
 
-def side(arm: str, lift: float, seed: int, failed: tuple[str, ...] = ()) -> Side:
+def side(arm: str, lift: float, seed: int, failed: tuple[str, ...] = ()) -> ArmResult:
     """Make an arm whose quality is ``lift`` above the common one."""
     rng, common = np.random.default_rng(seed), np.random.default_rng(4)
     rows = []
@@ -119,7 +119,7 @@ def side(arm: str, lift: float, seed: int, failed: tuple[str, ...] = ()) -> Side
         base = np.clip(common.beta(2, 2, QUERIES) + 0.05 * at, 0, 1)
         noise = np.where(rng.random(QUERIES) < 0.6, rng.normal(lift, 0.12, QUERIES), 0)
         found[measure] = scores(measure, np.clip(base + noise, 0, 1), failed)
-    return Side(arm, manifest(arm), Run.of(arm, rows), found)
+    return ArmResult(arm, manifest(arm), Run.of(arm, rows), found)
 
 
 def agreement(seed: int, alike: float) -> Agreement:
@@ -143,7 +143,7 @@ def estimate(values: NDArray[np.float64]) -> Estimate:
     return Estimate(mean, mean - half, mean + half, len(values))
 
 
-def means(sides: Mapping[str, Side]) -> Mapping[str, Mapping[str, Estimate]]:
+def means(sides: Mapping[str, ArmResult]) -> Mapping[str, Mapping[str, Estimate]]:
     """Mean of every measure of every arm."""
     return {
         arm: {m: estimate(s.values) for m, s in found.scores.items()}

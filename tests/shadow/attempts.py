@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.agreement.classes import Class
 from harness.core.engine import Hit
 from harness.core.run import Status
-from harness.shadow.log.record import Divergence, Observation, Seen, Side, query_key
+from harness.shadow.log.record import Divergence, LoggedAnswer, Observation, Seen, query_key
 from harness.shadow.watch.bounds import Bounds
 from harness.stages.shadow.files import read_bounds
 
@@ -87,10 +87,10 @@ def shed(number: int, reason: str = "the queue is full") -> Observation:
     return replace(found, candidate=None)
 
 
-def side(ids: Iterable[str], *, error: str = "", elapsed_ns: int = 1_000_000) -> Side:
+def side(ids: Iterable[str], *, error: str = "", elapsed_ns: int = 1_000_000) -> LoggedAnswer:
     """Make one side of a divergence, scores falling."""
     hits = tuple(Hit(doc_id, 1 / (1 + at), 10.0 - at) for at, doc_id in enumerate(ids))
-    return Side(
+    return LoggedAnswer(
         status=Status.FAILED if error else Status.ANSWERED,
         hits=hits,
         served_by="engine",

@@ -16,7 +16,7 @@ from harness.corpus import trec
 from harness.corpus.runs import read_run
 from harness.stages.imports.collections import load_folder
 from harness.stages.layout import Layout
-from harness.stages.oneshot import RESULTS, TIES, Wanted, oneshot
+from harness.stages.oneshot import RESULTS, TIES, RunRequest, oneshot
 from tests.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
@@ -35,7 +35,7 @@ class Shot:
         self.project = project
         work = out / "work"
         self.layout = Layout(work / "build", work / "perf", work / "cache")
-        self.wanted = Wanted(
+        self.wanted = RunRequest(
             arms=("fts5", "tantivy", "hash-hybrid"),
             runs={},
             control="fts5",

@@ -13,7 +13,7 @@ import pytest
 from benchmarks.adversaries import Family, families, rare, steps
 from benchmarks.simulated_bounds import contenders, worst
 from benchmarks.simulated_differences import evidence_of
-from benchmarks.simulated_gates import GATES, Asked, at_bound, fails, passes, power
+from benchmarks.simulated_gates import GATES, GateCase, at_bound, fails, passes, power
 from benchmarks.simulated_policies import needed, promoted
 from benchmarks.simulated_sizes import SIZES, sized
 from benchmarks.simulated_slices import losing, sliced
@@ -29,7 +29,7 @@ LEVEL = 0.025
 
 @pytest.mark.parametrize("asked", GATES, ids=lambda asked: f"{asked.rule} {asked.limit:g}")
 def test_no_family_passes_or_fails_a_gate_at_its_bound_too_often(
-    asked: Asked, draws: Draws
+    asked: GateCase, draws: Draws
 ) -> None:
     trials = draws(400, 2_000)
     for queries in (20, 100):
@@ -53,7 +53,7 @@ def test_families_have_the_mean_that_is_asked_for() -> None:
 def test_the_simulated_gate_is_the_gate() -> None:
     """Column by column, the rule itself says the same."""
     rng = np.random.default_rng(5)
-    asked = Asked("non_inferior", -0.1, "above", 0.0)
+    asked = GateCase("non_inferior", -0.1, "above", 0.0)
     settings = non_inferior.Settings(measure="nDCG@10", margin=0.1)
     rules = Rules(confidence=0.95, resamples=1_000, seed=20_261_122, power=0.8)
     said = set()

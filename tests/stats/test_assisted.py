@@ -10,7 +10,7 @@ import pytest
 
 from benchmarks.simulated_judges import JUDGES, judged
 from harness.core.errors import EvidenceError
-from harness.stats.assisted import Shown, assisted, calibration
+from harness.stats.assisted import UniqueHits, assisted, calibration
 from harness.stats.inference import Inference
 from harness.stats.kappa import kappa
 
@@ -18,7 +18,7 @@ RULES = Inference(confidence=0.95, resamples=500, seed=5)
 Draws = Callable[[int, int], int]
 
 
-def world(queries: int = 400, machine: str = "right") -> tuple[Shown, float]:
+def world(queries: int = 400, machine: str = "right") -> tuple[UniqueHits, float]:
     rng = np.random.default_rng(3)
     query = np.repeat(np.arange(queries), 10)
     weight = np.tile(np.array([0.1, -0.1], dtype=np.float64), queries * 5)
@@ -26,7 +26,7 @@ def world(queries: int = 400, machine: str = "right") -> tuple[Shown, float]:
     human = (rng.random(len(query)) < chance).astype(np.float64)
     said = {"right": human, "wrong": 1 - human, "mute": np.zeros(len(human))}[machine]
     true = float(np.bincount(query, weights=weight * human).mean())
-    shown = Shown(query, weight.astype(np.float64), human, said.astype(np.int64))
+    shown = UniqueHits(query, weight.astype(np.float64), human, said.astype(np.int64))
     return shown, true
 
 
@@ -75,7 +75,9 @@ def test_too_few_and_all_are_refused(count: int) -> None:
 
 
 def test_a_grade_that_people_never_judged_has_no_share() -> None:
-    shown = Shown(np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1]))
+    shown = UniqueHits(
+        np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1])
+    )
     assert calibration(shown, np.array([True, True, False])) == (0.5, None)
 
 

@@ -14,7 +14,7 @@ from harness.stats.bounded import Span
 from harness.stats.planning import (
     Codes,
     Floats,
-    Wanted,
+    Target,
     assumed,
     planned,
     planned_share,
@@ -24,12 +24,12 @@ from harness.stats.power import Pilot
 from harness.stats.proportion import share
 
 DIFFERENCES = Span(-1.0, 1.0)
-ALIKE = Wanted(0.0, -0.02)
+ALIKE = Target(0.0, -0.02)
 
 
 def plan(
     values: Floats,
-    wanted: Wanted = ALIKE,
+    wanted: Target = ALIKE,
     power: float = 0.8,
     *,
     clusters: Codes | None = None,
@@ -93,12 +93,12 @@ def test_queries_in_clusters_are_planned_by_their_worth() -> None:
 
 def test_both_sides_ask_for_more_than_one() -> None:
     values = np.random.default_rng(5).normal(0, 0.2, 300).clip(-1, 1)
-    assert plan(values, Wanted(0.0, 0.02, both_sides=True)) > plan(values, Wanted(0.0, -0.02))
+    assert plan(values, Target(0.0, 0.02, both_sides=True)) > plan(values, Target(0.0, -0.02))
 
 
 def test_a_truth_on_the_bound_has_no_plan() -> None:
     values = np.random.default_rng(6).normal(0, 0.2, 50).clip(-1, 1)
-    for wanted in (Wanted(-0.02, -0.02), Wanted(0.02, 0.02, both_sides=True)):
+    for wanted in (Target(-0.02, -0.02), Target(0.02, 0.02, both_sides=True)):
         assert (
             planned(values, wanted, span=DIFFERENCES, confidence=0.95, power=0.8, clusters=None)
             is None

@@ -38,7 +38,7 @@ from engines.stacks.agent_mail.pipeline.plan import (
     plan,
     wanted,
 )
-from engines.stacks.agent_mail.pipeline.retrievers import Asked, Tiers, digits_of
+from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, Tiers, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
 from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
 
@@ -100,7 +100,7 @@ class MailSearch:
         typed = bounded(normalise(query.text))
         reasons = [*filter(None, [typed.note]), *lacking(query, self.switch)]
         planned = plan(query, lambda product: self._projects(product, reasons))
-        asked = Asked(
+        asked = TierQuery(
             typed.text,
             planned.filters,
             query.ranking if query.doc_kind is DocKind.MESSAGE else RankingMode.RELEVANCE,
@@ -186,7 +186,7 @@ class MailSearch:
             self.emit(event, payload)
 
     def _climb_down(
-        self, query: SearchQuery, planned: Plan, asked: Asked, scope: Scope, reasons: list[str]
+        self, query: SearchQuery, planned: Plan, asked: TierQuery, scope: Scope, reasons: list[str]
     ) -> tuple[FallbackTier, Page, str]:
         """Try the tiers of the chain, all but the last within the budget.
 
@@ -213,7 +213,7 @@ class MailSearch:
     def _stale(self, tier: FallbackTier, query: SearchQuery, until: Deadline | None) -> str:
         return self.fresh.current(tier, until) if query.doc_kind is DocKind.MESSAGE else ""
 
-    def _page(self, tier: FallbackTier, query: SearchQuery, asked: Asked, scope: Scope) -> Page:
+    def _page(self, tier: FallbackTier, query: SearchQuery, asked: TierQuery, scope: Scope) -> Page:
         current = CURSOR_OF[query.doc_kind, tier]
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
@@ -231,7 +231,7 @@ class MailSearch:
         return page
 
     def _shadowed(
-        self, query: SearchQuery, asked: Asked, scope: Scope, served: Page
+        self, query: SearchQuery, asked: TierQuery, scope: Scope, served: Page
     ) -> ShadowComparison | None:
         """Ask the shadow too; its failure is nobody's business but the log's."""
         elsewhere = self.observer is not None and not query.explain

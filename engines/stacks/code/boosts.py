@@ -22,7 +22,7 @@ class Boosted(NamedTuple):
     phrase: dict[str, Any]
 
 
-class Asked(NamedTuple):
+class BoostQuery(NamedTuple):
     """A query as boosts see it."""
 
     names: frozenset[str]
@@ -31,17 +31,17 @@ class Asked(NamedTuple):
     """Each two terms in a row, without repetition."""
 
 
-def asked(words: Sequence[str], terms: Sequence[str]) -> Asked:
+def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
     """Prepare a query: its words as typed, and its terms."""
     flat = ["".join(parts(word)) for word in words]
     runs = {
         "".join(flat[at : at + size]) for size in (1, 2, 3) for at in range(len(flat) - size + 1)
     }
     pairs = dict.fromkeys(f" {one} {two} " for one, two in pairwise(terms))
-    return Asked(frozenset(runs - {""}), tuple(pairs))
+    return BoostQuery(frozenset(runs - {""}), tuple(pairs))
 
 
-def boosted(entry: Entry, question: Asked, weights: Boosts) -> Boosted:
+def boosted(entry: Entry, question: BoostQuery, weights: Boosts) -> Boosted:
     """Weigh one candidate.
 
     A symbol is named where its bare name, without underscores and case, is a word of the query

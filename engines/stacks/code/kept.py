@@ -17,7 +17,7 @@ from engines.stacks.code import near_duplicates
 from engines.stacks.code.arm import Code
 from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.backends.sqlite import match_expression
-from engines.stacks.code.backends.wanted import Wanted
+from engines.stacks.code.backends.wanted import TermClause
 from engines.stacks.code.catalog import Entry, Rows, entry_of, written
 from engines.stacks.code.reading.packages import BIGGEST, READ, module_of, of_file
 from engines.stacks.code.reading.understand import embedded
@@ -164,7 +164,7 @@ class KeptWords:
         return len(self.ids)
 
     def search(
-        self, wanted: Sequence[Wanted], depth: int, allowed: Rows | None
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
         """Rank by BM25, ties by row, which does not depend on when a file was taken in."""
         if all(one.occur is Occur.NOT for one in wanted):

@@ -15,7 +15,7 @@ from engines.lexical.typed import Clause, Occur, exact_clauses, held, normalise,
 from engines.ranking.rrf import TIE_DIGITS
 from engines.stacks.code import boosts, fusion, near_duplicates
 from engines.stacks.code.backends.contract import OpenBackend, Scored
-from engines.stacks.code.backends.wanted import Wanted, terms_of, wanted
+from engines.stacks.code.backends.wanted import TermClause, terms_of, wanted
 from engines.stacks.code.catalog import Catalog, Rows
 from engines.stacks.code.config import Settings
 from engines.stacks.code.explain import ScoreBreakdown
@@ -76,7 +76,7 @@ class Question:
         return positive(self.text)
 
     @cached_property
-    def boosts(self) -> boosts.Asked:
+    def boosts(self) -> boosts.BoostQuery:
         """What the query may name, and its words in a row."""
         said = [
             word
@@ -134,7 +134,7 @@ class Ranker:
             rows = np.setdiff1d(every, self._having(one, rows), assume_unique=True)
         return rows
 
-    def _having(self, one: Wanted, allowed: Rows | None) -> Rows:
+    def _having(self, one: TermClause, allowed: Rows | None) -> Rows:
         hits = self.words.search([one], max(1, len(self.catalog)), allowed)
         return np.array(sorted(hit.row for hit in hits), dtype=np.int64)
 

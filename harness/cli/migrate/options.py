@@ -12,7 +12,7 @@ from harness.cli.base.places import evidence_at
 from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
-    from harness.policy.migration.status import Evidence
+    from harness.policy.migration.status import CurrentDecision
     from harness.policy.model import Policy
 
 FOLDER = "migration"
@@ -44,7 +44,7 @@ def policy_of(policy: Path | None) -> tuple[Policy, Path]:
     return load_policy(file), file
 
 
-def evidence_of(file: Path, dataset: str, left: Path | None) -> Evidence:
+def evidence_of(file: Path, dataset: str, left: Path | None) -> CurrentDecision:
     """Read the decision, and count every digest below it again."""
     from harness.stages.custody.verify import verify, verify_exports, verify_sources
     from harness.stages.migrate.evidence import evidence

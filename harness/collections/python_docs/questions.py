@@ -42,7 +42,7 @@ INSIDE_CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|_")
 SHORT = {"numpy": "np", "pandas": "pd", "matplotlib.pyplot": "plt"}
 
 
-class Asked(NamedTuple):
+class JudgedQuery(NamedTuple):
     """One query with its judgements."""
 
     query: Query
@@ -56,7 +56,7 @@ def by_digest(names: Iterable[str]) -> list[str]:
 
 def natural_language(
     entries: Mapping[str, Entry], chosen: Mapping[str, tuple[str, ...]], limit: int
-) -> list[Asked]:
+) -> list[JudgedQuery]:
     """Ask for at most ``limit`` of the ``chosen`` objects (name: its links) by summary."""
     summaries: dict[str, int] = {}
     for entry in entries.values():
@@ -68,16 +68,18 @@ def natural_language(
         if summaries[" ".join(words(entries[name].docstring.summary))] == 1
         and is_question(entries[name])
     ]
-    asked: list[Asked] = []
+    asked: list[JudgedQuery] = []
     for name in sorted(fit[:limit]):
         query_id = f"nl:{name}"
         query = Query(query_id, plain(entries[name].docstring.summary), (NATURAL_LANGUAGE,))
         related = (Judgement(query_id, link, RELATED) for link in chosen[name])
-        asked.append(Asked(query, (Judgement(query_id, name, MEANT), *related)))
+        asked.append(JudgedQuery(query, (Judgement(query_id, name, MEANT), *related)))
     return asked
 
 
-def identifiers(entries: Mapping[str, Entry], chosen: Iterable[str], limit: int) -> list[Asked]:
+def identifiers(
+    entries: Mapping[str, Entry], chosen: Iterable[str], limit: int
+) -> list[JudgedQuery]:
     """Ask for at most ``limit`` of the ``chosen`` objects by name, no text twice.
 
     Objects are drawn by the digest of their names, so what they begin with binds no two of them: an
@@ -87,7 +89,7 @@ def identifiers(entries: Mapping[str, Entry], chosen: Iterable[str], limit: int)
     bearers: dict[str, list[str]] = {}
     for name in sorted(names):
         bearers.setdefault(entries[name].bare, []).append(name)
-    asked: dict[str, Asked] = {}
+    asked: dict[str, JudgedQuery] = {}
     for name in names:
         entry = entries[name]
         forms = [text for text in _forms(entry, bearers[entry.bare]) if text not in asked]
@@ -131,11 +133,11 @@ def _forms(entry: Entry, namesakes: Sequence[str]) -> list[str]:
     return list(dict.fromkeys([bare, exact, from_memory]))
 
 
-def _by_name(name: str, text: str, namesakes: Sequence[str], *, exact: bool) -> Asked:
+def _by_name(name: str, text: str, namesakes: Sequence[str], *, exact: bool) -> JudgedQuery:
     query_id = f"id:{name}"
     graded = (
         Judgement(query_id, other, MEANT if other == name or not exact else RELATED)
         for other in namesakes
     )
     need = name.rpartition(".")[2].lower()
-    return Asked(Query(query_id, text, (IDENTIFIER,), need), tuple(graded))
+    return JudgedQuery(Query(query_id, text, (IDENTIFIER,), need), tuple(graded))

@@ -9,7 +9,7 @@ from pydantic import field_validator
 
 from harness.core.clusters import independent
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings, MinQueries, some
@@ -66,7 +66,7 @@ def _known(measure: str) -> None:
             raise ValueError(f"no measure is named so; did you mean {exc.meant}") from exc
 
 
-def other(evidence: Evidence, arm: str) -> Side:
+def other(evidence: Evidence, arm: str) -> ArmResult:
     """Give another arm of the evidence.
 
     Raises:
@@ -81,7 +81,7 @@ def other(evidence: Evidence, arm: str) -> Side:
     return evidence.others[arm]
 
 
-def scores_of(side: Side, measure: str) -> Scores:
+def scores_of(side: ArmResult, measure: str) -> Scores:
     """Scores of one arm.
 
     Raises:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from harness.core.clusters import codes
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
@@ -34,7 +34,7 @@ class ShareSettings(GateSettings):
 def judge_shares(
     gate: str,
     settings: ShareSettings,
-    counts: Sequence[tuple[Side, int, str]],
+    counts: Sequence[tuple[ArmResult, int, str]],
     clusters: Mapping[str, str],
     rules: Rules,
 ) -> Finding:

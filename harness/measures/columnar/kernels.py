@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded, running
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 
 Values = NDArray[np.float64]
 
 
-def evaluate(graded: Graded, asked: Asked) -> Values:
+def evaluate(graded: Graded, asked: MeasureSpec) -> Values:
     """Compute one measure.
 
     Raises:
@@ -30,7 +30,7 @@ def evaluate(graded: Graded, asked: Asked) -> Values:
     return KERNELS[asked.name](seen, asked)
 
 
-def has_value(qrels: EncodedQrels, asked: Asked) -> NDArray[np.bool_]:
+def has_value(qrels: EncodedQrels, asked: MeasureSpec) -> NDArray[np.bool_]:
     """Whether the judgements give each query a value, shape (judged queries,) (method, section 2).
 
     A query without a relevant document has a value only for measures of judging or length.
@@ -41,7 +41,7 @@ def has_value(qrels: EncodedQrels, asked: Asked) -> NDArray[np.bool_]:
     return np.bincount(qrels.rows[good], minlength=len(qrels)) > 0
 
 
-def _ndcg(graded: Graded, asked: Asked) -> Values:
+def _ndcg(graded: Graded, asked: MeasureSpec) -> Values:
     """Järvelin and Kekäläinen (2002), the ideal over all judged documents."""
     deepest = int(graded.rank.max(initial=0)) + 1
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
@@ -50,7 +50,7 @@ def _ndcg(graded: Graded, asked: Asked) -> Values:
     return ratio(gained, ideal(graded.qrels, asked))
 
 
-def ideal(qrels: EncodedQrels, asked: Asked) -> Values:
+def ideal(qrels: EncodedQrels, asked: MeasureSpec) -> Values:
     """DCG of the ideal ranking, shape (judged queries,)."""
     deepest = int(qrels.place.max(initial=0)) + 1
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
@@ -92,7 +92,7 @@ def _within(found: Graded, cutoff: int | None) -> NDArray[np.int64]:
     return np.bincount(row, minlength=len(found.qrels)).astype(np.int64, copy=False)
 
 
-def _rr(graded: Graded, asked: Asked) -> Values:
+def _rr(graded: Graded, asked: MeasureSpec) -> Values:
     found = graded.relevant(asked.rel)
     first = running(found.row) == 0
     if asked.cutoff is not None:
@@ -102,21 +102,21 @@ def _rr(graded: Graded, asked: Asked) -> Values:
     return values
 
 
-def _p(graded: Graded, asked: Asked) -> Values:
+def _p(graded: Graded, asked: MeasureSpec) -> Values:
     return _within(graded.relevant(asked.rel), asked.cutoff) / _cut(asked)
 
 
-def _r(graded: Graded, asked: Asked) -> Values:
+def _r(graded: Graded, asked: MeasureSpec) -> Values:
     return ratio(
         _within(graded.relevant(asked.rel), asked.cutoff), graded.qrels.relevant(asked.rel)
     )
 
 
-def _success(graded: Graded, asked: Asked) -> Values:
+def _success(graded: Graded, asked: MeasureSpec) -> Values:
     return (_within(graded.relevant(asked.rel), asked.cutoff) > 0).astype(np.float64)
 
 
-def _ap(graded: Graded, asked: Asked) -> Values:
+def _ap(graded: Graded, asked: MeasureSpec) -> Values:
     found = graded.relevant(asked.rel)
     precision = (running(found.row) + 1) / (found.rank + 1)
     if asked.cutoff is not None:
@@ -125,14 +125,14 @@ def _ap(graded: Graded, asked: Asked) -> Values:
     return ratio(summed, graded.qrels.relevant(asked.rel))
 
 
-def _rprec(graded: Graded, asked: Asked) -> Values:
+def _rprec(graded: Graded, asked: MeasureSpec) -> Values:
     found = graded.relevant(asked.rel)
     relevant = graded.qrels.relevant(asked.rel)
     inside = found.rank < relevant[found.row]
     return ratio(np.bincount(found.row[inside], minlength=len(relevant)), relevant)
 
 
-def _bpref(graded: Graded, asked: Asked) -> Values:
+def _bpref(graded: Graded, asked: MeasureSpec) -> Values:
     """Buckley and Voorhees (2004), as trec_eval has it: divided by the smaller of R and N."""
     qrels, seen = graded.qrels, graded.only(graded.grade >= 0)
     relevant = qrels.relevant(asked.rel)
@@ -153,19 +153,19 @@ def _before(row: NDArray[np.int64], good: NDArray[np.bool_]) -> NDArray[np.int64
     return found
 
 
-def _judged(graded: Graded, asked: Asked) -> Values:
+def _judged(graded: Graded, asked: MeasureSpec) -> Values:
     """Divide by the hits that there are where those are fewer than the cutoff."""
     shown = graded.lengths if asked.cutoff is None else np.minimum(graded.lengths, asked.cutoff)
     return ratio(_within(graded, asked.cutoff), shown)
 
 
-def _numret(graded: Graded, asked: Asked) -> Values:
+def _numret(graded: Graded, asked: MeasureSpec) -> Values:
     if not asked.rel:
         return graded.lengths.astype(np.float64)
     return _within(graded.relevant(asked.rel), None).astype(np.float64)
 
 
-def _cut(asked: Asked) -> int:
+def _cut(asked: MeasureSpec) -> int:
     if asked.cutoff is None:
         raise KeyError(f"{asked.name} without a cutoff")
     return asked.cutoff
@@ -177,7 +177,7 @@ def ratio(top: NDArray[np.float64] | NDArray[np.int64], bottom: NDArray[np.gener
     return np.divide(top, below, out=np.zeros(len(below)), where=below > 0)
 
 
-KERNELS: Mapping[str, Callable[[Graded, Asked], Values]] = {
+KERNELS: Mapping[str, Callable[[Graded, MeasureSpec], Values]] = {
     "nDCG": _ndcg,
     "RR": _rr,
     "P": _p,

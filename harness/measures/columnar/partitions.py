@@ -20,7 +20,7 @@ from harness.measures.columnar import kernels
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import OTHER, Graded
 from harness.measures.columnar.lookup import UNKNOWN
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.gain import as_gains
 from harness.measures.name import parse
 
@@ -107,8 +107,8 @@ def joined(
     }
 
 
-def _asked(name: str, qrels: EncodedQrels) -> Asked:
-    asked = Asked.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
+def _asked(name: str, qrels: EncodedQrels) -> MeasureSpec:
+    asked = MeasureSpec.of(as_gains(parse(name), np.unique(qrels.grades).tolist()))
     if asked is None:
         raise UnknownName("kernel", name, tuple(sorted(kernels.KERNELS)))
     return asked
@@ -150,7 +150,7 @@ def _graded(
 
 def _scores(
     name: str,
-    asked: Asked,
+    asked: MeasureSpec,
     qrels: EncodedQrels,
     values: NDArray[np.float64],
     ended: NDArray[np.uint8],

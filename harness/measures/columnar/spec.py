@@ -12,7 +12,7 @@ CUT = frozenset({"P", "R", "Success"})
 UNCUT = frozenset({"Rprec", "Bpref", "NumRet"})
 
 
-class Asked(NamedTuple):
+class MeasureSpec(NamedTuple):
     """One measure, as ``ir_measures`` names and defines it."""
 
     name: str
@@ -24,7 +24,7 @@ class Asked(NamedTuple):
     judged_only: bool = False
 
     @classmethod
-    def of(cls, measure: Measure) -> Asked | None:
+    def of(cls, measure: Measure) -> MeasureSpec | None:
         """Read a measure, its gains written out (``as_gains``); None without a kernel."""
         name, given = str(measure.NAME), dict(measure.params)
         cutoff = given.pop("cutoff", None)

@@ -13,11 +13,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.measures.columnar.kernels import Values, discounts, gains_of, ideal, ratio
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.ties.tied import Tied
 
 
-def expected(tied: Tied, asked: Asked) -> Values:
+def expected(tied: Tied, asked: MeasureSpec) -> Values:
     """Mean of a measure over all orders of equal scores, shape (judged queries,).
 
     Raises:
@@ -40,12 +40,12 @@ def _summed(tied: Tied, weights: Values) -> Values:
     return summed.astype(np.float64, copy=False)
 
 
-def _good(tied: Tied, asked: Asked) -> Tied:
+def _good(tied: Tied, asked: MeasureSpec) -> Tied:
     good = tied.graded.grade >= asked.rel
     return Tied(tied.graded.only(good), tied.low[good], tied.high[good])
 
 
-def _ndcg(tied: Tied, asked: Asked) -> Values:
+def _ndcg(tied: Tied, asked: MeasureSpec) -> Values:
     """Every document of a tie gains the mean of the tie's discounts."""
     deepest = int(tied.high.max(initial=0))
     cutoff = deepest if asked.cutoff is None else min(asked.cutoff, deepest)
@@ -56,28 +56,28 @@ def _ndcg(tied: Tied, asked: Asked) -> Values:
     return ratio(gained, ideal(tied.graded.qrels, asked))
 
 
-def _p(tied: Tied, asked: Asked) -> Values:
+def _p(tied: Tied, asked: MeasureSpec) -> Values:
     return _numret(tied, asked) / (asked.cutoff or 1)
 
 
-def _r(tied: Tied, asked: Asked) -> Values:
+def _r(tied: Tied, asked: MeasureSpec) -> Values:
     return ratio(_numret(tied, asked), tied.graded.qrels.relevant(asked.rel))
 
 
-def _numret(tied: Tied, asked: Asked) -> Values:
+def _numret(tied: Tied, asked: MeasureSpec) -> Values:
     if not asked.rel:
         return tied.graded.lengths.astype(np.float64)
     found = _good(tied, asked)
     return _summed(found, _inside(found, asked.cutoff))
 
 
-def _rprec(tied: Tied, asked: Asked) -> Values:
+def _rprec(tied: Tied, asked: MeasureSpec) -> Values:
     relevant = tied.graded.qrels.relevant(asked.rel)
     found = _good(tied, asked)
     return ratio(_summed(found, _inside(found, relevant[found.graded.row])), relevant)
 
 
-def _judged(tied: Tied, asked: Asked) -> Values:
+def _judged(tied: Tied, asked: MeasureSpec) -> Values:
     lengths = tied.graded.lengths
     shown = lengths if asked.cutoff is None else np.minimum(lengths, asked.cutoff)
     return ratio(_summed(tied, _inside(tied, asked.cutoff)), shown)
@@ -91,7 +91,7 @@ def _first(found: Tied) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[n
     return at, (found.high - found.low)[at], many.astype(np.int64, copy=False)
 
 
-def _rr(tied: Tied, asked: Asked) -> Values:
+def _rr(tied: Tied, asked: MeasureSpec) -> Values:
     """Weigh j places into the first good tie by their chance, C(m-1-j, r-1) / C(m, r)."""
     found = _good(tied, asked)
     at, size, many = _first(found)
@@ -107,7 +107,7 @@ def _rr(tied: Tied, asked: Asked) -> Values:
     return values
 
 
-def _success(tied: Tied, asked: Asked) -> Values:
+def _success(tied: Tied, asked: MeasureSpec) -> Values:
     """1 - C(m-r, t) / C(m, t) where the first good tie has t of its m places within the cutoff."""
     found = _good(tied, asked)
     at, size, many = _first(found)
@@ -121,7 +121,7 @@ def _success(tied: Tied, asked: Asked) -> Values:
     return values
 
 
-def _ap(tied: Tied, asked: Asked) -> Values:
+def _ap(tied: Tied, asked: MeasureSpec) -> Values:
     """At each place of a tie: the chance of a relevant one, times the precision expected there."""
     found = _good(tied, asked)
     tie = found.tie
@@ -142,7 +142,7 @@ def _ap(tied: Tied, asked: Asked) -> Values:
     return ratio(np.bincount(row, weights=weights, minlength=len(qrels)), qrels.relevant(asked.rel))
 
 
-def _bpref(tied: Tied, asked: Asked) -> Values:
+def _bpref(tied: Tied, asked: MeasureSpec) -> Values:
     """Of the n others in its tie, 0 to n stand before a relevant document, all as likely."""
     qrels = tied.graded.qrels
     judged = tied.graded.grade >= 0
@@ -170,7 +170,7 @@ def _capped(last: NDArray[np.int64], bound: NDArray[np.int64]) -> NDArray[np.int
     return summed
 
 
-_EXPECTED: Mapping[str, Callable[[Tied, Asked], Values]] = {
+_EXPECTED: Mapping[str, Callable[[Tied, MeasureSpec], Values]] = {
     "nDCG": _ndcg,
     "RR": _rr,
     "P": _p,

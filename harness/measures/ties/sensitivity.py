@@ -15,7 +15,7 @@ from harness.core.scores import Scores
 from harness.measures.columnar import kernels
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.name import parse
 from harness.measures.quality import Compute, score_by
 from harness.measures.ties.expected import expected
@@ -86,7 +86,7 @@ def tie_sensitivity(
     Raises:
         UnknownName, EvidenceError, InvalidArm: as ``score``.
     """
-    with_kernel = [name for name in measures if Asked.of(parse(name)) is not None]
+    with_kernel = [name for name in measures if MeasureSpec.of(parse(name)) is not None]
     least, mean, most = (
         score_by(run, qrels, with_kernel, asked, _compute(values))
         for values in (_least, expected, _most)
@@ -94,7 +94,7 @@ def tie_sensitivity(
     return {name: Spread(least[name], mean[name], most[name]) for name in with_kernel}
 
 
-def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
+def _compute(values: Callable[[Tied, MeasureSpec], kernels.Values]) -> Compute:
     def compute(
         run: Run,
         qrels: Qrels,  # noqa: ARG001  the signature of ``Compute``
@@ -105,7 +105,7 @@ def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
         tied = Tied.of(run, Graded.of(run, coded))
         found = {}
         for measure in measures:
-            asked = Asked.of(measure)
+            asked = MeasureSpec.of(measure)
             if asked is None:
                 raise HarnessError(f"missing kernel for {measure}")
             found[repr(measure)] = values(tied, asked)
@@ -114,14 +114,14 @@ def _compute(values: Callable[[Tied, Asked], kernels.Values]) -> Compute:
     return compute
 
 
-def _least(tied: Tied, asked: Asked) -> kernels.Values:
+def _least(tied: Tied, asked: MeasureSpec) -> kernels.Values:
     return _extreme(tied, asked, best=False)
 
 
-def _most(tied: Tied, asked: Asked) -> kernels.Values:
+def _most(tied: Tied, asked: MeasureSpec) -> kernels.Values:
     return _extreme(tied, asked, best=True)
 
 
-def _extreme(tied: Tied, asked: Asked, *, best: bool) -> kernels.Values:
+def _extreme(tied: Tied, asked: MeasureSpec, *, best: bool) -> kernels.Values:
     seen = tied.condensed(lowest=0) if asked.judged_only else tied
     return kernels.evaluate(seen.ordered(asked, best=best), asked)

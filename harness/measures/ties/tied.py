@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from harness.core.run import Run
 from harness.measures.columnar.graded import Graded, running
 from harness.measures.columnar.kernels import gains_of
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -55,7 +55,7 @@ class Tied:
         low = short.rank - running(tie)
         return replace(kept, low=low, high=low + np.bincount(tie)[tie] if len(tie) else low)
 
-    def ordered(self, asked: Asked, *, best: bool) -> Graded:
+    def ordered(self, asked: MeasureSpec, *, best: bool) -> Graded:
         """Order each tie for the largest value of a measure, or else for the smallest."""
         worth = _worth(self.graded, asked) * (1 if best else -1)
         order = np.lexsort((-worth, self.low, self.graded.row))
@@ -72,7 +72,7 @@ class Tied:
         )
 
 
-def _worth(graded: Graded, asked: Asked) -> NDArray[np.int64]:
+def _worth(graded: Graded, asked: MeasureSpec) -> NDArray[np.int64]:
     """Say what a hit is to a measure; 0 for what was not judged."""
     grade = graded.grade
     if asked.name == "nDCG":

@@ -16,7 +16,7 @@ from itertools import accumulate, pairwise
 from typing import NamedTuple
 
 from harness.core.errors import UnknownName
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.gain import as_gains
 from harness.measures.name import parse
 from harness.measures.unjudged.average import average_precision
@@ -54,7 +54,7 @@ class Case(NamedTuple):
 class Bounding:
     """Bounds of one measure under one scale of grades."""
 
-    asked: Asked
+    asked: MeasureSpec
     scale: tuple[int, ...]
     """Grades that a completion may give, the lowest, 0, first."""
 
@@ -66,7 +66,7 @@ class Bounding:
             UnknownName: the measure is unknown, or has no bounds here.
         """
         scale = sorted({0, *(grade for grade in grades if grade > 0)})
-        asked = Asked.of(as_gains(parse(measure), scale))
+        asked = MeasureSpec.of(as_gains(parse(measure), scale))
         if asked is None or asked.judged_only or asked.name not in {*RATIOS, "RR", "AP"}:
             raise UnknownName("measure with bounds", measure, BOUNDED)
         return cls(asked, tuple(scale))

@@ -13,7 +13,7 @@ from functools import cached_property
 
 from harness.agreement.agree import agree
 from harness.core.engine import Answer, Hit, Manifest
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.qrels import Qrels
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
@@ -96,7 +96,7 @@ class Pair:
     """Hits requested."""
     rows: dict[tuple[str, int, Spoil | None, int], Row] = field(default_factory=dict)
     """Cached answers by engine, query, spoil and k, shared with other pairs."""
-    _asked: dict[tuple[str, Spoilt], Side] = field(default_factory=dict)
+    _asked: dict[tuple[str, Spoilt], ArmResult] = field(default_factory=dict)
     _compared: dict[tuple[Spoilt, Spoilt], Agreement] = field(default_factory=dict)
 
     @cached_property
@@ -146,7 +146,7 @@ class Pair:
         )
 
     def _agreement(
-        self, left: Side, right: Side, spoilt: tuple[Spoilt, Spoilt] | None
+        self, left: ArmResult, right: ArmResult, spoilt: tuple[Spoilt, Spoilt] | None
     ) -> Agreement:
         if spoilt is None:
             return NOTHING
@@ -154,11 +154,11 @@ class Pair:
             self._compared[spoilt] = agree(left.run, right.run, depths=self.depths, p=RBO_P)
         return self._compared[spoilt]
 
-    def _side(self, role: str, arm: str, spoilt: Spoilt) -> Side:
+    def _side(self, role: str, arm: str, spoilt: Spoilt) -> ArmResult:
         if (role, spoilt) not in self._asked:
             manifest = Manifest(CORPUS, role, PAGE, CORPUS, "")
             run = self._run(arm, manifest, spoilt)
-            self._asked[role, spoilt] = Side(arm, manifest, run, self._scores(run))
+            self._asked[role, spoilt] = ArmResult(arm, manifest, run, self._scores(run))
         found = self._asked[role, spoilt]
         return replace(found, arm=arm, run=replace(found.run, arm=arm))
 

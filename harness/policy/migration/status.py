@@ -40,7 +40,7 @@ class Ask:
 
 
 @dataclass(frozen=True, slots=True)
-class Evidence:
+class CurrentDecision:
     """A decision as it lies there today."""
 
     decision: Decided | None
@@ -71,7 +71,7 @@ class Standing:
         return self.now - rests_on.oldest if rests_on else None
 
 
-def standing(state: State, policy: Policy, evidence: Evidence, *, now: datetime) -> Standing:
+def standing(state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
     """Say where the migration stands and what it asks for; ``now`` is aware of its zone.
 
     Raises:
@@ -93,7 +93,7 @@ def standing(state: State, policy: Policy, evidence: Evidence, *, now: datetime)
 
 
 def hindrances_of(
-    state: State, policy: Policy, evidence: Evidence, *, now: datetime
+    state: State, policy: Policy, evidence: CurrentDecision, *, now: datetime
 ) -> Iterator[str]:
     """Yield the blockers of the next step; none if it may be taken.
 
@@ -117,7 +117,7 @@ def hindrances_of(
 
 
 def _of_decision(
-    state: State, policy: Policy, step: Step, evidence: Evidence, now: datetime
+    state: State, policy: Policy, step: Step, evidence: CurrentDecision, now: datetime
 ) -> Iterator[str]:
     """Yield why the decision at hand does not allow the step."""
     decision = evidence.decision
@@ -183,7 +183,7 @@ def _passes(decision: Decided, taken: Taken) -> bool:
     return said is not None and said.verdict is Verdict.PASS
 
 
-def _believed(evidence: Evidence) -> Decided | None:
+def _believed(evidence: CurrentDecision) -> Decided | None:
     return None if evidence.refused else evidence.decision
 
 
@@ -202,7 +202,9 @@ def _back(state: State, today: Decided | None) -> Iterator[Ask]:
             return
 
 
-def _expired(state: State, policy: Policy, evidence: Evidence, now: datetime) -> Iterator[Ask]:
+def _expired(
+    state: State, policy: Policy, evidence: CurrentDecision, now: datetime
+) -> Iterator[Ask]:
     """Ask for new evidence of the step in force."""
     if not state.taken:
         return

@@ -22,7 +22,7 @@ from harness.gates.base.shares import ShareSettings
 from harness.policy.model import Gate
 from harness.stats.bounded import Span
 from harness.stats.design_effect import dependence
-from harness.stats.planning import Codes, Floats, Wanted, assumed, planned, planned_share
+from harness.stats.planning import Codes, Floats, Target, assumed, planned, planned_share
 
 
 class Forecast(Protocol):
@@ -46,13 +46,13 @@ class MeanForecast:
     """Shape (queries,)."""
     clusters: Codes | None
     span: Span
-    wanted: Wanted
+    wanted: Target
     spread_known: bool
     """Whether the spread is assumed, and not that of a pilot."""
     said: str
 
     @classmethod
-    def of_pilot(cls, compared: Comparison, wanted: Wanted) -> MeanForecast:
+    def of_pilot(cls, compared: Comparison, wanted: Target) -> MeanForecast:
         """Take the spread and the clusters of differences that were seen."""
         values = compared.paired.difference
         spread = float(values.std(ddof=1)) if len(values) > 1 else 0.0
@@ -64,7 +64,7 @@ class MeanForecast:
         return cls(values, compared.known, compared.span, wanted, spread_known=False, said=said)
 
     @classmethod
-    def of_spread(cls, spread: float, wanted: Wanted, span: Span) -> MeanForecast:
+    def of_spread(cls, spread: float, wanted: Target, span: Span) -> MeanForecast:
         """Assume a standard deviation of the differences.
 
         Raises:
@@ -85,7 +85,7 @@ class MeanForecast:
         scores = in_slice(every, evidence, settings.slice)
         if scores.mean is None:
             raise EvidenceError(f"the pilot has no value of {settings.where}")
-        wanted = Wanted(scores.mean, settings.floor)
+        wanted = Target(scores.mean, settings.floor)
         groups, span = codes(scores.query_ids, evidence.clusters), known_span(settings.measure)
         said = f"mean {scores.mean:.4f} as in {len(scores.values):,} queries of the pilot"
         return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
@@ -132,5 +132,5 @@ class ShareForecast:
         )
 
 
-def _truth(wanted: Wanted) -> str:
+def _truth(wanted: Target) -> str:
     return f"a true gain of {wanted.truth:g}" if wanted.truth else "no true difference"

@@ -33,7 +33,7 @@ from harness.policy.plan.forecast import MeanForecast, ShareForecast
 from harness.policy.plan.need import Assumed, Need
 from harness.replay.load.rounds import fewest_rounds
 from harness.stats.enough import fewest, fewest_at_every_look
-from harness.stats.planning import Wanted
+from harness.stats.planning import Target
 from harness.stats.processes import fewest_for
 from harness.stats.proportion import size_for
 
@@ -88,14 +88,14 @@ class _Planner:
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
             return replace(need, note=note)
-        wanted = Wanted(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
+        wanted = Target(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
         least = max(need.least, self._fewest(settings, truth, bound))
         need = replace(need, least=least)
         if settings.every_look:
             return replace(need, note="judged at every look: queries are added until it answers")
         return self.forecast(need, asked, wanted)
 
-    def forecast(self, need: Need, asked: AskedMean, wanted: Wanted) -> Need:
+    def forecast(self, need: Need, asked: AskedMean, wanted: Target) -> Need:
         settings = asked.settings
         if self.pilot is not None:
             try:
@@ -136,7 +136,7 @@ class _Planner:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
         empty, silent = negatives.emptiness(settings, self.pilot)
         silently = replace(self, pilot=silent)
-        return silently.forecast(need, AskedMean(empty, bound), Wanted(0.0, bound))
+        return silently.forecast(need, AskedMean(empty, bound), Target(0.0, bound))
 
     def agreement(self, settings: agreement_floor.Settings) -> Need:
         span = known_span(settings.measure)

@@ -19,7 +19,7 @@ from typing import NamedTuple, Protocol
 from harness.core.engine import Searcher
 from harness.core.records import Query
 from harness.core.run import Row, Status
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.replay.race import Expected, shown
 
 NS_PER_S = 1_000_000_000
@@ -177,7 +177,7 @@ class Worker:
                 cold.append((row, seen.elapsed_ns))
         return cold
 
-    def _ask(self, query: Query) -> Observation:
+    def _ask(self, query: Query) -> TimedOutcome:
         return observe(self._searcher, query, self._plan.k, self._plan.time_limit_ns)
 
     def _is_stray(self, query: Query, row: Row) -> bool:

@@ -24,7 +24,7 @@ EXCERPT = 2 * SNIPPET
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ArmHits:
     """What one arm showed; lists are by query."""
 
     lengths: list[int]
@@ -69,7 +69,7 @@ class Hits:
     """Judgements of each query that are listed: of what an arm shows, or relevant."""
     judged: list[int]
     grades: list[int]
-    shown: list[Shown]
+    shown: list[ArmHits]
     """By arm."""
     distinct: list[int]
     """Documents of each query that some arm shows: those of the first arm, what the next adds..."""
@@ -136,10 +136,10 @@ def _shown(
     code: Mapping[str, int],
     judged: Sequence[Mapping[str, int]],
     seen: Sequence[Sequence[str]],
-) -> Shown:
+) -> ArmHits:
     at = run.positions
     ends, docs = run.offsets.tolist(), run.docs.tolist()
-    told = Shown(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
+    told = ArmHits(lengths=[], docs=[], found=[], instead={}, ranks=[], deeper=[])
     for number, query_id in enumerate(query_ids):
         row = at.get(query_id)
         if row is None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.printable import one_line
 from harness.core.records import Document, Query
 from harness.core.run import Status
@@ -27,7 +27,7 @@ QUERY = 400
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class MovedHit:
     """One hit of one arm."""
 
     rank: int
@@ -46,7 +46,7 @@ class Ranking:
 
     arm: str
     value: str
-    hits: tuple[Shown, ...]
+    hits: tuple[MovedHit, ...]
     instead: str
     """Reason for missing hits, in words; empty with hits."""
 
@@ -109,8 +109,8 @@ def move(rank: int, other: int | None, *, candidate: bool) -> str:
 
 def _ranking(
     report: ReportInput,
-    side: Side,
-    other: Side,
+    side: ArmResult,
+    other: ArmResult,
     query: Query,
     documents: Mapping[str, Document],
     *,
@@ -123,7 +123,7 @@ def _ranking(
     for rank, doc_id in enumerate(side.run.ranking(query.query_id, DEPTH), start=1):
         document = documents.get(doc_id)
         hits.append(
-            Shown(
+            MovedHit(
                 rank=rank,
                 doc_id=doc_id,
                 title=one_line(document.title, TITLE) if document else "",
@@ -137,7 +137,7 @@ def _ranking(
     return Ranking(side.arm, number(score), tuple(hits), "" if hits else instead(side, query))
 
 
-def instead(side: Side, query: Query) -> str:
+def instead(side: ArmResult, query: Query) -> str:
     """Say why an arm showed nothing; a failure is not an empty answer."""
     at = side.run.positions[query.query_id]
     return instead_of(Status(side.run.status[at]), side.run.errors[at])

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
-from harness.core.evidence import Agreement, Evidence, Side
+from harness.core.evidence import Agreement, ArmResult, Evidence
 from harness.core.printable import one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
@@ -63,7 +63,7 @@ def _sure(found: Estimate, usual: int | None) -> str:
     return interval(found) if found.n == usual else f"{interval(found)}, n {found.n:,}"
 
 
-def answered(side: Side | None) -> str:
+def answered(side: ArmResult | None) -> str:
     """Say how an arm's queries ended; what there is none of is left out."""
     if side is None:
         return NOT_MEASURED

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from harness.core.errors import UnknownName
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.scores import Paired
 from harness.measures.quality import score
 from harness.measures.unjudged.condensed import condense
@@ -42,7 +42,7 @@ def unjudged(report: ReportInput) -> Table:
     return Table("What unjudged documents leave open, candidate minus control", header, rows)
 
 
-def _judged(side: Side) -> Cell:
+def _judged(side: ArmResult) -> Cell:
     scores = side.scores.get(JUDGED)
     return Cell(NOT_MEASURED if scores is None else number(scores.mean))
 

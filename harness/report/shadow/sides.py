@@ -10,7 +10,7 @@ from harness.core.run import Status
 from harness.report.page.moved import DEPTH, QUERY, TITLE, move
 from harness.report.rounding import milliseconds, number
 from harness.report.shadow.words import what_was_typed
-from harness.shadow.log.record import Divergence, Side
+from harness.shadow.log.record import Divergence, LoggedAnswer
 from harness.shadow.watch.diverging import Trace
 from harness.shadow.watch.suppressions import BLOCKING, Standing
 
@@ -27,7 +27,7 @@ class Hit:
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownAnswer:
     """What one arm showed."""
 
     arm: str
@@ -49,9 +49,9 @@ class Both:
     about: str
     standing: str
     blocks: bool
-    control: Shown | None
+    control: ShownAnswer | None
     """None where the log has no such divergence."""
-    candidate: Shown | None
+    candidate: ShownAnswer | None
 
 
 def side_by_side(
@@ -83,7 +83,7 @@ def _both(trace: Trace, standing: Standing, found: Divergence | None) -> Both:
     )
 
 
-def _shown(arm: str, side: Side, other: Side) -> Shown:
+def _shown(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> ShownAnswer:
     ranks: dict[str, int] = {}
     for at, hit in enumerate(other.hits, start=1):
         ranks.setdefault(hit.doc_id, at)
@@ -99,10 +99,10 @@ def _shown(arm: str, side: Side, other: Side) -> Shown:
     took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
     about = [took, f"{len(side.hits):,} hits"]
     about += [one_line(side.note, QUERY)] if side.note else []
-    return Shown(arm, " · ".join(about), hits, "" if hits else _instead(side))
+    return ShownAnswer(arm, " · ".join(about), hits, "" if hits else _instead(side))
 
 
-def _instead(side: Side) -> str:
+def _instead(side: LoggedAnswer) -> str:
     match side.status:
         case Status.ANSWERED:
             return "found nothing"

@@ -27,9 +27,9 @@ from harness.shadow.log.record import (
     Degradation,
     Divergence,
     Kind,
+    LoggedAnswer,
     Observation,
     Seen,
-    Side,
     query_key,
 )
 
@@ -51,8 +51,8 @@ class Judged(NamedTuple):
 
 class _Both(NamedTuple):
     pair: Pair
-    control: Side
-    candidate: Side
+    control: LoggedAnswer
+    candidate: LoggedAnswer
     stale: str
     """What moved during the pair; empty where nothing did."""
 
@@ -116,7 +116,7 @@ def _verdicts(group: Sequence[_Both], k: int, persistence: float) -> list[_Verdi
     ]
 
 
-def _row(query_id: str, side: Side) -> Row:
+def _row(query_id: str, side: LoggedAnswer) -> Row:
     return Row(query_id, side.status, side.hits, side.served_by, side.error)
 
 
@@ -175,7 +175,7 @@ def _reason(both: _Both, outcome: Class) -> str:
     return "; ".join(f"{arm}: {side.error}" for arm, side in sides if side.error)
 
 
-def _seen(side: Side) -> Seen | None:
+def _seen(side: LoggedAnswer) -> Seen | None:
     if side.status is Status.NOT_ASKED:
         return None
     ids = list(dict.fromkeys(hit.doc_id for hit in side.hits))

@@ -11,7 +11,7 @@ from harness.shadow.live.limits import Limits
 from harness.shadow.live.pair import Attempt, Pair, Trouble
 from harness.shadow.live.side import not_asked, told
 from harness.shadow.live.worker import Lost, Worker
-from harness.shadow.log.record import Kind, Side
+from harness.shadow.log.record import Kind, LoggedAnswer
 
 CLOSED = "the comparison was closed before it was queried"
 
@@ -59,7 +59,7 @@ class Lane(Thread):
             self._done(Pair(attempt, candidate, after))
         self._close()
 
-    def _candidate(self, attempt: Attempt) -> Side:
+    def _candidate(self, attempt: Attempt) -> LoggedAnswer:
         """Ask the candidate; where it is down, say so."""
         if self._stopped:
             return not_asked(CLOSED)

@@ -18,7 +18,7 @@ from pydantic.dataclasses import dataclass
 from harness.core.formats import checked
 from harness.core.reading import Malformed
 from harness.shadow.live.worker import Question
-from harness.shadow.log.record import Side
+from harness.shadow.log.record import LoggedAnswer
 
 MAX_ANSWER_BYTES = 16 << 20
 CHUNK_BYTES = 1 << 16
@@ -43,7 +43,7 @@ class Answered:
 
     number: Annotated[int, Field(ge=1)]
     """Of the query, so that an answer is taken for no other one's."""
-    side: Side
+    side: LoggedAnswer
 
 
 Said = TypeAdapter[Opened | Answered](Opened | Answered)

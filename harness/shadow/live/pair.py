@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from harness.agreement.pair import DEEPEST
 from harness.core.records import Scalar
-from harness.shadow.log.record import Kind, Side
+from harness.shadow.log.record import Kind, LoggedAnswer
 
 LARGEST = 1e300
 """Numbers of a query's params stay below it: a log's reader takes none that is larger."""
@@ -76,7 +76,7 @@ class Pair(NamedTuple):
     """An attempt and its outcome."""
 
     attempt: Attempt
-    candidate: Side | None
+    candidate: LoggedAnswer | None
     """None where the pair was shed."""
     after: str
     """Generation of the control's index after the candidate's answer."""

@@ -14,7 +14,7 @@ from harness.shadow.live.candidate import serve
 from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard
 from harness.shadow.live.side import LONGEST, given_up, told
 from harness.shadow.live.worker import Lost, Open, Question, hung
-from harness.shadow.log.record import Kind, Side
+from harness.shadow.log.record import Kind, LoggedAnswer
 
 LOOK_S = 0.05
 """How often the memory of a candidate that is busy is looked at."""
@@ -57,7 +57,7 @@ class ProcessWorker:
             self.close()
             raise Lost(Kind.CRASH, f"it did not open: {problem}")
 
-    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> Side:
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         self._number += 1
         sent = asking(self._number, question, late_ns)
         if len(sent) > QUESTION_BYTES:

@@ -9,7 +9,7 @@ from harness.core.records import Query, Scalar
 from harness.core.run import Status
 from harness.replay.ask import fault, observe
 from harness.shadow.live.pair import Served
-from harness.shadow.log.record import Side
+from harness.shadow.log.record import LoggedAnswer
 
 LONGEST = 2_000
 """Characters of a note or of an error that are kept."""
@@ -52,7 +52,7 @@ def asked(
     generation: Callable[[], str],
     question: tuple[str, int, Mapping[str, Scalar]],
     late_ns: int,
-) -> Side:
+) -> LoggedAnswer:
     """Ask the candidate text, k and params on its own clock; whatever it does is a side.
 
     An arm that tells its generation with its answers only has none before the first one; then it
@@ -63,7 +63,7 @@ def asked(
     before = generation()
     seen = observe(noted, Query("", text, params=params), k, late_ns)
     after = generation()
-    return Side(
+    return LoggedAnswer(
         status=seen.row.status,
         hits=_plain(seen.row.hits),
         served_by=clean(seen.row.served_by),
@@ -75,22 +75,22 @@ def asked(
     )
 
 
-def not_asked(why: str) -> Side:
+def not_asked(why: str) -> LoggedAnswer:
     """Give the side of a candidate that could not be queried."""
-    return Side(Status.NOT_ASKED, (), "", "", why[:LONGEST], 0, "", "")
+    return LoggedAnswer(Status.NOT_ASKED, (), "", "", why[:LONGEST], 0, "", "")
 
 
-def given_up(status: Status, why: str, elapsed_ns: int) -> Side:
+def given_up(status: Status, why: str, elapsed_ns: int) -> LoggedAnswer:
     """Give the side of a candidate that was lost over a query; its index is not known."""
-    return Side(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
+    return LoggedAnswer(status, (), "", "", why[:LONGEST], elapsed_ns, "", "")
 
 
-def of_control(served: Served, after: str) -> Side:
+def of_control(served: Served, after: str) -> LoggedAnswer:
     """Give the control's side of what was served; an answer that breaks the contract failed."""
     answer = served.answer
     error = served.error or fault(answer, served.k)
     good = isinstance(answer, Answer) and not error
-    return Side(
+    return LoggedAnswer(
         status=Status.ANSWERED if good else Status.FAILED,
         hits=_plain(answer.hits) if isinstance(answer, Answer) and good else (),
         served_by=clean(answer.served_by) if isinstance(answer, Answer) and good else "",

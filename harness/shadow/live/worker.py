@@ -13,7 +13,7 @@ from harness.core.records import Scalar
 from harness.core.run import Status
 from harness.shadow.live.generation import Generation
 from harness.shadow.live.side import asked, given_up, told
-from harness.shadow.log.record import Kind, Side
+from harness.shadow.log.record import Kind, LoggedAnswer
 
 Open = Callable[[], AbstractContextManager[Searcher]]
 """Opens the candidate; called where it will be queried. For a process it must be picklable."""
@@ -29,7 +29,7 @@ class Lost(Exception):
     """
 
     def __init__(
-        self, kind: Kind, cause: str, side: Side | None = None, *, left: bool = False
+        self, kind: Kind, cause: str, side: LoggedAnswer | None = None, *, left: bool = False
     ) -> None:
         super().__init__(cause)
         self.kind, self.cause, self.side, self.left = kind, cause, side, left
@@ -38,7 +38,7 @@ class Lost(Exception):
 class Worker(Protocol):
     """An open candidate that is queried one query at a time."""
 
-    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> Side:
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         """Ask, and give the candidate up after ``hang_ns``.
 
         Raises:
@@ -70,7 +70,7 @@ class ThreadWorker:
 
     def __init__(self, opens: Open, *, start_ns: int) -> None:
         self._questions: SimpleQueue[tuple[Question, int] | None] = SimpleQueue()
-        self._answers: SimpleQueue[Side | BaseException | None] = SimpleQueue()
+        self._answers: SimpleQueue[LoggedAnswer | BaseException | None] = SimpleQueue()
         self._thread = Thread(target=self._run, args=(opens,), name="shadow", daemon=True)
         self._thread.start()
         try:
@@ -92,13 +92,13 @@ class ThreadWorker:
         except BaseException as exc:  # noqa: BLE001  whatever a candidate raises stays here
             self._answers.put(exc)
 
-    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> Side:
+    def ask(self, question: Question, *, late_ns: int, hang_ns: int) -> LoggedAnswer:
         self._questions.put((question, late_ns))
         try:
             found = self._answers.get(timeout=hang_ns / 1e9)
         except Empty:
             raise hung(hang_ns) from None
-        if isinstance(found, Side):
+        if isinstance(found, LoggedAnswer):
             return found
         cause = f"its thread ended: {told(found) if found else 'for no reason'}"
         raise Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, 0))

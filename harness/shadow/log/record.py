@@ -84,7 +84,7 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class LoggedAnswer:
     """What one arm did, whole."""
 
     __pydantic_config__ = _STRICT
@@ -113,7 +113,7 @@ class Seen:
 
     status: Ended
     elapsed_ns: Count | None
-    """As in ``Side``."""
+    """As in ``LoggedAnswer``."""
     hits: Count
     """How many documents were shown, each counted once."""
     duplicates: Count
@@ -177,8 +177,8 @@ class Divergence:
     text: str
     k: Annotated[int, Field(ge=1)]
     outcome: Class
-    control: Side
-    candidate: Side
+    control: LoggedAnswer
+    candidate: LoggedAnswer
     params: Mapping[str, Scalar] = field(default_factory=dict, hash=False)
     slices: tuple[str, ...] = ()
 

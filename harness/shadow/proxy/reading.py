@@ -62,7 +62,7 @@ class Bounds(_Table):
     """To connect, and of each wait for the candidate."""
 
 
-class Asked(NamedTuple):
+class RequestedQuery(NamedTuple):
     """What of a request a comparison is about."""
 
     text: str
@@ -76,7 +76,7 @@ class Reading(_Table):
     answer: AnswerTable
     bounds: Bounds
 
-    def asked(self, request: Any) -> Asked:  # noqa: ANN401  any JSON
+    def asked(self, request: Any) -> RequestedQuery:  # noqa: ANN401  any JSON
         """Read a query.
 
         Raises:
@@ -95,7 +95,7 @@ class Reading(_Table):
             k = int(k)
         if not isinstance(text, str) or not isinstance(k, int) or isinstance(k, bool) or k < 1:
             raise Unreadable(f"it asks for {k!r} hits for a {type(text).__name__}")
-        return Asked(text, k)
+        return RequestedQuery(text, k)
 
     def answer_of(self, answer: Any, manifest: Manifest) -> Answer:  # noqa: ANN401  any JSON
         """Read an answer of the server that ``manifest`` names.

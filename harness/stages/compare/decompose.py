@@ -36,7 +36,7 @@ ALL = "all"
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class DecomposeRequest:
     """Which difference is taken apart."""
 
     control: str
@@ -46,7 +46,7 @@ class Wanted:
     """Hits asked of each stage: as many as were replayed."""
 
 
-def decompose(layout: Layout, wanted: Wanted, rules: Rules, cache: Path) -> Decomposed:
+def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Path) -> Decomposed:
     """Ask the candidate for its stages, and take its difference from the control apart along them.
 
     Raises:
@@ -113,7 +113,7 @@ def check_ending(to: Path) -> None:
 
 
 def _trace(
-    layout: Layout, wanted: Wanted, queries: Sequence[Query], shown: Run, cache: Path
+    layout: Layout, wanted: DecomposeRequest, queries: Sequence[Query], shown: Run, cache: Path
 ) -> Traced:
     """Open the candidate; one that was imported has no stages."""
     manifest = read_manifest(layout, wanted.candidate)

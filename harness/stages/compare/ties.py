@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.core.engine import IMPORTED
 from harness.core.errors import HarnessError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.files import write_json
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -88,12 +88,12 @@ def tie_ends(
     )
 
 
-def _sides(one: Evidence) -> tuple[Side, ...]:
+def _sides(one: Evidence) -> tuple[ArmResult, ...]:
     return (one.control, one.candidate, *one.others.values())
 
 
 def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: bool) -> Evidence:
-    def settled(side: Side, *, up: bool) -> Side:
+    def settled(side: ArmResult, *, up: bool) -> ArmResult:
         found = spreads.get(side.arm, {})
         scores = {m: spread.most if up else spread.least for m, spread in found.items()}
         return replace(side, scores={**side.scores, **scores})
@@ -106,7 +106,7 @@ def _at(one: Evidence, spreads: Mapping[str, Mapping[str, Spread]], *, best: boo
     )
 
 
-def _all_bounded(side: Side, policy: Policy, spreads: Mapping[str, Spread]) -> None:
+def _all_bounded(side: ArmResult, policy: Policy, spreads: Mapping[str, Spread]) -> None:
     asked = {getattr(gate.settings, "measure", "") for s in policy.steps for gate in s.gates}
     if missing := sorted(asked.intersection(side.scores) - set(spreads)):
         raise HarnessError(

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from harness.core.errors import EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.records import Query
 from harness.core.scores import Estimate, Paired
 from harness.gates.base.rules import Rules
@@ -16,7 +16,7 @@ from harness.stats.stratified import traffic_mean_each
 
 def traffic(
     queries: Sequence[Query],
-    arms: Mapping[str, Side],
+    arms: Mapping[str, ArmResult],
     evidence: Mapping[str, Evidence],
     measure: str,
     rules: Rules,

@@ -10,7 +10,7 @@ from itertools import pairwise
 from harness.core.engine import Hit
 from harness.stages.contract.check import Check
 from harness.stages.contract.documents import EQUAL, EQUAL_TEXT
-from harness.stages.contract.subject import Asked, Subject, ask, quoted
+from harness.stages.contract.subject import QueryOutcome, Subject, ask, quoted
 from harness.stages.contract.texts import EMPTY, HOSTILE, long
 
 FEWER = (1, 2, 5)
@@ -18,7 +18,7 @@ MORE = (1, 10**4, 10**9)
 """Hits asked for beyond the number of documents."""
 
 
-def every_answer(one: Asked, subject: Subject) -> Iterator[str]:
+def every_answer(one: QueryOutcome, subject: Subject) -> Iterator[str]:
     """Yield what is wrong with one answer, by all that every answer owes."""
     if one.error:
         yield f"{one}: {one.error}"
@@ -49,7 +49,7 @@ def _identities(subject: Subject) -> Iterator[str]:
         yield from _identity(one, subject)
 
 
-def _identity(one: Asked, subject: Subject) -> Iterator[str]:
+def _identity(one: QueryOutcome, subject: Subject) -> Iterator[str]:
     own = subject.built.fingerprint
     if one.answer and one.answer.served_by != own:
         yield f"{one}: served by {one.answer.served_by[:12]!r}, the index is {own[:12]!r}"
@@ -75,7 +75,7 @@ def _order(hits: Iterable[Hit]) -> Iterator[str]:
             yield f"{after.doc_id!r} ({after.score:.6g}) stands below {before.score:.6g}"
 
 
-def _each(subject: Subject, wrong: Callable[[Asked], Iterator[str]]) -> Iterator[str]:
+def _each(subject: Subject, wrong: Callable[[QueryOutcome], Iterator[str]]) -> Iterator[str]:
     """Yield what is wrong with each answer that can be read, with its query."""
     for one in subject.answered():
         for said in wrong(one):
@@ -131,7 +131,7 @@ def _empty(subject: Subject) -> Iterator[str]:
             yield f"{name}, {quoted(text)}: shows {len(one.hits)} documents"
 
 
-def _named(one: Asked, k: int | None = None) -> list[str]:
+def _named(one: QueryOutcome, k: int | None = None) -> list[str]:
     return [hit.doc_id for hit in one.hits[:k]]
 
 

@@ -14,7 +14,7 @@ from harness.core.errors import IndexNotReady
 from harness.core.reading import text_of
 from harness.core.records import Document
 from harness.stages.contract.check import Check
-from harness.stages.contract.subject import Asked, Subject, ask, raised, shown
+from harness.stages.contract.subject import QueryOutcome, Subject, ask, raised, shown
 
 COUNT = '"documents": '
 DAMAGE: dict[str, Callable[[str], str]] = {
@@ -64,7 +64,9 @@ def _nothing(subject: Subject) -> Iterator[str]:
             yield f"{one}: {one.error or f'{len(one.hits)} hits'} in an empty index"
 
 
-def _rebuilt(subject: Subject, documents: Sequence[Document]) -> tuple[Manifest, tuple[Asked, ...]]:
+def _rebuilt(
+    subject: Subject, documents: Sequence[Document]
+) -> tuple[Manifest, tuple[QueryOutcome, ...]]:
     """Build an index of other documents, and ask it every text."""
     with subject.scratch() as index:
         made = subject.engine.build(iter(documents), index)

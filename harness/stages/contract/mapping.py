@@ -13,7 +13,7 @@ from typing import Protocol, runtime_checkable
 from harness.core.engine import Engine
 from harness.stages.contract import answers, indexes, process, sameness
 from harness.stages.contract.check import Check
-from harness.stages.contract.subject import Asked, NotChecked, Subject, ask
+from harness.stages.contract.subject import NotChecked, QueryOutcome, Subject, ask
 
 FEW = 3
 """Hits asked for where a server has more."""
@@ -60,7 +60,7 @@ class ServedElsewhere(Protocol):
         ...
 
 
-def _read(subject: Subject) -> Iterator[tuple[Asked, Read]]:
+def _read(subject: Subject) -> Iterator[tuple[QueryOutcome, Read]]:
     """Yield the queries that have an answer, with what is read of it.
 
     Raises:

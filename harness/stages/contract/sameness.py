@@ -9,7 +9,7 @@ from threading import Barrier
 
 from harness.core.engine import Searcher
 from harness.stages.contract.check import Check
-from harness.stages.contract.subject import Asked, Shown, Subject, ask, raised, shown
+from harness.stages.contract.subject import QueryOutcome, ShownHits, Subject, ask, raised, shown
 
 TIMES = 3
 THREADS = 3
@@ -35,7 +35,7 @@ def _threads(subject: Subject) -> Iterator[str]:
     before = subject.answered()
     ready = Barrier(THREADS)
 
-    def work(turn: int) -> tuple[tuple[Asked, ...], str]:
+    def work(turn: int) -> tuple[tuple[QueryOutcome, ...], str]:
         with ExitStack() as opened:
             try:
                 searcher = opened.enter_context(subject.engine.open(subject.index))
@@ -53,11 +53,13 @@ def _threads(subject: Subject) -> Iterator[str]:
                 yield from _differences(before, again, f"on thread {turn} of {THREADS}")
 
 
-def _asked(searcher: Searcher, queries: Sequence[Asked]) -> tuple[Asked, ...]:
+def _asked(searcher: Searcher, queries: Sequence[QueryOutcome]) -> tuple[QueryOutcome, ...]:
     return tuple(ask(searcher, one.text, one.k) for one in queries)
 
 
-def _differences(before: Sequence[Asked], after: Sequence[Asked], when: str) -> Iterator[str]:
+def _differences(
+    before: Sequence[QueryOutcome], after: Sequence[QueryOutcome], when: str
+) -> Iterator[str]:
     """Yield what differs from the answers before; those after may stand in another order."""
     known = {one.text: one for one in before}
     for one in after:
@@ -70,7 +72,7 @@ def _differences(before: Sequence[Asked], after: Sequence[Asked], when: str) -> 
             yield f"{one}: another index answers, {when}"
 
 
-def difference(was: Shown, now: Shown) -> str:
+def difference(was: ShownHits, now: ShownHits) -> str:
     """Name the first hit that differs."""
     for rank, ((old_id, old), (new_id, new)) in enumerate(zip(was, now, strict=False), start=1):
         if old_id != new_id:

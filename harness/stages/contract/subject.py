@@ -24,7 +24,7 @@ LONG = 1_000
 """Words of the long texts, unless another number is named."""
 
 
-Shown = list[tuple[str, float]]
+ShownHits = list[tuple[str, float]]
 """Ids and scores in order: what a comparison of two answers rests on."""
 
 
@@ -40,7 +40,7 @@ class Named(NamedTuple):
     cache: Path
 
 
-class Asked(NamedTuple):
+class QueryOutcome(NamedTuple):
     """One query, and what came back: an answer, or an error in words."""
 
     text: str
@@ -79,11 +79,11 @@ class Subject:
         return frozenset(document.doc_id for document in self.documents)
 
     @cached_property
-    def asked(self) -> tuple[Asked, ...]:
+    def asked(self) -> tuple[QueryOutcome, ...]:
         """Every text with its answer."""
         return tuple(ask(self.searcher, text, K) for text in self.texts)
 
-    def answered(self) -> tuple[Asked, ...]:
+    def answered(self) -> tuple[QueryOutcome, ...]:
         """Give the queries with an answer that can be read.
 
         Raises:
@@ -121,16 +121,16 @@ def standing(
         yield Subject(engine, built, index, searcher, documents, texts, arm=arm)
 
 
-def ask(searcher: Searcher, text: str, k: int) -> Asked:
+def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
     """Run one query; whatever the engine raises becomes words."""
     try:
         answer = searcher.search(text, k)
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  an exit or a panic is a failed query too
-        return Asked(text, k, None, raised(exc))
+        return QueryOutcome(text, k, None, raised(exc))
     wrong = fault(answer, k)
-    return Asked(text, k, None if wrong else answer, wrong)
+    return QueryOutcome(text, k, None if wrong else answer, wrong)
 
 
 def raised(exc: BaseException) -> str:
@@ -143,6 +143,6 @@ def quoted(text: str) -> str:
     return repr(text if len(text) <= QUOTED else f"{text[:QUOTED]}…")
 
 
-def shown(hits: Iterable[Hit]) -> Shown:
+def shown(hits: Iterable[Hit]) -> ShownHits:
     """Reduce hits to what a comparison of two answers rests on."""
     return [(hit.doc_id, hit.score) for hit in hits]

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.core.formats import json_file
 from harness.core.gate import Finding
 from harness.core.run import Status
@@ -28,7 +28,7 @@ from harness.stages.plan.registering import registered_of, unregistered
 from harness.stages.report.assemble import Subject
 
 
-def custody(layout: Layout, subject: Subject, arms: Mapping[str, Side], log: Log) -> Custody:
+def custody(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult], log: Log) -> Custody:
     """Put together what a decision on the evidence in ``layout`` must say of its keeping.
 
     ``log`` has the experiments before it.
@@ -63,7 +63,7 @@ def custody(layout: Layout, subject: Subject, arms: Mapping[str, Side], log: Log
     )
 
 
-def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, Side]) -> Custody:
+def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult]) -> Custody:
     """Put together what the decision in ``layout`` said of its keeping.
 
     Raises:
@@ -120,7 +120,7 @@ def pin_of(layout: Layout, policy_file: Path) -> Pinned | None:
     return Pinned(at, len(pin.made), pin.differences(stock(layout), race_settings(layout)))
 
 
-def _coverage(inventory: Inventory, data: Prepared, arms: Mapping[str, Side]) -> Coverage:
+def _coverage(inventory: Inventory, data: Prepared, arms: Mapping[str, ArmResult]) -> Coverage:
     asked, judged = inventory.queries.keys(), inventory.judgements.keys()
     unanswered = {
         arm: int((side.run.status != Status.ANSWERED).sum()) for arm, side in sorted(arms.items())

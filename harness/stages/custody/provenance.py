@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from importlib.metadata import PackageNotFoundError, version
 from typing import Any
 
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.corpus.prepared import Prepared
 from harness.replay.machine import machine
 from harness.report.inputs import Provenance
@@ -29,7 +29,7 @@ PACKAGES = (
 
 def provenance(
     data: Prepared,
-    arms: Mapping[str, Side],
+    arms: Mapping[str, ArmResult],
     *,
     licence: str,
     source: str,

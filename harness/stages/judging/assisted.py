@@ -21,7 +21,7 @@ from harness.gates.base.rules import TOUCH
 from harness.measures.name import parse
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
-from harness.stats.assisted import Assisted, Codes, Flags, Shown, assisted
+from harness.stats.assisted import Assisted, Codes, Flags, UniqueHits, assisted
 from harness.stats.inference import Inference
 from harness.stats.kappa import kappa
 
@@ -151,7 +151,7 @@ def _shown(
     judged_by: tuple[Qrels, Qrels],
     depth: int,
     relevant: int,
-) -> tuple[Shown, tuple[int | None, ...]]:
+) -> tuple[UniqueHits, tuple[int | None, ...]]:
     ids = tuple(signs)
     people, machine = judged_by
     rows = [(at, doc_id, sign) for at, q in enumerate(ids) for doc_id, sign in signs[q].items()]
@@ -160,7 +160,7 @@ def _shown(
     named = sorted({grade for grade in by_machine if grade is not None})
     grades: tuple[int | None, ...] = (*named, None)
     code = {grade: at for at, grade in enumerate(grades)}
-    shown = Shown(
+    shown = UniqueHits(
         np.array([at for at, _, _ in rows], dtype=np.int64),
         np.array([sign / depth for _, _, sign in rows]),
         np.array([np.nan if g is None else float(g >= relevant) for g in by_people]),
@@ -170,7 +170,7 @@ def _shown(
 
 
 def _agreement(  # noqa: PLR0917  all of it is needed
-    shown: Shown,
+    shown: UniqueHits,
     grades: Sequence[int | None],
     judged: Flags,
     relevant: int,

@@ -17,7 +17,7 @@ from harness.report.load.page import to_page
 from harness.stages.experiments.inputs import note_timed
 from harness.stages.layout import Layout
 from harness.stages.load.files import page_of
-from harness.stages.load.trials import SEARCH, Loading, Wanted
+from harness.stages.load.trials import SEARCH, Loading, LoadRequest
 from harness.stages.params import LoadParams
 
 PERCENT = 99.0
@@ -31,7 +31,7 @@ BISECTION = 8
 
 
 def load(
-    layout: Layout, wanted: Wanted, cache: Path, params: LoadParams, time_limit_s: float
+    layout: Layout, wanted: LoadRequest, cache: Path, params: LoadParams, time_limit_s: float
 ) -> LoadReport:
     """Try every arm at every rate, round by round, and look for highest rates where asked.
 

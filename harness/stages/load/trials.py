@@ -46,7 +46,7 @@ ONCE_AROUND = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class LoadRequest:
     """What was requested on the command line."""
 
     arms: tuple[str, ...]
@@ -65,7 +65,12 @@ class Loading:
     """One load: what is queried, of whom, and the trials that were run."""
 
     def __init__(
-        self, layout: Layout, wanted: Wanted, cache: Path, params: LoadParams, time_limit_s: float
+        self,
+        layout: Layout,
+        wanted: LoadRequest,
+        cache: Path,
+        params: LoadParams,
+        time_limit_s: float,
     ) -> None:
         """Check that every arm is indexed and replayed as it is now.
 

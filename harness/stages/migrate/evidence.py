@@ -14,7 +14,7 @@ from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision, Verdict
 from harness.policy.migration.events import Day, Decided, Said
-from harness.policy.migration.status import Evidence
+from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Step
 from harness.shadow.log.record import Observation
 from harness.shadow.log.streams import files, records
@@ -26,23 +26,23 @@ SETUP = ("engine", "version", "settings_sha256")
 """Of a manifest, what an engine is beside its documents."""
 
 
-def evidence(layout: Layout, policy_file: Path, held: Callable[[], object]) -> Evidence:
+def evidence(layout: Layout, policy_file: Path, held: Callable[[], object]) -> CurrentDecision:
     """Read the decision in ``layout``; ``held`` counts the digests below it again.
 
     Nothing is raised for a decision that is not to be believed: it is said why.
     """
     policy_sha256 = digest.of_file(policy_file)
     if not layout.decision.is_file():
-        return Evidence(None, "", policy_sha256)
+        return CurrentDecision(None, "", policy_sha256)
     refused = ""
     try:
         held()
     except HarnessError as exc:
         refused = str(exc)
     try:
-        return Evidence(decided(layout), refused, policy_sha256)
+        return CurrentDecision(decided(layout), refused, policy_sha256)
     except HarnessError as exc:
-        return Evidence(None, refused or str(exc), policy_sha256)
+        return CurrentDecision(None, refused or str(exc), policy_sha256)
 
 
 def decided(layout: Layout) -> Decided:

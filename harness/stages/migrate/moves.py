@@ -20,7 +20,7 @@ from harness.core.journal import Change, changing, cut_off
 from harness.core.owned import MIGRATION, mark
 from harness.policy.migration.events import Advanced, Begun, Day, Observed, RolledBack
 from harness.policy.migration.state import START, State
-from harness.policy.migration.status import Action, Ask, Evidence, Standing, standing
+from harness.policy.migration.status import Action, Ask, CurrentDecision, Standing, standing
 from harness.policy.model import Policy
 from harness.stages.migrate import ledger, switch
 from harness.stages.migrate.evidence import replayed
@@ -72,7 +72,7 @@ def check_switches(policy: Policy) -> None:
         )
 
 
-def look(folder: Path, policy: Policy, evidence: Evidence, *, now: datetime) -> Standing:
+def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: datetime) -> Standing:
     """Say where the migration stands; nothing is written.
 
     Raises:
@@ -93,7 +93,7 @@ def look(folder: Path, policy: Policy, evidence: Evidence, *, now: datetime) -> 
 
 
 def observe(
-    folder: Path, evidence: Evidence, days: tuple[Day, ...], *, now: datetime, by: str
+    folder: Path, evidence: CurrentDecision, days: tuple[Day, ...], *, now: datetime, by: str
 ) -> Observed | None:
     """Note the decision at hand, and the days given; None where all of it was known.
 
@@ -123,7 +123,7 @@ def observe(
 def advance(
     folder: Path,
     policy: Policy,
-    evidence: Evidence,
+    evidence: CurrentDecision,
     *,
     now: datetime,
     by: str,

@@ -11,7 +11,7 @@ import numpy as np
 
 from harness.agreement.agree import agree
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.evidence import Evidence, Side
+from harness.core.evidence import ArmResult, Evidence
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision
 from harness.core.run import Run
@@ -180,7 +180,9 @@ def _for_arms(template: Policy, arms: Sequence[str]) -> Policy:
     return replace(template, steps=steps, chained=False)
 
 
-def _moved(then: Side, now: Side, together: Mapping[str, str], rules: Rules) -> tuple[Moved, ...]:
+def _moved(
+    then: ArmResult, now: ArmResult, together: Mapping[str, str], rules: Rules
+) -> tuple[Moved, ...]:
     found = []
     for measure in now.scores:
         if measure not in then.scores:
@@ -200,7 +202,7 @@ def _moved(then: Side, now: Side, together: Mapping[str, str], rules: Rules) -> 
 
 
 def _worse(
-    then: Mapping[str, Side], now: Mapping[str, Side], texts: Mapping[str, str]
+    then: Mapping[str, ArmResult], now: Mapping[str, ArmResult], texts: Mapping[str, str]
 ) -> tuple[Worse, ...]:
     """Give every query that lost in the first measure."""
     found = []

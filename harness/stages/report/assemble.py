@@ -10,7 +10,7 @@ from typing import Any
 
 from harness.core import digest
 from harness.core.clusters import BY_TEXT, Dependence, codes
-from harness.core.evidence import Evidence, Race, Side
+from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.records import Document
 from harness.core.scores import Paired
@@ -88,7 +88,9 @@ def evidence_of(layout: Layout, subject: Subject) -> dict[str, Evidence]:
     return gathered(layout, subject.pairs, arms, read_race(layout), how)
 
 
-def measured(layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]) -> dict[str, Side]:
+def measured(
+    layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
+) -> dict[str, ArmResult]:
     """Give every arm as it was measured; each comparison has all of them."""
     for one in evidence.values():
         arms = {one.control.arm: one.control, one.candidate.arm: one.candidate, **one.others}

@@ -40,7 +40,7 @@ from harness.stats.selection import Floats, Ints, Rows, Search, Selection, selec
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TuneRequest:
     """What to tune, and on what."""
 
     arm: str
@@ -65,7 +65,7 @@ class Tuned:
     """Of the record."""
 
 
-def tune(wanted: Wanted) -> Tuned:
+def tune(wanted: TuneRequest) -> Tuned:
     """Choose among all combinations of the space, and write the arm and its record.
 
     Raises:
@@ -134,7 +134,7 @@ def said(settings: Mapping[str, Scalar]) -> str:
     return ", ".join(f"{key} = {value}" for key, value in settings.items())
 
 
-def _candidate(wanted: Wanted, one: Mapping[str, Scalar]) -> Arm:
+def _candidate(wanted: TuneRequest, one: Mapping[str, Scalar]) -> Arm:
     try:
         return registry.load(wanted.arm, wanted.cache, one)
     except BadPolicy as exc:

@@ -8,7 +8,7 @@ from harness.collections.python_docs.harvest import Entry
 from harness.collections.python_docs.numpydoc import Docstring
 from harness.collections.python_docs.questions import (
     MOST_NAMESAKES,
-    Asked,
+    JudgedQuery,
     by_digest,
     identifiers,
     is_question,
@@ -22,7 +22,7 @@ def entry(name: str, summary: str = "Do it.", body: str = "", kind: str = "funct
     return Entry(name, kind, namespace, (), Docstring(summary, body, ()))
 
 
-def grades(asked: Asked) -> dict[str, int]:
+def grades(asked: JudgedQuery) -> dict[str, int]:
     return {row.doc_id: row.grade for row in asked.judgements}
 
 

@@ -17,7 +17,7 @@ import pytest
 from engines.stacks.agent_mail.contract.lifecycle import Found
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Asked
+from engines.stacks.agent_mail.pipeline.retrievers import TierQuery
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
@@ -93,7 +93,7 @@ def test_a_filter_chooses_from_what_is_near(mail: Whole) -> None:
 
 def test_a_filter_chooses_from_either_leg_of_hybrid(mail: Whole) -> None:
     def ids(tier: FallbackTier, text: str, filters: Filters) -> frozenset[int]:
-        asked = Asked(text, filters, RankingMode.RELEVANCE, rrf_k=60, rerank_top_k=10)
+        asked = TierQuery(text, filters, RankingMode.RELEVANCE, rrf_k=60, rerank_top_k=10)
         return frozenset(h.message_id for h in mail.service.tiers.rank(tier, asked, ALL).hits)
 
     @cache

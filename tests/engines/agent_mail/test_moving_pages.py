@@ -38,7 +38,7 @@ from engines.stacks.agent_mail.contract.query import (
 )
 from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from engines.stacks.agent_mail.pipeline.retrievers import Asked, digits_of
+from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.service import MailSearch
 from tests.engines.agent_mail.live.case import built, served
@@ -237,5 +237,5 @@ def test_another_process_knows_a_query_by_the_same_digits() -> None:
 def digits() -> str:
     """Tell one query with sets in its filters."""
     filters = Filters(importance=frozenset(Importance), product_projects=frozenset({3, 70, 9}))
-    asked = Asked("review", filters, RankingMode.RELEVANCE, 60, 100)
+    asked = TierQuery("review", filters, RankingMode.RELEVANCE, 60, 100)
     return digits_of(SearchQuery("review"), asked)

@@ -12,7 +12,7 @@ from engines.lexical.typed import Occur, clauses
 from engines.stacks.code.backends.contract import Backend, OpenBackend
 from engines.stacks.code.backends.sqlite import SqliteBackend, match_expression
 from engines.stacks.code.backends.tantivy import TantivyBackend
-from engines.stacks.code.backends.wanted import Wanted, terms_of, wanted
+from engines.stacks.code.backends.wanted import TermClause, terms_of, wanted
 from engines.stacks.code.unit import Texts
 
 TEXTS = [
@@ -23,7 +23,7 @@ TEXTS = [
     Texts(),
 ]
 WEIGHTS = {"name": 3, "signature": 1, "doc": 1, "comment": 1, "body": 1}
-Asked = tuple[Wanted, ...]
+Asked = tuple[TermClause, ...]
 
 
 @pytest.fixture(params=[SqliteBackend(), TantivyBackend()], ids=lambda backend: backend.name)
@@ -80,8 +80,8 @@ def test_what_is_asked_of_fts5() -> None:
 
 def test_a_question_is_taken_apart() -> None:
     assert asked('+tea "hot water"') == (
-        Wanted(Occur.MUST, (("tea",),)),
-        Wanted(Occur.SHOULD, (("hot", "water"),)),
+        TermClause(Occur.MUST, (("tea",),)),
+        TermClause(Occur.SHOULD, (("hot", "water"),)),
     )
     assert wanted(clauses("the"), "english") == ()
     assert terms_of(clauses("read_csv -tea"), "none") == ("read", "csv")

@@ -16,7 +16,7 @@ from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from tests.engines.http.serving import DOCUMENTS, Served, body, drip, half, serving, slow, status
 
 Write = Callable[..., Path]
@@ -33,12 +33,12 @@ def opened(path: Path, folder: Path) -> Iterator[HttpSearcher]:
         yield searcher
 
 
-def seen(path: Path, folder: Path, text: str = "red cone", k: int = 3) -> Observation:
+def seen(path: Path, folder: Path, text: str = "red cone", k: int = 3) -> TimedOutcome:
     with opened(path, folder) as searcher:
         return observe(searcher, Query("q", text), k, int(60e9))
 
 
-def failed(found: Observation) -> str:
+def failed(found: TimedOutcome) -> str:
     assert found.row.status is Status.FAILED
     assert found.row.hits == ()
     return found.row.error

@@ -15,7 +15,7 @@ from harness.corpus import trec
 from harness.measures.columnar import kernels
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.name import parse
 from harness.measures.quality import oracle, score
 from tests.make.runs import qrels_of, random_case, run_of
@@ -40,12 +40,12 @@ REAL = ("adi", "cacm", "cosqa", "cranfield", "r-mailing-lists", "scifact", "ubun
 
 
 def test_there_is_a_kernel_for_each() -> None:
-    assert [name for name in NAMES if Asked.of(parse(name)) is None] == []
+    assert [name for name in NAMES if MeasureSpec.of(parse(name)) is None] == []
 
 
 @pytest.mark.parametrize("name", ["ERR@10", "SetP", "IPrec@0.5", "infAP", "NumRel"])
 def test_others_go_to_ir_measures(name: str) -> None:
-    assert Asked.of(parse(name)) is None
+    assert MeasureSpec.of(parse(name)) is None
 
 
 @pytest.mark.parametrize("lowest", [0, -1, -3])
@@ -102,6 +102,6 @@ def test_equals_ir_measures_on_real_judgements(name: str, datasets: Path, tmp_pa
 def test_values_are_shares(grades: dict[str, int], shown: list[str], length: int) -> None:
     graded = Graded.of(run_of({"q": shown[:length]}), EncodedQrels.of(qrels_of({"q": grades})))
     for name in NAMES:
-        asked = Asked.of(parse(name))
+        asked = MeasureSpec.of(parse(name))
         if asked is not None and asked.name != "NumRet" and "-1" not in name:
             assert 0 <= kernels.evaluate(graded, asked)[0] <= 1 + 1e-12, name

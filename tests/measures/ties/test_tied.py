@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.measures.columnar import kernels
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded
-from harness.measures.columnar.spec import Asked
+from harness.measures.columnar.spec import MeasureSpec
 from harness.measures.name import parse
 from harness.measures.ties.expected import expected
 from harness.measures.ties.tied import Tied
@@ -21,7 +21,7 @@ from tests.make.runs import qrels_of, run_of
 from tests.measures.columnar.test_kernels import CUT, EITHER, WHOLE
 
 NAMES = (*(f"{name}@{k}" for name, k in product((*CUT, *EITHER), (1, 2, 4))), *EITHER, *WHOLE)
-ASKED = {name: asked for name in NAMES if (asked := Asked.of(parse(name)))}
+ASKED = {name: asked for name in NAMES if (asked := MeasureSpec.of(parse(name)))}
 DOCUMENTS = "abcdefg"
 
 

@@ -15,7 +15,7 @@ import pytest
 
 from harness.agreement import agree as agreement
 from harness.core.errors import EvidenceError, HarnessError
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate, Scores
 from harness.gates import (
@@ -226,7 +226,7 @@ def test_junk_that_is_taken_for_silence(monkeypatch: pytest.MonkeyPatch) -> None
     check_canary(policy)
     honest: Callable[..., Scores] = vars(negatives)["_left_empty"]
 
-    def halved(side: Side, settings: negatives.Settings) -> Scores:
+    def halved(side: ArmResult, settings: negatives.Settings) -> Scores:
         found = honest(side, settings)
         return replace(found, values=(1 + found.values) / 2)
 

@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.core.gate import Outcome
 from harness.policy.migration.events import Advanced, Day, Decided, Drilled, Observed, RolledBack
 from harness.policy.migration.state import START, State, Taken, applied
-from harness.policy.migration.status import Action, Evidence, standing
+from harness.policy.migration.status import Action, CurrentDecision, standing
 from tests.policy.decided import GATE, POLICY, SETUP, day, decision, evidence
 
 BY = "a test"
@@ -33,11 +33,11 @@ TANTIVY = Taken("tantivy", "tantivy", day(18), decision(18), drilled_at=day(18))
 SERVING = replace(READY, taken=(SHADOW, TANTIVY))
 
 
-def asked(state: State, found: Evidence) -> list[Action]:
+def asked(state: State, found: CurrentDecision) -> list[Action]:
     return [ask.action for ask in standing(state, POLICY, found, now=NOW).asks]
 
 
-def in_the_way(state: State, found: Evidence) -> tuple[str, ...]:
+def in_the_way(state: State, found: CurrentDecision) -> tuple[str, ...]:
     return standing(state, POLICY, found, now=NOW).hindrances
 
 
@@ -99,7 +99,9 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
         (READY, evidence(decision(20, shadow="fail")), "roll back to start first"),
     ],
 )
-def test_each_hindrance_alone_stands_in_the_way(state: State, found: Evidence, says: str) -> None:
+def test_each_hindrance_alone_stands_in_the_way(
+    state: State, found: CurrentDecision, says: str
+) -> None:
     stands = in_the_way(state, found)
     assert any(says in line for line in stands), stands
     assert Action.ADVANCE not in asked(state, found)

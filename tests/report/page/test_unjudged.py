@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.core.engine import Hit
-from harness.core.evidence import Side
+from harness.core.evidence import ArmResult
 from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
 from harness.measures.quality import score
@@ -22,7 +22,7 @@ def judged(measure: str, *measures: str) -> ReportInput:
     report = builder.report()
     qrels = Qrels({query_id: {"d001": 1} for query_id in report.queries})
 
-    def side(of: Side, *ids: str) -> Side:
+    def side(of: ArmResult, *ids: str) -> ArmResult:
         hits = [Hit(doc_id, 1.0, 1.0) for doc_id in ids]
         run = Run.of(of.arm, [Row(q, Status.ANSWERED, hits) for q in report.queries])
         return replace(of, run=run, scores=score(run, qrels, measures, tuple(report.queries)))

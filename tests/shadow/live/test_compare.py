@@ -17,7 +17,7 @@ from harness.core.run import Row, Run, Status
 from harness.shadow.live.compare import Judged, judged
 from harness.shadow.live.pair import Attempt, Pair, Served
 from harness.shadow.live.side import given_up, not_asked
-from harness.shadow.log.record import DIVERGING, Kind, Side, query_key
+from harness.shadow.log.record import DIVERGING, Kind, LoggedAnswer, query_key
 from tests.shadow.arms import MANIFEST, hits
 
 PRINT = MANIFEST.fingerprint
@@ -26,7 +26,7 @@ G = PRINT[:16]
 
 def pair(
     shown: object = "ab",
-    candidate: str | Side | None = "ab",
+    candidate: str | LoggedAnswer | None = "ab",
     *,
     number: int = 1,
     k: int = 10,
@@ -43,8 +43,8 @@ def pair(
     return Pair(Attempt(number, 10 * number, 7, served, lambda: G), side, after, shed)
 
 
-def found(ids: str, served_by: str = PRINT, after: str = G) -> Side:
-    return Side(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
+def found(ids: str, served_by: str = PRINT, after: str = G) -> LoggedAnswer:
+    return LoggedAnswer(Status.ANSWERED, hits(ids), served_by, "", "", 2_000, G, after)
 
 
 def judge(*pairs: Pair) -> Judged:
@@ -147,7 +147,7 @@ def test_an_index_whose_generation_is_not_known_may_have_moved() -> None:
     outcome, reason = one(pair(after=""))
     assert outcome is Class.STALE
     assert reason.endswith("to unknown")
-    unknown = Side(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
+    unknown = LoggedAnswer(Status.ANSWERED, hits("ab"), PRINT, "", "", 1, "", "")
     assert one(pair(candidate=unknown))[0] is Class.STALE
 
 

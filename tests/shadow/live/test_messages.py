@@ -18,11 +18,13 @@ from harness.shadow.live import messages
 from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard, said
 from harness.shadow.live.process import ProcessWorker
 from harness.shadow.live.worker import Lost
-from harness.shadow.log.record import Kind, Side
+from harness.shadow.log.record import Kind, LoggedAnswer
 from tests.shadow.babbling import Runs, babbling, frame
 from tests.shadow.live.make import MEMORY, SECOND
 
-SIDE = Side(Status.ANSWERED, (Hit("é\u2028", 0.5, -1e300),), "f", "note", "", 5, "g:1", "g:2")
+SIDE = LoggedAnswer(
+    Status.ANSWERED, (Hit("é\u2028", 0.5, -1e300),), "f", "note", "", 5, "g:1", "g:2"
+)
 
 
 @pytest.mark.slow

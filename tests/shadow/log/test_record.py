@@ -21,8 +21,8 @@ from harness.shadow.log.record import (
     SKIPPED,
     AnyRecord,
     Divergence,
+    LoggedAnswer,
     Observation,
-    Side,
     dumped,
     parsed,
     query_key,
@@ -66,7 +66,9 @@ def test_whatever_was_typed_and_shown_comes_back(
     hits: list[tuple[str, float, float]],
     params: dict[str, str | int | float | bool | None],
 ) -> None:
-    shown = Side(Status.ANSWERED, tuple(Hit(*hit) for hit in hits), "p", "", "", 1, "g", "g")
+    shown = LoggedAnswer(
+        Status.ANSWERED, tuple(Hit(*hit) for hit in hits), "p", "", "", 1, "g", "g"
+    )
     wanted = divergence(text=text, params=params, candidate=shown)
     found = parsed(Divergence, dumped(wanted), PATH, 1)
     assert found == wanted

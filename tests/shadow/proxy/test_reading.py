@@ -17,7 +17,7 @@ from harness.core.engine import Hit
 from harness.core.errors import BadPolicy
 from harness.shadow.proxy.http_body import json_of, unpacked
 from harness.shadow.proxy.pointer import UnresolvedPointer, pointed
-from harness.shadow.proxy.reading import Asked, Reading, Unreadable
+from harness.shadow.proxy.reading import Reading, RequestedQuery, Unreadable
 from harness.stages.shadow.files import read_reading
 from tests.shadow.servers import READING
 from tests.source import ROOT
@@ -55,10 +55,10 @@ def of(*hits: object) -> dict[str, object]:
 
 @pytest.mark.parametrize(
     ("query", "asked"),
-    [({"q": "x"}, Asked("x", 10)), ({"q": "x", "size": "3"}, Asked("x", 3)),
-     ({"q": "", "size": 4}, Asked("", 4))],
+    [({"q": "x"}, RequestedQuery("x", 10)), ({"q": "x", "size": "3"}, RequestedQuery("x", 3)),
+     ({"q": "", "size": 4}, RequestedQuery("", 4))],
 )  # fmt: skip
-def test_a_question(query: dict[str, object], asked: Asked) -> None:
+def test_a_question(query: dict[str, object], asked: RequestedQuery) -> None:
     assert READING.asked({"query": query}) == asked
 
 

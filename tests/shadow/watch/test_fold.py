@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.shadow.live.compare import judged
 from harness.shadow.live.pair import Attempt, Pair, Served
-from harness.shadow.log.record import Observation, Seen, Side
+from harness.shadow.log.record import LoggedAnswer, Observation, Seen
 from harness.shadow.watch.fold import differing, failures, overlaps, slower, sure
 from tests.make.shadow import SEEN, observation
 from tests.shadow.arms import MANIFEST, hits
@@ -33,7 +33,7 @@ def live(shown: list[tuple[str, str]]) -> list[Observation]:
     made = []
     for number, (control, candidate) in enumerate(shown, start=1):
         served = Served("q", 10, {}, Answer(hits(control), PRINT), "", 1, G)
-        side = Side(Status.ANSWERED, hits(candidate), PRINT, "", "", 1, G, G)
+        side = LoggedAnswer(Status.ANSWERED, hits(candidate), PRINT, "", "", 1, G, G)
         made.append(Pair(Attempt(number, number, 1, served, lambda: G), side, G))
     return judged(made, writer="w", persistence=0.9, slices=None).observations
 

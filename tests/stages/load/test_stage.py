@@ -33,16 +33,16 @@ from harness.stages.load.files import (
 )
 from harness.stages.load.opener import Opener
 from harness.stages.load.stage import load, verdict
-from harness.stages.load.trials import Wanted
+from harness.stages.load.trials import LoadRequest
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
 MS = 1_000_000
-WANTED = Wanted(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
 """Two arms and the first one's twin, in a closed loop and at one rate: six trials."""
 
 
-def loaded(project: Toy, wanted: Wanted = WANTED, **changed: Any) -> LoadReport:  # noqa: ANN401
+def loaded(project: Toy, wanted: LoadRequest = WANTED, **changed: Any) -> LoadReport:  # noqa: ANN401
     params = project.params.load.model_copy(update=changed)
     return load(project.layout, wanted, project.cache, params, 10.0)
 

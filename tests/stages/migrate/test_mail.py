@@ -18,7 +18,7 @@ from harness.corpus import prepared
 from harness.corpus.card import Traffic
 from harness.stages import params
 from harness.stages.layout import Layout
-from harness.stages.oneshot import Wanted, oneshot
+from harness.stages.oneshot import RunRequest, oneshot
 from tests.source import ROOT
 from tests.toy import PARAMS
 
@@ -51,7 +51,7 @@ def migrate(mailbox: Path, out: Path, until: str) -> tuple[StepDecision, ...]:
     policy.write_text(bounds.replace("resamples = 10000", "resamples = 1000 "), encoding="utf-8")
     settings = out / "params.yaml"
     settings.write_text(PARAMS)
-    wanted = Wanted(
+    wanted = RunRequest(
         arms=(str(hybrid),) if until == "hybrid" else (),
         runs={},
         control="",

@@ -14,7 +14,7 @@ from harness.core.evidence import Race
 from harness.core.gate import Finding, Verdict
 from harness.core.records import Query
 from harness.replay import race as module
-from harness.replay.ask import Observation, observe
+from harness.replay.ask import TimedOutcome, observe
 from harness.replay.meter import RUN_QUEUE, Reading, Taken
 from harness.replay.race import race, shown
 from harness.replay.race_texts import draw
@@ -46,7 +46,7 @@ class Machine:
     def __post_init__(self) -> None:
         self.rng = random.Random(5)
 
-    def observe(self, searcher: Searcher, query: Query, k: int, limit_ns: int) -> Observation:
+    def observe(self, searcher: Searcher, query: Query, k: int, limit_ns: int) -> TimedOutcome:
         """Answer as the searcher does, in the time that this machine gives it."""
         row = observe(searcher, query, k, limit_ns).row
         cost_ms = COSTS_MS[searcher.manifest.engine] * self.rng.lognormvariate(0, 0.2)
@@ -54,7 +54,7 @@ class Machine:
         waited_ns = int(waits * 4 * MS * self.rng.lognormvariate(0, 0.2))
         self.waited_ns += waited_ns
         self.ran_ns += int(cost_ms * MS)
-        return Observation(row, int(cost_ms * MS) + waited_ns)
+        return TimedOutcome(row, int(cost_ms * MS) + waited_ns)
 
     def read(self) -> Reading:
         """Be the meter too."""

@@ -15,7 +15,7 @@ from harness.stages.params import ReplayParams
 from harness.stages.tune import space
 from harness.stages.tune.answers import Answers, Collection
 from harness.stages.tune.cells import CandidateFailed, Cells
-from harness.stages.tune.stage import Tuned, Wanted, tune
+from harness.stages.tune.stage import Tuned, TuneRequest, tune
 from tests.toy import Toy
 
 FAILS = 3
@@ -85,7 +85,7 @@ def arm(tmp_path: Path) -> Path:
 def tuned(arm: Path, data: Prepared) -> Tuned:
     file, to = arm.with_name("space.toml"), arm.with_name("y.toml")
     work = arm.parent / "work"
-    return tune(Wanted(str(arm), space.read(file), file, [data], LIMITS, to, work, arm.parent))
+    return tune(TuneRequest(str(arm), space.read(file), file, [data], LIMITS, to, work, arm.parent))
 
 
 def test_a_candidate_that_fails_is_left_out_and_named(project: Toy, arm: Path) -> None:

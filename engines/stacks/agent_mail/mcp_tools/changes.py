@@ -13,7 +13,7 @@ from engines.stacks.agent_mail.ingest import Draft, Edit, Ingest
 from engines.stacks.agent_mail.ingest import Written as Done
 from engines.stacks.agent_mail.mcp_tools.question import project_called
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
-from engines.stacks.agent_mail.mcp_tools.results import Shown
+from engines.stacks.agent_mail.mcp_tools.results import ResultModel
 from engines.stacks.agent_mail.mcp_tools.search import Surface
 
 
@@ -55,7 +55,7 @@ class DeleteMessage(BaseModel):
     id: int = Field(description="The message.")
 
 
-class Changed(Shown):
+class Changed(ResultModel):
     """A message that was changed."""
 
     id: int

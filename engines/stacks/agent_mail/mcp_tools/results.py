@@ -9,13 +9,13 @@ from pydantic import BaseModel, ConfigDict, Field
 from engines.stacks.agent_mail.contract.explain import QueryExplain
 
 
-class Shown(BaseModel):
+class ResultModel(BaseModel):
     """Base of all parts of a result."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", populate_by_name=True)
 
 
-class MessageShown(Shown):
+class MessageShown(ResultModel):
     """A message found."""
 
     id: int
@@ -31,7 +31,7 @@ class MessageShown(Shown):
     redacted: bool = Field(description="Whether the subject is hidden from the caller.")
 
 
-class HintApplied(Shown):
+class HintApplied(ResultModel):
     """A hint that was taken out of the text."""
 
     field: str
@@ -40,14 +40,14 @@ class HintApplied(Shown):
     applied: bool = Field(description="False where a parameter or an earlier hint went before it.")
 
 
-class DidYouMean(Shown):
+class DidYouMean(ResultModel):
     """A field that there is not; it was searched for as words."""
 
     typed: str
     suggestion: str
 
 
-class QueryAssistance(Shown):
+class QueryAssistance(ResultModel):
     """How the text was understood; absent where there is nothing to say."""
 
     text: str = Field(description="What was searched for, without hints.")
@@ -55,20 +55,20 @@ class QueryAssistance(Shown):
     did_you_mean: list[DidYouMean]
 
 
-class Suggestion(Shown):
+class Suggestion(ResultModel):
     """One way to find more."""
 
     kind: str
     detail: str
 
 
-class ZeroResultGuidance(Shown):
+class ZeroResultGuidance(ResultModel):
     """What to try where nothing was found, told from the query alone."""
 
     suggestions: list[Suggestion]
 
 
-class SearchDiagnostics(Shown):
+class SearchDiagnostics(ResultModel):
     """Present only where the answer is not what was requested, or nothing was queried."""
 
     degraded: bool = Field(description="False for a query that says nothing.")
@@ -81,7 +81,7 @@ class SearchDiagnostics(Shown):
     remediation_hints: list[str]
 
 
-class ServedBy(Shown):
+class ServedBy(ResultModel):
     """Who answered. ``fingerprint`` is the arm's own only where nothing was degraded."""
 
     arm: str
@@ -92,7 +92,7 @@ class ServedBy(Shown):
     mode: str
 
 
-class SearchResult(Shown):
+class SearchResult(ResultModel):
     """One page of messages and what there is to say of it."""
 
     result: list[MessageShown]

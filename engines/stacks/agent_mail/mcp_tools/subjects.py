@@ -6,7 +6,7 @@ from typing import Any
 
 from pydantic import BaseModel, ConfigDict, Field
 
-from engines.stacks.agent_mail.mcp_tools.results import Shown
+from engines.stacks.agent_mail.mcp_tools.results import ResultModel
 
 SUBJECTS_DEFAULT, MAX_SUBJECTS = 10, 50
 
@@ -28,14 +28,14 @@ class Beginning(BaseModel):
     )
 
 
-class SubjectShown(Shown):
+class SubjectShown(ResultModel):
     """The subject of a message."""
 
     id: int
     subject: str
 
 
-class SubjectsFound(Shown):
+class SubjectsFound(ResultModel):
     """Subjects in which a word begins so, the shortest first."""
 
     subjects: list[SubjectShown]

@@ -10,14 +10,14 @@ from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source
 from engines.stacks.agent_mail.pipeline.pages import Page, fill
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.retrievers import Asked, digits_of
+from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, digits_of
 
 
 def filled(
     source: Source[Doc],
     tier: FallbackTier,
     query: SearchQuery,
-    asked: Asked,
+    asked: TierQuery,
     cursor: SearchCursor | None,
 ) -> Page:
     """Fill a page; what was found and cannot be read is left out and counted."""

@@ -40,7 +40,7 @@ Result = TypeVar("Result")
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class TierQuery:
     """One query on its way through a chain."""
 
     text: str
@@ -52,7 +52,7 @@ class Asked:
     """When the tier that is tried will be left; None waits for it."""
 
 
-def digits_of(query: SearchQuery, asked: Asked) -> str:
+def digits_of(query: SearchQuery, asked: TierQuery) -> str:
     """Tell a query from others by what decides which hits there are and in which order."""
     given = (getattr(asked.filters, name) for name in _FILTERS)
     filters = [sorted(one) if isinstance(one, frozenset) else one for one in given]
@@ -72,7 +72,7 @@ class Tiers:
     """When messages were sent, microseconds; for the order by recency."""
     parts: Parts = field(default_factory=Parts)
 
-    def rank(self, tier: FallbackTier, asked: Asked, depth: int) -> Ranked:
+    def rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
         """Answer by one tier.
 
         Raises:
@@ -90,7 +90,7 @@ class Tiers:
             hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
-    def _rank(self, tier: FallbackTier, asked: Asked, depth: int) -> Ranked:
+    def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
         match tier:
             case FallbackTier.TANTIVY | FallbackTier.FTS5 | FallbackTier.LIKE:
                 found, took = _timed(lambda: self._words(tier, asked, depth))
@@ -105,7 +105,7 @@ class Tiers:
             case FallbackTier.RERANK:
                 return self._reranked(asked)
 
-    def _words(self, tier: FallbackTier, asked: Asked, depth: int) -> Found:
+    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Found:
         engine = self.lexical.get(tier)
         if engine is None:
             raise FeatureUnavailable(f"{tier} is not installed")
@@ -115,7 +115,7 @@ class Tiers:
 
         return self.parts.call(tier, search, asked.until)
 
-    def _nearest(self, asked: Asked, depth: int) -> Found:
+    def _nearest(self, asked: TierQuery, depth: int) -> Found:
         if self.semantic is None:
             raise FeatureUnavailable("no model for semantic search")
         if not asked.text:
@@ -129,7 +129,7 @@ class Tiers:
         checked(found.candidates)
         return found
 
-    def _fused(self, asked: Asked) -> Ranked:
+    def _fused(self, asked: TierQuery) -> Ranked:
         with faults.of_leg(FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
@@ -153,7 +153,7 @@ class Tiers:
             clock=Clock(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
         )
 
-    def _reranked(self, asked: Asked) -> Ranked:
+    def _reranked(self, asked: TierQuery) -> Ranked:
         """Rerank the window; candidates below it keep their order below it (decision 17)."""
         if self.reranker is None:
             raise FeatureUnavailable("no model for reranking")

@@ -7,7 +7,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
-from engines.stacks.code.backends.wanted import Wanted
+from engines.stacks.code.backends.wanted import TermClause
 from engines.stacks.code.catalog import Rows
 from engines.stacks.code.unit import Texts
 
@@ -28,7 +28,7 @@ class OpenBackend(Protocol):
         ...
 
     def search(
-        self, wanted: Sequence[Wanted], depth: int, allowed: Rows | None
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
         """Give the ``depth`` best of the ``allowed`` rows (None: all), ties by row.
 

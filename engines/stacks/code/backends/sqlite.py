@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engines.lexical.typed import Occur
 from engines.stacks.code.backends.contract import OpenBackend, Scored
-from engines.stacks.code.backends.wanted import Phrase, Wanted
+from engines.stacks.code.backends.wanted import Phrase, TermClause
 from engines.stacks.code.catalog import Rows
 from engines.stacks.code.unit import FIELDS, Texts
 
@@ -63,7 +63,7 @@ class OpenSqlite:
     weights: tuple[int, ...]
 
     def search(
-        self, wanted: Sequence[Wanted], depth: int, allowed: Rows | None
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
         expression = match_expression(wanted)
         if not expression or (allowed is not None and not len(allowed)):
@@ -79,7 +79,7 @@ class OpenSqlite:
         return [Scored(row, -rank) for row, rank in rows]
 
 
-def match_expression(wanted: Sequence[Wanted]) -> str:
+def match_expression(wanted: Sequence[TermClause]) -> str:
     """Write clauses in FTS5's language, every phrase quoted; empty where there are none.
 
     What must match is written twice where something else may match, and counts twice in bm25; so

@@ -13,7 +13,7 @@ import tantivy
 from engines.lexical.tantivy_hits import best
 from engines.lexical.typed import Occur
 from engines.stacks.code.backends.contract import OpenBackend, Scored
-from engines.stacks.code.backends.wanted import Phrase, Wanted
+from engines.stacks.code.backends.wanted import Phrase, TermClause
 from engines.stacks.code.catalog import Rows
 from engines.stacks.code.unit import FIELDS, Texts
 
@@ -78,7 +78,7 @@ class OpenTantivy:
         return int(self.searcher.num_docs)
 
     def search(
-        self, wanted: Sequence[Wanted], depth: int, allowed: Rows | None
+        self, wanted: Sequence[TermClause], depth: int, allowed: Rows | None
     ) -> Sequence[Scored]:
         if not wanted or (allowed is not None and not len(allowed)):
             return []

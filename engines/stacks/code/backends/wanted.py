@@ -13,14 +13,14 @@ Phrase = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TermClause:
     """One clause: any of its phrases will do; a phrase of one term is that term."""
 
     occur: Occur
     phrases: tuple[Phrase, ...]
 
 
-def wanted(clauses: Sequence[Clause], language: Language) -> tuple[Wanted, ...]:
+def wanted(clauses: Sequence[Clause], language: Language) -> tuple[TermClause, ...]:
     """Write clauses as terms; empty where they have none, or only such as must not match.
 
     A word of several parts such as ``read_csv`` or ``DataFrame`` asks for its parts and for its
@@ -41,13 +41,13 @@ def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
     )
 
 
-def _of(clause: Clause, language: Language) -> Wanted:
+def _of(clause: Clause, language: Language) -> TermClause:
     both = [words(word, language) for word in _runs(clause)]
     in_order = [term for terms, _ in both for term in terms]
     if clause.quoted:
-        return Wanted(clause.occur, (tuple(in_order),) if in_order else ())
+        return TermClause(clause.occur, (tuple(in_order),) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]
-    return Wanted(clause.occur, tuple((term,) for term in [*in_order, *joined]))
+    return TermClause(clause.occur, tuple((term,) for term in [*in_order, *joined]))
 
 
 def _runs(clause: Clause) -> tuple[str, ...]:
