@@ -15,7 +15,8 @@ from harness.cli.base.log_lines import logged
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
 from harness.cli.base.secret import secret_of
-from harness.cli.shadow.options import SettingsFile, own_log, settings_file
+from harness.cli.shadow.options import SettingsFile
+from harness.cli.shadow.served import log_folder, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -65,7 +66,8 @@ def mail_server(
         Path | None,
         typer.Option(
             envvar="SHADOW_LOG",
-            help="Under SEARCH_ENGINE=shadow, compare with Tantivy and write it down here.",
+            help="Under SEARCH_ENGINE=shadow, the comparison with Tantivy is written down here."
+            " [default: out/shadow-log/ARM]",
         ),
     ] = None,
     shadow_settings: SettingsFile = None,
@@ -92,6 +94,10 @@ def mail_server(
             "--writable", help="Offer operators insert_message, edit_message, delete_message."
         ),
     ] = False,
+    metrics: Annotated[
+        bool,
+        typer.Option("--metrics", help="Offer operators counts in Prometheus' text at /metrics."),
+    ] = False,
     log_json: Annotated[
         bool, typer.Option("--log-json", help="Log one JSON object a line, for programs.")
     ] = False,
@@ -117,21 +123,22 @@ def mail_server(
     """
     from engines import registry as arms
     from engines.stacks.agent_mail.mcp_tools.callers import digest, nobody, scope_of
+    from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
     from engines.stacks.agent_mail.mcp_tools.server import application
     from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
     from harness.core.errors import HarnessError
     from harness.core.owned import RUN, check_held
-    from harness.shadow.live.settings import ShadowLog
     from harness.stages.mail.changing import mail_box
     from harness.stages.mail.service import mail_service
     from harness.stages.prepare import prepare
-    from harness.stages.shadow.files import read_settings
 
     check_loopback(host)
     if not isfinite(budget_ms):
         raise HarnessError(
             f"--budget-ms {budget_ms} must be finite; give milliseconds, or 0 for no limit"
         )
+    if metrics and http is None:
+        raise HarnessError("--metrics is a page of the HTTP server; give --http too")
     listed = _viewers(viewers, viewer, http, token=token)
     secret = secret_of(token_file) if http is not None and token else None
     switch = _switch(search_engine, switch_file)
@@ -141,32 +148,31 @@ def mail_server(
     layout = _layout(project, dataset, out)
     if out is None and not layout.data.exists():
         prepare(project.root / "datasets" / dataset, project.root / "qrels" / dataset, layout.data)
-    shadow = None
-    if shadow_log is not None:
-        settings_of = settings_file(shadow_settings)
-        own_log(shadow_log, layout.root, layout.cache, settings_of)
-        shadow = ShadowLog(shadow_log, read_settings(settings_of))
+    served = arms.load(arm, project.cache)
+    folder = log_folder(project, served, shadow_log, switch(), may_change=switch_file is not None)
+    shadow = None if folder is None else log_of(folder, shadow_settings, layout)
     serving = mail_service(layout, arm, project.cache, switch, shadow, budget_ms=budget_ms)
     with ExitStack() as until_closed:
         until_closed.enter_context(logged("engines.mail", as_json=log_json))
         with aside():
-            _index(layout, arms.load(arm, project.cache), arm, project.cache)
+            _index(layout, served, arm, project.cache)
             service = until_closed.enter_context(serving)
             changing = mail_box(layout, arm, project.cache)
             box = until_closed.enter_context(changing) if writable else None
         names = service.base.directory
         scopes = {name: scope_of(one, names) for name, one in listed.items()}
-        app = application(service.by_default(scopes.get(viewer, nobody()) if listed else None), box)
+        default = scopes.get(viewer, nobody()) if listed else None
+        counts = Metrics(service.base.service.fresh) if metrics else None
+        app = application(service.by_default(default), box, counts)
         if not listed:
             err.print("callers are operators: they see every message", markup=False)
         if http is None:
             serve_stdio(app)
             return
         tokens: dict[str, Scope | None] = {
-            one.token_sha256: scopes[name] for name, one in listed.items()
+            **{one.token_sha256: scopes[name] for name, one in listed.items()},
+            **({} if secret is None else {digest(secret): None}),
         }
-        if secret is not None:
-            tokens[digest(secret)] = None
         shown = f"?token={secret}" if secret is not None and token_file is None else ""
         serve_http(
             app,
@@ -174,6 +180,7 @@ def mail_server(
             http,
             lambda url: err.print(f"serving {url}{shown}", markup=False, soft_wrap=True),
             tokens or None,
+            metrics=counts,
         )
 
 

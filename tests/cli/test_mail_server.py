@@ -8,6 +8,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 from subprocess import PIPE
+from time import sleep
 
 import httpx
 import pytest
@@ -22,6 +23,7 @@ from harness.core.run import Run, Status
 from harness.corpus import trec
 from harness.corpus.runs import read_run, write_run
 from harness.replay.ask import observe
+from harness.shadow.log import streams
 from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
 from harness.stages.mail.service import mail_service
@@ -140,7 +142,7 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
     viewers = tmp_path / "viewers.toml"
     viewers.write_text("".join(lines), encoding="utf-8")
     secret = tmp_path / "token"
-    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret))
+    more = ("--http", "0", "--viewers", str(viewers), "--token-file", str(secret), "--metrics")
     with listening(command(*more), letters.root) as (url, _):
         first, second = (called(url, name) for name in ("nobody-1", "nobody-2"))
         assert {one[-1] for one in first} == {"1"}
@@ -149,6 +151,10 @@ def test_each_token_sees_what_its_viewer_may(letters: Project, tmp_path: Path) -
         assert {one[-1] for one in everything} == {"1", "2", "3"}
         with pytest.raises(IndexNotReady, match="no MCP server answers"):
             called(url, "a guess")
+        page, operator = f"{url.removesuffix('/mcp')}/metrics?token=", secret.read_text("utf-8")
+        assert httpx.get(page + "nobody-1").status_code == 403
+        counted = 'mail_queries_total{mode="lexical",engine="tantivy",outcome="answered"} 3'
+        assert counted in httpx.get(page + operator.strip()).text.splitlines()
     assert secret.stat().st_mode & 0o077 == 0
 
 
@@ -169,6 +175,7 @@ def test_a_stranger_is_not_answered(letters: Project, host: str) -> None:
     ("more", "says"),
     [
         (("--viewer", "ann"), "--viewers"),
+        (("--metrics",), "--http"),
         (("--viewers", "absent.toml"), "absent.toml"),
         (("--viewers", "VIEWERS", "--http", "0", "--no-token"), "--no-token"),
         (("--viewers", "VIEWERS"), "viewer"),
@@ -182,6 +189,22 @@ def test_what_would_let_anyone_in_is_refused(
     viewers.write_text(f'[viewers.ann]\nagent = "Ann"\ntoken_sha256 = "{digest("x")}"\n')
     given = (str(viewers) if one == "VIEWERS" else one for one in more)
     assert says in harness("mail-server", "--dataset", "toy", "--arm", ARM, *given).error
+
+
+def test_a_shadow_is_logged_where_no_folder_is_named(letters: Project) -> None:
+    log = letters.root / "out" / "shadow-log" / ARM
+    with listening(command("--http", "0", "--search-engine", "shadow"), letters.root) as (url, _):
+        secret = url.partition("?token=")[2]
+        called(url, secret)
+        for _ in range(BOUNDED_S * 20):
+            if log.is_dir() and streams.read(log).observations:
+                break
+            sleep(0.05)
+    (one,) = streams.read(log).observations
+    assert one.control
+    assert one.control.hits
+    assert one.candidate
+    assert one.candidate.hits
 
 
 def test_an_unknown_kill_switch_is_refused_at_the_start(letters: Project) -> None:

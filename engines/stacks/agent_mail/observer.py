@@ -18,3 +18,10 @@ class ShadowObserver(Protocol):
         viewer may see is a function, which no one elsewhere can be given.
         """
         ...
+
+
+class NotTold:
+    """Stands for an observer where a viewer is served: nothing is compared, and no one waits."""
+
+    def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
+        """Do nothing."""

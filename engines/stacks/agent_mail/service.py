@@ -12,6 +12,7 @@ from time import perf_counter_ns
 from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import shadow
+from engines.stacks.agent_mail.observer import ShadowObserver, NotTold
 from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
@@ -60,8 +61,8 @@ class MailSearch:
     entities: Mapping[DocKind, Source[Entity]] = field(default_factory=dict)
     """What agents and projects are searched with (``kinds``)."""
     observer: ShadowObserver | None = None
-    """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then a
-    caller waits for the shadow here only where they want it explained."""
+    """Is told of what is served under SEARCH_ENGINE=shadow, and asks the shadow elsewhere. Then no
+    caller waits for the shadow. Without an observer both engines answer here."""
     views: Views | None = None
     """What viewers see; without it a viewer sees nothing."""
     view: View | None = None
@@ -86,7 +87,7 @@ class MailSearch:
             hydrate=view.hydrate,
             projects_of=view.projects_of,
             entities=view.entities,
-            observer=None,
+            observer=self.observer and NotTold(),
             view=view,
             fresh=self.fresh.seen_by(view),
         )
@@ -234,8 +235,7 @@ class MailSearch:
         self, query: SearchQuery, asked: TierQuery, scope: Scope, served: Page
     ) -> ShadowComparison | None:
         """Ask the shadow too; its failure is nobody's business but the log's."""
-        elsewhere = self.observer is not None and not query.explain
-        if elsewhere or not self._comparable(query, served):
+        if self.observer is not None or not self._comparable(query, served):
             return None
         try:
             allowed = Allowance.of(self.budget_ms)

@@ -35,10 +35,18 @@ class Project:
 
         Outside of a clone that is what the package brings: settings, policies and data sets.
         """
-        around, code = Path.cwd(), Path(harness.__path__[0])
-        for folder in (around, *around.parents, code.parent):
+        around = Path.cwd()
+        for folder in (around, *around.parents):
             if (folder / PARAMS).is_file():
                 return cls(folder)
+        return cls.brought()
+
+    @classmethod
+    def brought(cls) -> Project:
+        """Find what this code brings: the clone that it is in, or what is in the package."""
+        code = Path(harness.__path__[0])
+        if (code.parent / PARAMS).is_file():
+            return cls(code.parent)
         return cls(code / PACKAGED, packaged=True)
 
     @classmethod

@@ -52,8 +52,9 @@ def bounds_file(given: Path | None) -> Path:
 
 
 def settings_file(given: Path | None) -> Path:
-    """Find the file of settings: the one that was named, or the project's."""
-    return given or Project.here().root / SETTINGS
+    """Find the file of settings: the one that was named, the project's, or the program's."""
+    own = Project.here().root / SETTINGS
+    return given or (own if own.is_file() else Project.brought().root / SETTINGS)
 
 
 def suppressions_file(given: Path | None, *, writes: bool = False) -> Path:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
+from typing import NoReturn, cast
 
 import pytest
 
+from engines.contract.errors import EngineError
+from engines.stacks.agent_mail.observer import ShadowObserver
+from engines.stacks.agent_mail.contract.lifecycle import MailEngine
 from engines.stacks.agent_mail.contract.query import DocKind, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.observer import ShadowObserver
-from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import unrestricted
+from engines.stacks.agent_mail.pipeline.plan import KillSwitch, FallbackTier
+from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
+from engines.stacks.agent_mail.views import StoredViews
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 
@@ -62,13 +66,41 @@ def test_its_failure_reaches_nobody(mail: Whole) -> None:
     assert answer.hits == mail.under(KillSwitch.FTS5).ask(QUERY).hits
 
 
-def test_a_caller_waits_for_the_shadow_only_to_have_it_explained(mail: Whole) -> None:
-    here = seen_by(mail, Notes())
-    mail.log.events.clear()
-    assert here.ask(QUERY).explain.shadow is None
-    assert mail.log.events == []
-    explained = here.ask(replace(QUERY, explain=True)).explain.shadow
-    assert explained == mail.under(KillSwitch.SHADOW).ask(QUERY).explain.shadow is not None
+@dataclass
+class Slow:
+    """Stands for a shadow that takes long: whoever asks it waits."""
+
+    name = "tantivy"
+    times: int = 0
+
+    def search(self, *_: object) -> NoReturn:
+        self.times += 1
+        raise EngineError("past all patience")
+
+
+def with_shadow(mail: Whole, shadow: Slow) -> Whole:
+    """Put a shadow in Tantivy's place, for everyone."""
+
+    def slowed(engines: Mapping[FallbackTier, MailEngine]) -> Mapping[FallbackTier, MailEngine]:
+        return {**engines, FallbackTier.TANTIVY: cast("MailEngine", shadow)}
+
+    made = mail.service
+    engines = slowed(made.tiers.lexical)
+    views = StoredViews(mail.store, lambda *_: engines, lambda _: {})
+    tiers = replace(made.tiers, lexical=engines)
+    return replace(mail, service=replace(made, tiers=tiers, views=views))
+
+
+@pytest.mark.parametrize("explain", [False, True])
+@pytest.mark.parametrize("scope", [None, viewer("Ann", frozenset({1}), frozenset())])
+def test_no_caller_waits_for_the_shadow(mail: Whole, scope: Scope | None, *, explain: bool) -> None:
+    shadow = Slow()
+    here = with_shadow(mail, shadow)
+    query = replace(QUERY, explain=explain)
+    assert seen_by(here, Notes()).ask(query, scope).explain.shadow is None
+    assert shadow.times == 0
+    here.under(KillSwitch.SHADOW).ask(query, scope)
+    assert shadow.times == 1
 
 
 def test_what_the_shadow_cannot_be_asked_is_not_told(mail: Whole) -> None:

@@ -12,6 +12,7 @@ from engines.contract.errors import EngineError, SearchError
 from engines.stacks.agent_mail.budget import Deadline, Parts
 from engines.stacks.agent_mail.contract.lifecycle import DocChange
 from engines.stacks.agent_mail.pipeline import faults
+from engines.stacks.agent_mail.pipeline.fresh import Reached
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.view import View, plain
 from engines.stacks.agent_mail.sqlite import journal
@@ -92,6 +93,16 @@ class Live:
                 self._catch_up(behind, now)
         return now
 
+    def reached(self) -> Reached:
+        """Say how far the table and each index are.
+
+        Raises:
+            SearchError: the table or an index cannot be read.
+        """
+        with faults.known():
+            indexed = {name: one.reached for name, one in self.indexes.items()}
+            return Reached(journal.generation(self.store), indexed)
+
     def pending(self, tier: FallbackTier) -> Sequence[int]:
         """Name the messages whose last change may be missing from what ``tier`` reads.
 
@@ -149,6 +160,9 @@ class LiveView:
         except SearchError as exc:
             return f"{STALE}{plain(exc)}"
         return f"{STALE}a message may be missing" if seen else ""
+
+    def reached(self) -> None:
+        """Say nothing: how much changes tells of what is hidden."""
 
     def seen_by(self, view: View) -> LiveView:
         """Give the same for another view."""

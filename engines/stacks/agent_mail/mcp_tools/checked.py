@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
-from pydantic import ValidationError
+from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
@@ -29,6 +29,9 @@ KINDS = {
 class CheckedTool(Tool):
     """A tool for which a null is an absent argument, and a wrong one an error with a code."""
 
+    refuses: Callable[[], object] = Field(default=lambda: None, exclude=True)
+    """Is called where an argument is wrong."""
+
     async def run(
         self,
         arguments: dict[str, Any],
@@ -44,6 +47,7 @@ class CheckedTool(Tool):
         try:
             self.fn_metadata.validate_arguments(given)
         except ValidationError as exc:
+            self.refuses()
             refused = Refused("; ".join(_told(exc.errors(), self.parameters["properties"])))
             raise ToolError(f"Error executing tool {self.name}: {refused}") from exc
         return await super().run(given, context, convert_result)

@@ -9,8 +9,11 @@ from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
+from starlette.types import ASGIApp
 
 from engines.stacks.agent_mail.mcp_tools.guard import MAX_BODY_BYTES, Guard
+from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
+from engines.stacks.agent_mail.mcp_tools.metrics_page import MetricsPage
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
 
@@ -34,10 +37,13 @@ def serve_http(
     port: int,
     ready: Callable[[str], object],
     tokens: Mapping[str, Scope | None] | None,
+    *,
+    metrics: Metrics | None = None,
 ) -> None:
     """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
 
-    ``tokens`` are those of ``guard.Guard``: None answers every program of this machine.
+    ``tokens`` are those of ``guard.Guard``: None answers every program of this machine. ``metrics``
+    are shown on a page of their own.
 
     Raises:
         HarnessError: the address is not of this machine alone, or the port is taken.
@@ -53,7 +59,7 @@ def serve_http(
         except (OSError, OverflowError) as exc:
             raise HarnessError(f"cannot serve on {host} port {port}: {exc}; name another") from exc
         bound.listen()
-        asgi = app.streamable_http_app(
+        asgi: ASGIApp = app.streamable_http_app(
             streamable_http_path=PATH,
             json_response=True,
             stateless_http=True,
@@ -61,6 +67,8 @@ def serve_http(
             max_request_body_size=MAX_BODY_BYTES,
             transport_security=BY_THE_GUARD,
         )
+        if metrics is not None:
+            asgi = MetricsPage(asgi, metrics.text)
         taken = int(bound.getsockname()[1])
         config = uvicorn.Config(
             Guard(asgi, host, taken, tokens),
