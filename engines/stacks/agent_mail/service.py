@@ -12,7 +12,6 @@ from time import perf_counter_ns
 from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.typed import normalise
 from engines.stacks.agent_mail import shadow
-from engines.stacks.agent_mail.observer import ShadowObserver, NotTold
 from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
@@ -20,7 +19,7 @@ from engines.stacks.agent_mail.contract.explain import ShadowComparison
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.observer import ShadowObserver
+from engines.stacks.agent_mail.observer import NotTold, ShadowObserver
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
