@@ -50,6 +50,7 @@ from harness.core.files import write_text
 from harness.core.formats import MAX_INDEX_BYTES, json_file
 from harness.core.records import Document
 
+ByTier = Mapping[FallbackTier, mail.MailEngine]
 STORE, TANTIVY, VECTORS, IDS = "messages.db", "tantivy", "vectors.amvi", "ids.json"
 
 
@@ -217,18 +218,14 @@ class Mail:
             fresh=Live(watched, follows, index / "live"),
         )
 
-    def _lexical(
-        self, opened: store.MessageStore, tantivy: TantivyMailEngine
-    ) -> Mapping[FallbackTier, mail.MailEngine]:
+    def _lexical(self, opened: store.MessageStore, tantivy: TantivyMailEngine) -> ByTier:
         return {
             FallbackTier.FTS5: fts5.Fts5Engine(DeadlineStore.of(opened), self._weights()),
             FallbackTier.TANTIVY: tantivy,
             FallbackTier.LIKE: LikeEngine(opened),
         }
 
-    def _rebuilt(
-        self, opened: store.MessageStore, index: Path
-    ) -> Mapping[FallbackTier, mail.MailEngine]:
+    def _rebuilt(self, opened: store.MessageStore, index: Path) -> ByTier:
         """Make the engines of a viewer's own store."""
         tantivy = self._tantivy(index, opened)
         tantivy.rebuild()
