@@ -133,7 +133,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
         first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
         raise BadPolicy(
-            path, f"{'.'.join(key)}: {first['msg']}", _cure(stack, about["stack"]), _line(path, key)
+            path, f"{'.'.join(key)}: {first['msg']}", _hint(stack, about["stack"]), _line(path, key)
         ) from exc
     return Arm(
         path.stem,
@@ -152,17 +152,17 @@ def is_shared(stack: str) -> bool:
 
 
 def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
-    cure = (
+    hint = (
         "An arm has a summary and a stack, both text, and may have a [settings] table and the name"
         " of its tuning record"
     )
     for key in sorted(set(about) - KEYS):
-        raise BadPolicy(path, f"{key}: no such key", cure, _line(path, [key]))
+        raise BadPolicy(path, f"{key}: no such key", hint, _line(path, [key]))
     for key in sorted({"summary", "stack"} - set(about)):
-        raise BadPolicy(path, f"{key}: is missing", cure)
+        raise BadPolicy(path, f"{key}: is missing", hint)
     for key, value in about.items():
         if not isinstance(value, dict if key == "settings" else str):
-            raise BadPolicy(path, f"{key}: is {value!r}", cure, _line(path, [key]))
+            raise BadPolicy(path, f"{key}: is {value!r}", hint, _line(path, [key]))
 
 
 def _stack(path: Path, stack: str) -> ModuleType:
@@ -187,7 +187,7 @@ def known_stacks() -> Mapping[str, str]:
     return {**dict(sorted({**here, **PACKAGES}.items())), **dict(sorted(elsewhere.items()))}
 
 
-def _cure(stack: ModuleType, name: str) -> str:
+def _hint(stack: ModuleType, name: str) -> str:
     settings: type[BaseModel] | None = getattr(stack, "Settings", None)
     keys = sorted(settings.model_fields) if settings else []
     return f"The stack {name} has the settings {', '.join(keys)}"

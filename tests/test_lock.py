@@ -11,7 +11,7 @@ import yaml
 
 ROOT = Path(__file__).resolve().parent.parent
 MADE = ("build/", "reports/")
-CURE = "run: python3 run.py demo --record, and commit dvc.lock and reports/record"
+HINT = "run: python3 run.py demo --record, and commit dvc.lock and reports/record"
 
 
 def lock() -> dict[str, dict[str, list[dict[str, str]]]]:
@@ -43,7 +43,7 @@ def recorded() -> list[tuple[str, str]]:
 
 @pytest.mark.parametrize(("path", "digest"), recorded())
 def test_a_dependency_is_what_the_lock_was_made_with(path: str, digest: str) -> None:
-    assert md5(ROOT / path) == digest, f"{path} changed since; {CURE}"
+    assert md5(ROOT / path) == digest, f"{path} changed since; {HINT}"
 
 
 def test_every_stage_and_arm_is_in_the_lock() -> None:
@@ -59,7 +59,7 @@ def test_every_stage_and_arm_is_in_the_lock() -> None:
             for dataset in sets
             for arm in arms
         }
-    assert wanted == set(lock()), CURE
+    assert wanted == set(lock()), HINT
 
 
 def test_no_time_is_in_the_lock() -> None:

@@ -195,7 +195,7 @@ class _Update:
                 self.reader.put(self.db, one.path, data)
         except BadFile as exc:
             self.db.execute("ROLLBACK TO file")
-            fault = f"{exc.problem}. {exc.cure}"
+            fault = f"{exc.problem}. {exc.hint}"
         self.db.execute("RELEASE file")
         new = (one.path, one.size, mtime, digest, fault)
         self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", new)

@@ -49,7 +49,7 @@ class Decided:
                 "limit": found.limit,
                 "unit": found.unit,
                 "reason": found.reason,
-                "settle": found.settle,
+                "settle": found.remedy,
             }
             for step in self.steps
             for found in step.findings
@@ -68,7 +68,7 @@ class Decided:
                 _title(step),
                 header,
                 [_row(found) for found in step.findings],
-                f"waits for {step.waits_for}" if step.waits_for else "",
+                f"waits for {step.blocked_by}" if step.blocked_by else "",
                 of_words=True,
             )
             for step in self.steps
@@ -103,4 +103,4 @@ def _row(found: Finding) -> tuple[str, ...]:
         ends = interval_in(found.estimate, found.unit)
         measured = f"{in_unit(found.estimate.value, found.unit)} {ends}"
     said = found.verdict.upper()
-    return found.gate, said, measured, found.bound, found.reason, found.settle
+    return found.gate, said, measured, found.bound, found.reason, found.remedy

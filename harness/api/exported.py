@@ -21,7 +21,7 @@ from harness.core.owned import EXPORT, check_free, mark, set_mark
 
 LIST = "export.json"
 FORMAT = 1
-CURE = "Move it away, or name another folder"
+HINT = "Move it away, or name another folder"
 
 
 class Listed(BaseModel):
@@ -54,7 +54,7 @@ def exported(
             write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
             set_mark(beside, EXPORT, project)
     except OSError as exc:
-        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {CURE}") from exc
+        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {HINT}") from exc
 
 
 def check(to: Path, reads: Sequence[Path] = ()) -> None:
@@ -69,9 +69,9 @@ def check(to: Path, reads: Sequence[Path] = ()) -> None:
     of_files = _listed(to / LIST, found.pop(LIST)) if LIST in found else {}
     for name, path in found.items():
         if name not in of_files:
-            raise HarnessError(f"{to / name}: is not of an earlier export. {CURE}")
+            raise HarnessError(f"{to / name}: is not of an earlier export. {HINT}")
         if path.is_symlink() or digest.of_file(path) != of_files[name]:
-            raise HarnessError(f"{to / name}: was changed since it was exported. {CURE}")
+            raise HarnessError(f"{to / name}: was changed since it was exported. {HINT}")
 
 
 def _files(folder: Path) -> dict[str, Path]:
@@ -89,4 +89,4 @@ def _listed(name: Path, path: Path) -> Mapping[str, str]:
     try:
         return Listed.model_validate(json_file(path)).sha256
     except (OSError, ValueError, ValidationError) as exc:
-        raise HarnessError(f"{name}: is not of an earlier export. {CURE}") from exc
+        raise HarnessError(f"{name}: is not of an earlier export. {HINT}") from exc

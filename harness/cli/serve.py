@@ -87,6 +87,6 @@ def _usual() -> list[Path]:
             continue
         found.append(root / name)
     if not found:
-        cure = "Make some (harness demo, or harness run --out out/mine), or name a folder"
-        raise BadFile(root, f"no page lies in {', '.join(USUAL)}", cure)
+        hint = "Make some (harness demo, or harness run --out out/mine), or name a folder"
+        raise BadFile(root, f"no page lies in {', '.join(USUAL)}", hint)
     return found

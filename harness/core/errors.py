@@ -42,19 +42,19 @@ class HarnessError(Exception):
 class BadFile(HarnessError):
     """A file is missing or malformed.
 
-    ``line`` counts from 1; None means the whole file. ``cure`` says what to do.
+    ``line`` counts from 1; None means the whole file. ``hint`` says what to do.
     """
 
     shown = PROBLEM
 
-    def __init__(self, path: Path | str, problem: str, cure: str, line: int | None = None) -> None:
+    def __init__(self, path: Path | str, problem: str, hint: str, line: int | None = None) -> None:
         where = f"{path}:{line}" if line is not None else f"{path}"
         problem = between(problem, self.shown)
-        super().__init__(f"{where}: {problem}. {cure}")
+        super().__init__(f"{where}: {problem}. {hint}")
         self.path = Path(path)
         self.line = line
         self.problem = problem
-        self.cure = cure
+        self.hint = hint
 
 
 class BadPolicy(BadFile):

@@ -107,7 +107,7 @@ class Finding:
     """The bound as a number on the estimate's scale, for drawing."""
     unit: str
     """Of estimate and limit, e.g. ``nDCG@10``, ``ratio``, ``share``."""
-    settle: str = ""
+    remedy: str = ""
     """What would settle an INCONCLUSIVE; empty otherwise."""
     p_value: float | None = None
     timed: bool = False
@@ -130,7 +130,7 @@ class StepDecision:
     taken: bool
     """Whether the step was taken already; then a FAIL means ROLLBACK."""
     findings: tuple[Finding, ...]
-    waits_for: str = ""
+    blocked_by: str = ""
     """An earlier step that is neither taken nor promoted; empty where the way is free."""
     accepted_by: str = ""
     """SHA-256 of the decision that put the control in its place; empty where none is named."""
@@ -149,7 +149,7 @@ class StepDecision:
         """PROMOTE, HOLD or ROLLBACK."""
         if self.verdict is Verdict.FAIL:
             return Outcome.ROLLBACK if self.taken else Outcome.HOLD
-        if self.verdict is Verdict.PASS and not self.waits_for:
+        if self.verdict is Verdict.PASS and not self.blocked_by:
             return Outcome.PROMOTE
         return Outcome.HOLD
 

@@ -18,7 +18,7 @@ from harness.core.files import remove, write_json, write_text
 from harness.core.formats import json_file
 from harness.core.locks import held
 
-CURE = "Look at the files that it names; remove the journal when they are as they should be"
+HINT = "Look at the files that it names; remove the journal when they are as they should be"
 
 
 class Change:
@@ -70,7 +70,7 @@ class Change:
             try:
                 self._apply()
             except OSError as exc:
-                raise BadFile(self._journal, f"it cannot be completed ({exc})", CURE) from exc
+                raise BadFile(self._journal, f"it cannot be completed ({exc})", HINT) from exc
 
     def close(self) -> None:
         """Commit what was not, and forget the journal."""
@@ -93,11 +93,11 @@ class Change:
             for name, was, text in told["files"]:
                 path = self._journal.parent / str(name)
                 if _sha256(path) not in {was, digest.of_bytes(text.encode())}:
-                    raise BadFile(self._journal, f"{path} was changed since it was cut off", CURE)
+                    raise BadFile(self._journal, f"{path} was changed since it was cut off", HINT)
                 self.write(path, text)
             return str(told["what"])
         except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-            raise BadFile(self._journal, f"it is not a journal of a change ({exc})", CURE) from exc
+            raise BadFile(self._journal, f"it is not a journal of a change ({exc})", HINT) from exc
 
 
 @contextmanager

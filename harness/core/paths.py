@@ -25,7 +25,7 @@ def check_leads(path: Path) -> None:
     try:
         path.stat()
     except FileNotFoundError:
-        cure = "Remove the link, or name another place"
-        raise BadFile(path, "is a link to nothing", cure) from None
+        hint = "Remove the link, or name another place"
+        raise BadFile(path, "is a link to nothing", hint) from None
     except OSError:
         return

@@ -120,8 +120,8 @@ def numbered(path: Path) -> Iterator[tuple[int, str]]:
         try:
             line = _decoded(raw).rstrip("\r\n")
         except UnicodeDecodeError as exc:
-            cure = "Convert the file, for example: iconv -f latin1 -t utf-8."
-            raise BadFile(path, _not_utf_8(exc.object, exc.start), cure, number) from exc
+            hint = "Convert the file, for example: iconv -f latin1 -t utf-8."
+            raise BadFile(path, _not_utf_8(exc.object, exc.start), hint, number) from exc
         except Malformed as exc:
             raise BadFile(path, str(exc), "Give another file.", number) from exc
         line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line

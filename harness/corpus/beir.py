@@ -47,8 +47,8 @@ class Beir:
         path = self.folder / "qrels" / f"{checked('a split', self.split)}.tsv"
         if not path.exists():
             there = sorted(file.stem for file in path.parent.glob("*.tsv"))
-            cure = f"Choose one of: {', '.join(there)}." if there else "Check the folder."
-            raise BadFile(path, f"unknown split {self.split!r}", cure)
+            hint = f"Choose one of: {', '.join(there)}." if there else "Check the folder."
+            raise BadFile(path, f"unknown split {self.split!r}", hint)
         return qrels(path)
 
 

@@ -132,14 +132,14 @@ def read(folder: Path) -> Card:
     try:
         return Card.model_validate(toml_file(path))
     except FileNotFoundError as exc:
-        cure = "Import the data (harness import), or check the name."
-        raise BadFile(path, "missing card", cure) from exc
+        hint = "Import the data (harness import), or check the name."
+        raise BadFile(path, "missing card", hint) from exc
     except Malformed as exc:
         raise BadFile(path, f"it is not TOML ({exc})", "Correct it.", exc.line) from exc
     except ValidationError as exc:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the card"
-        raise BadFile(path, f"{key}: {first['msg']}", _cure(first["type"], key)) from exc
+        raise BadFile(path, f"{key}: {first['msg']}", _hint(first["type"], key)) from exc
 
 
 def write(folder: Path, card: Card) -> None:
@@ -171,7 +171,7 @@ def counted(
     return Card.model_validate(found)
 
 
-def check(promised: Card, found: Card, *, cure: str) -> None:
+def check(promised: Card, found: Card, *, hint: str) -> None:
     """Compare what the card promises with what was ``counted``.
 
     Raises:
@@ -189,7 +189,7 @@ def check(promised: Card, found: Card, *, cure: str) -> None:
         if getattr(promised.sha256, key) != getattr(found.sha256, key)
     ]
     if differs:
-        raise DatasetError(f"{promised.name}: not what its card says: {'; '.join(differs)}. {cure}")
+        raise DatasetError(f"{promised.name}: not what its card says: {'; '.join(differs)}. {hint}")
 
 
 def slices(queries: Iterable[Query]) -> dict[str, int]:
@@ -202,7 +202,7 @@ def of_qrels(qrels: Qrels) -> str:
     return digest.of_json([list(row) for row in qrels.rows()])
 
 
-def _cure(kind: str, key: str) -> str:
+def _hint(kind: str, key: str) -> str:
     match kind:
         case "missing":
             return f"Add {key!r}."

@@ -116,11 +116,11 @@ def _objects(path: Path) -> Iterator[tuple[int, JsonObject]]:
         try:
             found = json_of(line)
         except Malformed as exc:
-            cure = "Write one JSON object a line, with no line break inside."
-            raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
+            hint = "Write one JSON object a line, with no line break inside."
+            raise BadFile(path, f"it is not JSON ({exc})", hint, number) from exc
         if not isinstance(found, dict):
-            cure = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
-            raise BadFile(path, f"the line is not a JSON object but {line[:40]!r}", cure, number)
+            hint = 'Write an object, for example {"doc_id": "1", "text": "..."}.'
+            raise BadFile(path, f"the line is not a JSON object but {line[:40]!r}", hint, number)
         yield number, found
 
 

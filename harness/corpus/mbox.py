@@ -54,13 +54,13 @@ def read(path: Path) -> Mbox:
         with opened(path) as file:
             mails = [_read(at, *mail) for at, mail in enumerate(_mails(file), start=1)]
     except FileNotFoundError as exc:
-        cure = "Give the path of an mbox file."
-        raise BadFile(path, "missing file", cure) from exc
+        hint = "Give the path of an mbox file."
+        raise BadFile(path, "missing file", hint) from exc
     except (OSError, Malformed) as exc:
         raise BadFile(path, f"it cannot be read ({exc})", "Give an mbox file.") from exc
     if not mails:
-        cure = "A mail begins with a line 'From '; give an mbox file."
-        raise BadFile(path, "it holds no mail", cure)
+        hint = "A mail begins with a line 'From '; give an mbox file."
+        raise BadFile(path, "it holds no mail", hint)
     return _together(mails)
 
 

@@ -24,7 +24,7 @@ from harness.core.reading import Malformed, numbered
 from harness.core.records import Judgement
 from harness.corpus import trec
 
-CURE = "Make the pool again: harness pool."
+HINT = "Make the pool again: harness pool."
 
 
 class Pair(BaseModel):
@@ -147,7 +147,7 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
         pool = read(path)
         at = pool.at(pair.query_id, pair.doc_id)
         if at is None:
-            raise BadFile(path, f"{pair.doc_id} for query {pair.query_id} is gone", CURE)
+            raise BadFile(path, f"{pair.doc_id} for query {pair.query_id} is gone", HINT)
         if pool.grades[at] == grade:
             return pool
         if pool.grades[at] != was:
@@ -172,7 +172,7 @@ def read(path: Path) -> Pool:
             raise BadFile(path, problem, "Only fill in grades.", number)
         found[line[:2]] = line.grade
     if not found:
-        raise BadFile(path, "it holds no pair", CURE)
+        raise BadFile(path, "it holds no pair", HINT)
     return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
 
 
@@ -188,8 +188,8 @@ def _texts(path: Path) -> Iterator[Pair]:
         try:
             yield Pair.model_validate_json(checked(text))
         except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
+            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "the line"
-            raise BadFile(path, f"{key}: {first['msg']}", CURE, number) from exc
+            raise BadFile(path, f"{key}: {first['msg']}", HINT, number) from exc

@@ -22,7 +22,7 @@ from harness.corpus import card, clusters, jsonl, trec
 from harness.corpus.clusters import CLUSTERS, Groups
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
-CURE = "Run: harness prepare."
+HINT = "Run: harness prepare."
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,17 +62,17 @@ class Prepared:
         """
         for name in (MANIFEST, CORPUS, QUERIES, QRELS):
             if not (folder / name).is_file():
-                raise BadFile(folder / name, "missing file", CURE)
+                raise BadFile(folder / name, "missing file", HINT)
         path = folder / MANIFEST
         try:
             text = checked(text_of(path))
             read = TypeAdapter(DataManifest).validate_json(text, strict=True)
         except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", CURE) from exc
+            raise BadFile(path, f"it is not JSON ({exc})", HINT) from exc
         except ValidationError as exc:
             first = exc.errors()[0]
             key = ".".join(map(str, first["loc"])) or "the manifest"
-            raise BadFile(path, f"{key}: {first['msg']}", CURE) from exc
+            raise BadFile(path, f"{key}: {first['msg']}", HINT) from exc
         return cls(folder, read)
 
     def documents(self) -> Iterator[Document]:

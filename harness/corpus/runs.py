@@ -73,24 +73,24 @@ def read_run(path: Path) -> Run:
     Raises:
         BadFile: the file is missing, cut short, damaged or no run.
     """
-    cure = "Run again: harness replay"
+    hint = "Run again: harness replay"
     try:
         table = table_of(path, COLUMNS)
     except FileNotFoundError:
-        raise BadFile(path, "no such run", cure) from None
+        raise BadFile(path, "no such run", hint) from None
     except (OSError, ValueError) as exc:
-        raise BadFile(path, f"not a run ({exc})", cure) from exc
+        raise BadFile(path, f"not a run ({exc})", hint) from exc
     about = {key.decode(): value.decode() for key, value in (table.schema.metadata or {}).items()}
     if "arm" not in about:
-        raise BadFile(path, "lacks the name of its arm", cure)
+        raise BadFile(path, "lacks the name of its arm", hint)
     unknown = set(table.column("status").to_pylist()) - {status.name.lower() for status in Status}
     if unknown:
-        raise BadFile(path, f"knows the unknown status {sorted(unknown)}", cure)
+        raise BadFile(path, f"knows the unknown status {sorted(unknown)}", hint)
     lists = table.column("docs").combine_chunks()
     docs = lists.values
     vocabulary = tuple(docs.dictionary.to_pylist())
     if list(vocabulary) != sorted(set(vocabulary)):
-        raise BadFile(path, "its documents are not in byte order of their ids", cure)
+        raise BadFile(path, "its documents are not in byte order of their ids", hint)
     offsets = lists.offsets.to_numpy().astype(np.int64)
     codes = docs.indices.to_numpy()
     _refuse_repeats(path, table.column("query_id").to_pylist(), offsets, codes)
@@ -121,8 +121,8 @@ def _conditions(path: Path, about: Mapping[str, str]) -> Conditions | None:
     try:
         return Conditions(int(about["k"]), float(about["time_limit_s"]))
     except (KeyError, ValueError) as exc:
-        cure = "Run again: harness replay"
-        raise BadFile(path, f"does not say how its queries were run ({exc!r})", cure) from exc
+        hint = "Run again: harness replay"
+        raise BadFile(path, f"does not say how its queries were run ({exc!r})", hint) from exc
 
 
 def _count(path: Path, about: Mapping[str, str], name: str) -> int:
@@ -141,8 +141,8 @@ def _refuse_repeats(
     again = (np.diff(row[order]) == 0) & (np.diff(codes[order]) == 0)
     if again.any():
         first = query_ids[int(row[order][:-1][again][0])]
-        cure = "Run again: harness replay"
-        raise BadFile(path, f"{first} is shown one document twice", cure)
+        hint = "Run again: harness replay"
+        raise BadFile(path, f"{first} is shown one document twice", hint)
 
 
 def _flat(table: pa.Table, name: str) -> np.ndarray[tuple[int], np.dtype[np.float64]]:

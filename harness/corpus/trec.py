@@ -138,8 +138,8 @@ def grade(path: Path, number: int, text: str) -> int:
     if text == UNFILLED:
         raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
     if not GRADE.fullmatch(text):
-        cure = "Map the scale to integers (gains are linear in the grade)."
-        raise BadFile(path, f"the grade {text!r} is not an integer", cure, number)
+        hint = "Map the scale to integers (gains are linear in the grade)."
+        raise BadFile(path, f"the grade {text!r} is not an integer", hint, number)
     return int(text)
 
 
@@ -174,8 +174,8 @@ def _fields(path: Path, number: int, line: str, shape: str) -> list[str]:
 def _finite(path: Path, number: int, text: str) -> float:
     found = float(text) if _NUMBER.fullmatch(text) else math.nan
     if not math.isfinite(found):
-        cure = "Write a finite number, or leave the line out."
-        raise BadFile(path, f"the score {text!r} is not a finite number", cure, number)
+        hint = "Write a finite number, or leave the line out."
+        raise BadFile(path, f"the score {text!r} is not a finite number", hint, number)
     return found
 
 

@@ -63,14 +63,14 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         clusters=groups,
     )
     verdict = above(estimate, settings.floor)
-    settle = needed(
+    remedy = needed(
         scores.values, settings.floor, best=span.most, span=span, clusters=groups, rules=rules
     )
     itself = "unknown" if noise.mean is None else f"{noise.mean:.4f}"
     cause = Cause.OPEN
     if verdict is Verdict.FAIL and (noise.mean is None or noise.mean < settings.floor):
         verdict = Verdict.INCONCLUSIVE
-        settle = "a control that agrees with itself: find out why two replays of it differ"
+        remedy = "a control that agrees with itself: find out why two replays of it differ"
         cause = Cause.CONTROL
     return settings.finding(
         name,
@@ -78,6 +78,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f"mean {settings.where} {plain(estimate)} over {estimate.n} queries,"
         f" control against itself {itself}{left_out}",
         estimate=estimate,
-        settle=settle,
+        remedy=remedy,
         cause=cause,
     )

@@ -74,6 +74,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f"{compared} of {len(asked)} queries were compared ({share:.2%})"
         + (f"; not compared: {left_out}" if left_out else ""),
         estimate=Estimate(share, share, share, len(asked)),
-        settle=f"compare the {len(asked) - compared - failed} queries that were passed over",
+        remedy=f"compare the {len(asked) - compared - failed} queries that were passed over",
         cause=Cause.NOT_COMPARED,
     )

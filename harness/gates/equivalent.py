@@ -41,16 +41,16 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     verdict = within(estimate, margin)
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
     near = margin if estimate.value > 0 else -margin
-    settle = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    remedy = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
     cause = Cause.OPEN
     if verdict is Verdict.PASS and found.paired.unpaired:
         ends = [found.with_unpaired(each, rules) for each in (-1.0, 1.0)]
         if any(within(end, margin) is not Verdict.PASS for end in ends):
             verdict = Verdict.INCONCLUSIVE
-            settle, cause = found.answers, Cause.UNANSWERED
+            remedy, cause = found.answers, Cause.UNANSWERED
         reason += "; with these counted as -1 each {}, as +1 each {}".format(*map(signed, ends))
     if empty := found.empty_pass(verdict, estimate, margin):
-        verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+        verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
         cause = Cause.EMPTY
     p_value = max(found.p_above(-margin, rules), found.p_below(margin, rules))
     return settings.finding(
@@ -58,7 +58,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         verdict,
         reason,
         estimate=estimate,
-        settle=settle,
+        remedy=remedy,
         p_value=p_value,
         cause=cause,
     )

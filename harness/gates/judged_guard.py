@@ -44,6 +44,6 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         Verdict.PASS if fine else Verdict.INCONCLUSIVE,
         f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}",
         estimate=estimate,
-        settle=f"judge the pool: the unjudged documents that the arms show, first those of {less}",
+        remedy=f"judge the pool: the unjudged documents that the arms show, first those of {less}",
         cause=Cause.UNJUDGED,
     )

@@ -93,7 +93,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f"{settings.where}: {found.means}, difference {signed(now)}{found.losses}; with {count}"
         f" missing judgements at their worst {signed(worst)}, at their best {signed(best)}",
         estimate=Estimate(now.value, worst.low, best.high, now.n),
-        settle=_pool(settings, evidence) if count else found.needed(_nearer(settings, now), rules),
+        remedy=_pool(settings, evidence) if count else found.needed(_nearer(settings, now), rules),
         cause=Cause.UNJUDGED if count else Cause.OPEN,
     )
 

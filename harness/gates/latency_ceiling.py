@@ -36,7 +36,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if isinstance(race, Finding):
         return race
     if unlike := settings.unlike(race.reference_ns, race.machine):
-        return settings.undecided(name, unlike.cause, unlike.reason, unlike.settle)
+        return settings.undecided(name, unlike.cause, unlike.reason, unlike.remedy)
     arm, percent = evidence.candidate.arm, float(settings.percent[1:])
     scale = settings.scale(race.reference_ns)
 
@@ -58,7 +58,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f" the reference work took {scale:.3g} times as long"
         f"{repeats(race, settings, arm, rules)}{doubt}",
         estimate=found,
-        settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
+        remedy=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
         " harness race",
         cause=Cause.MACHINE if doubt else None,
     )

@@ -58,7 +58,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f" {len(race.query_ids)} queries in {len(race.elapsed_ns[candidate])} processes on"
         f" {race.machine}{repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,
-        settle=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
+        remedy=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
         " harness race",
         cause=Cause.MACHINE if doubt else None,
     )

@@ -93,14 +93,16 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         own = settings.model_copy(update={"slice": label})
         compared = compare(evidence, own, versus=None)
         if too_few(name, own, compared.paired.query_ids, evidence):
-            small.append(f"{label} ({len(compared.paired.query_ids)} of {settings.fewest} queries)")
+            small.append(
+                f"{label} ({len(compared.paired.query_ids)} of {settings.required_queries} queries)"
+            )
         else:
             found.append(_measured(label, compared, -settings.margin_of(label), rules))
     if not found:
         return settings.undecided(
             name,
             Cause.TOO_FEW,
-            f"{len(small)} slices, none with {settings.fewest} independent queries",
+            f"{len(small)} slices, none with {settings.required_queries} independent queries",
             "name slices in the query set, and judge enough queries of each",
         )
     p_values = adjusted(np.array([one.p_harmed for one in found]))
@@ -119,7 +121,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f"{settings.measure} by slice, worst first: {_said(found, harmed, rules)}"
         + (f"; too small: {', '.join(small)}" if small else ""),
         estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
-        settle="; ".join([*small, *(one.settled(rules) for one in open_)]),
+        remedy="; ".join([*small, *(one.settled(rules) for one in open_)]),
         p_value=float(p_values.min()),
         cause=Cause.TOO_FEW if small and not open_ else None,
     )

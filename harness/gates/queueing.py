@@ -68,7 +68,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
             again,
         )
     if (found := _hindered(settings, load, rounds)) is not None:
-        return settings.undecided(name, found.cause, found.reason, found.settle or again)
+        return settings.undecided(name, found.cause, found.reason, found.remedy or again)
     scale = settings.scale(load.reference_ns)
     in_ms = rounds.system_ns[settings.percent] / (NS_PER_MS * scale)
     over = median_of(in_ms.tolist(), confidence=rules.confidence)
@@ -88,7 +88,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         f" {load.machine}. The budget there is {settings.max_ms * scale:.3g} ms, for the reference"
         f" work took {scale:.3g} times as long{_left_out(rounds)}",
         estimate=Estimate(over.value, over.low, over.high, over.n),
-        settle=f"more rounds: {again} --rounds N",
+        remedy=f"more rounds: {again} --rounds N",
     )
 
 

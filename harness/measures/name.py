@@ -22,7 +22,7 @@ COMMON = (
     "AP@100",
     "Judged@10",
 )
-CURE = "and any other that ir-measures computes, written Measure(key=value)@cutoff, cutoff from 1"
+HINT = "and any other that ir-measures computes, written Measure(key=value)@cutoff, cutoff from 1"
 LEAST = {"cutoff": 1, "rel": 1}
 """Smallest sensible value by parameter; below a cutoff of 1 trec_eval's code ends the process."""
 
@@ -47,7 +47,7 @@ def parse(name: str) -> Measure:
         if not ir_measures.DefaultPipeline.supports(computed):  # type: ignore[no-untyped-call]
             raise ValueError("no provider")  # noqa: TRY301
     except (SyntaxError, ValueError, TypeError, KeyError, AssertionError) as error:
-        raise UnknownName("measure", name, (*COMMON, CURE), _respelt(name)) from error
+        raise UnknownName("measure", name, (*COMMON, HINT), _respelt(name)) from error
     return measure
 
 

@@ -39,7 +39,7 @@ def judge_over(gate: Gate, evidence: Evidence, ends: Sequence[Evidence], rules: 
 
 
 def _left_open(found: Finding) -> Finding:
-    settle = "a run whose scores tell hits apart: with more digits, or in the engine's own order"
+    remedy = "a run whose scores tell hits apart: with more digits, or in the engine's own order"
     if found.verdict is Verdict.INCONCLUSIVE:
-        return replace(found, settle=found.settle or settle)
-    return replace(found, verdict=Verdict.INCONCLUSIVE, cause=Cause.TIES, settle=settle)
+        return replace(found, remedy=found.remedy or remedy)
+    return replace(found, verdict=Verdict.INCONCLUSIVE, cause=Cause.TIES, remedy=remedy)

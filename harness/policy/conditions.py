@@ -25,7 +25,7 @@ class Unmet(NamedTuple):
     """A condition that the evidence does not meet."""
 
     reason: str
-    settle: str
+    remedy: str
 
 
 def unmet(settings: GateSettings, evidence: Evidence, demands: Demands) -> Unmet | None:

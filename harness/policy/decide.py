@@ -54,7 +54,7 @@ def decide(
         if name not in known:
             raise UnknownName("step", name, known)
     decisions: list[StepDecision] = []
-    waits_for = ""
+    blocked_by = ""
     for at, step in enumerate(policy.steps):
         if policy.chained and at and policy.steps[at - 1].taken:
             _accepted(policy.steps[at - 1], step, evidence)
@@ -64,12 +64,12 @@ def decide(
         accepting = policy.accepting(at)
         by = accepting.accepted.sha256 if accepting and accepting.accepted else ""
         decision = StepDecision(
-            step.name, step.control, step.candidate, step.taken, findings, waits_for, by
+            step.name, step.control, step.candidate, step.taken, findings, blocked_by, by
         )
         decisions.append(decision)
         stands = step.taken and decision.outcome is not Outcome.ROLLBACK
-        if policy.chained and not (waits_for or stands or decision.outcome is Outcome.PROMOTE):
-            waits_for = step.name
+        if policy.chained and not (blocked_by or stands or decision.outcome is Outcome.PROMOTE):
+            blocked_by = step.name
     return tuple(decisions)
 
 
@@ -110,7 +110,7 @@ def _findings(
     found = []
     for gate in step.gates:
         if missing := unmet(gate.settings, evidence, policy.demands):
-            said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.settle
+            said = gate.name, Cause.NO_EVIDENCE, missing.reason, missing.remedy
             found.append(gate.settings.undecided(*said))
         else:
             found.append(judge_over(gate, evidence, ends, policy.rules))

@@ -201,8 +201,8 @@ class _Reader:
         key = ".".join(str(part + 1) if isinstance(part, int) else part for part in error["loc"])
         if error["type"] in {"missing", "too_short"}:
             last = str(error["loc"][-1])
-            cure = TABLES.get(last, f"Write {last} = ...; nothing has a default here")
-            self._wrong(path, f"{owner} has no {key}", cure)
+            hint = TABLES.get(last, f"Write {last} = ...; nothing has a default here")
+            self._wrong(path, f"{owner} has no {key}", hint)
         if error["type"] == "extra_forbidden":
             known = ", ".join(model.model_fields) or "none"
             self._wrong(
@@ -225,5 +225,5 @@ class _Reader:
                     (*at, number, "name"), f"two {kind} are named {name!r}", "Rename one of the two"
                 )
 
-    def _wrong(self, at: lines.Path, problem: str, cure: str) -> NoReturn:
-        raise BadPolicy(self._path, problem, cure, lines.nearest(self._where, at))
+    def _wrong(self, at: lines.Path, problem: str, hint: str) -> NoReturn:
+        raise BadPolicy(self._path, problem, hint, lines.nearest(self._where, at))

@@ -20,7 +20,7 @@ from harness.core.reading import Malformed, text_of
 from harness.corpus.inventory import Inventory, changes
 
 SUFFIX = ".pins.json"
-CURE = "Bring the file back (git), or remove it and pin anew: harness policy pin"
+HINT = "Bring the file back (git), or remove it and pin anew: harness policy pin"
 
 
 class _Kept(BaseModel):
@@ -79,11 +79,11 @@ def read(policy_file: Path) -> Pins:
     try:
         return Pins.model_validate_json(checked(text_of(path)))
     except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", CURE, exc.line) from exc
+        raise BadFile(path, f"it is not JSON ({exc})", HINT, exc.line) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadFile(path, f"{where}: {first['msg']}", CURE) from exc
+        raise BadFile(path, f"{where}: {first['msg']}", HINT) from exc
 
 
 def pin(

@@ -26,7 +26,7 @@ def not_as_pinned(said: Sequence[str], *, pinned_at: str, again: str) -> Finding
         estimate=None,
         limit=None,
         unit="evidence",
-        settle=f"the pinned evidence; or, if the change is meant, pin it again: {again}",
+        remedy=f"the pinned evidence; or, if the change is meant, pin it again: {again}",
     )
 
 
@@ -52,7 +52,7 @@ def over_budget(policy: Policy) -> Finding | None:
         estimate=None,
         limit=None,
         unit="probability",
-        settle="a higher confidence, so that a look costs less; or a higher alpha, with its reason",
+        remedy="a higher confidence, so that a look costs less; or a higher alpha, with its reason",
         timed=True,
     )
 
@@ -73,7 +73,7 @@ def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
         estimate=None,
         limit=None,
         unit="registration",
-        settle="what was registered; or a new policy, registered before its results are seen:"
+        remedy="what was registered; or a new policy, registered before its results are seen:"
         " harness plan --register",
         timed=today,
     )
@@ -98,7 +98,7 @@ def tuned_on(policy: Policy, leaks: Sequence[Leak]) -> tuple[Finding, ...]:
             estimate=None,
             limit=None,
             unit="queries",
-            settle="queries that the search has not seen, such as a test split; or a policy that"
+            remedy="queries that the search has not seen, such as a test split; or a policy that"
             " says why these may judge (tuned_reason)",
         ),
     )

@@ -41,7 +41,7 @@ DEPTH = 3
 """How far below a named folder is looked."""
 TEXTS = ".jsonl"
 """How the name of the file beside a pool ends."""
-CURE = (
+HINT = (
     "Name a folder with reports, make one (harness run --out FOLDER, or the demo), or write a"
     " pool into it (harness pool)"
 )
@@ -110,13 +110,13 @@ def folders(paths: Sequence[Path]) -> tuple[Folder, ...]:
     for path in paths:
         root = path.resolve()
         if not root.is_dir():
-            raise BadFile(path, "is not a folder", CURE)
+            raise BadFile(path, "is not a folder", HINT)
         names = (root.name if at == 1 else f"{root.name}-{at}" for at in count(1))
         label = next(name for name in names if name not in found)
         found[label] = Folder(label, root)
         held = look((found[label],))
         if not held.pools and not any(sheet.name in PAGES for sheet in held.sheets.values()):
-            raise BadFile(path, "holds no page and no pool", CURE)
+            raise BadFile(path, "holds no page and no pool", HINT)
     return tuple(found.values())
 
 

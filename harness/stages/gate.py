@@ -102,16 +102,16 @@ def check_decision(
     Raises:
         EvidenceError: one of them was changed since, or the decision itself was, or it expired.
     """
-    cure = f"Run: harness gate --dataset {layout.root.name}"
+    hint = f"Run: harness gate --dataset {layout.root.name}"
     files = rests_on(layout, subject.arms, subject.policy_file)
-    receipt.check(layout.decision_receipt, files, cure)
+    receipt.check(layout.decision_receipt, files, hint)
     if subject.policy:
         held_to(subject.policy, decisions)
         days = subject.policy.evidence_days
         try:
             check_age(decided_at.isoformat(), now=datetime.now(UTC), evidence_days=days)
         except EvidenceError as exc:
-            raise EvidenceError(f"{layout.decision}: expired: {exc}. {cure}") from exc
+            raise EvidenceError(f"{layout.decision}: expired: {exc}. {hint}") from exc
 
 
 def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterable[Path]:
@@ -151,17 +151,17 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
         BadFile: the decision is missing, it is not one that ``gate`` wrote, or it is of the future.
     """
     path = layout.decision
-    cure = f"Run: harness gate --dataset {layout.root.name}"
+    hint = f"Run: harness gate --dataset {layout.root.name}"
     try:
         written = json_file(path)
     except FileNotFoundError:
-        raise BadFile(path, "nothing was decided yet", cure) from None
+        raise BadFile(path, "nothing was decided yet", hint) from None
     except ValueError as exc:
-        raise BadFile(path, f"not JSON ({exc})", cure) from exc
+        raise BadFile(path, f"not JSON ({exc})", hint) from exc
     decisions = tuple(found.decision for found in from_json(written, path))
     decided_at = written["datasets"][0]["provenance"]["decided_at"]
     try:
         check_past(decided_at)
     except EvidenceError as exc:
-        raise BadFile(path, str(exc), cure) from exc
+        raise BadFile(path, str(exc), hint) from exc
     return decisions, datetime.fromisoformat(decided_at)

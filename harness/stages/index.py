@@ -69,7 +69,7 @@ def check_index(layout: Layout, arm: Arm) -> None:
     if type(arm.engine).__module__.split(".")[0] != OURS:
         return
     try:
-        receipt.check_all(layout.index(arm.name) / FILES, _cure(layout, arm))
+        receipt.check_all(layout.index(arm.name) / FILES, _hint(layout, arm))
     except EvidenceError as exc:
         raise IndexNotReady(str(exc)) from exc
 
@@ -80,15 +80,15 @@ def check_settings(layout: Layout, arm: Arm) -> None:
     Raises:
         IndexNotReady: the index is missing, or the arm was changed since.
     """
-    cure = _cure(layout, arm)
+    hint = _hint(layout, arm)
     noted = layout.index(arm.name) / MADE_WITH
     if not noted.is_file():
-        raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {cure}")
+        raise IndexNotReady(f"{layout.index(arm.name)}: no index here. {hint}")
     if text_of(noted) != of_files(sources(arm)):
-        raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {cure}")
+        raise IndexNotReady(f"{arm.path}: was changed since the arm's index was built. {hint}")
 
 
-def _cure(layout: Layout, arm: Arm) -> str:
+def _hint(layout: Layout, arm: Arm) -> str:
     if layout.root.parent.parent.name == "work":
         return "Repeat the harness run that wrote this folder"
     return f"Run: harness index --dataset {layout.root.name} --arm {arm.name}"

@@ -64,9 +64,9 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
             change.write(dataset / card.FILE, card.text_of(_with_versions(counted)))
             change.commit()
             return
-        card.check(about, counted, cure=_cure(about))
+        card.check(about, counted, hint=_hint(about))
         if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
-            raise DatasetError(f"{judged}: not the judgements of the card. {_cure(about)}")
+            raise DatasetError(f"{judged}: not the judgements of the card. {_hint(about)}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _versions(about: Card) -> dict[str, str]:
     return package_texts.versions(about.texts) if about.texts else {}
 
 
-def _cure(about: Card) -> str:
+def _hint(about: Card) -> str:
     update = f"harness prepare --dataset {about.name} --update"
     if about.traffic:
         return f"The generator changed, or its words; if that is meant, run: {update}"

@@ -126,7 +126,7 @@ def read_selftest(layout: Layout, policy_file: Path, *, any_code: bool = False) 
     Raises:
         BadFile: the file is not one that ``write_selftest`` wrote.
     """
-    path, cure = layout.selftest, f"Run: harness selftest --dataset {layout.root.name}"
+    path, hint = layout.selftest, f"Run: harness selftest --dataset {layout.root.name}"
     if not path.is_file():
         return None
     try:
@@ -137,7 +137,7 @@ def read_selftest(layout: Layout, policy_file: Path, *, any_code: bool = False) 
         fits = made_from == now
         return from_written(written) if fits else None
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"is not a selftest ({exc!r})", cure) from exc
+        raise BadFile(path, f"is not a selftest ({exc!r})", hint) from exc
 
 
 def _made_from(layout: Layout, policy_file: Path) -> dict[str, str]:

@@ -56,10 +56,10 @@ class Blocks:
         return found, found * math.sqrt(len(apart))
 
 
-def blocks(values: Floats, at_ns: Ints, *, fewest: int, seconds: float) -> Blocks:
+def blocks(values: Floats, at_ns: Ints, *, min_size: int, seconds: float) -> Blocks:
     """Cut values in the order of time, shape (values,), into blocks.
 
-    A block ends with the first value at which it has ``fewest`` values and has lasted ``seconds``.
+    A block ends with the first value at which it has ``min_size`` and has lasted ``seconds``.
     The end does not depend on the values. Values of an incomplete last block are left out.
     ``at_ns``, shape (values,), ascends.
     """
@@ -67,7 +67,7 @@ def blocks(values: Floats, at_ns: Ints, *, fewest: int, seconds: float) -> Block
     ends, first = [], 0
     while first < len(values):
         long_enough = int(np.searchsorted(at_ns, at_ns[first] + reach)) if reach else first
-        last = max(first + fewest - 1, long_enough)
+        last = max(first + min_size - 1, long_enough)
         if last >= len(values):
             break
         ends.append(last + 1)

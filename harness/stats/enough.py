@@ -14,7 +14,7 @@ ALIKE = 100
 """Queries of a sample of one value; its count is the unknown."""
 
 
-def fewest(value: float, bound: float, *, span: Span, level: float) -> int:
+def min_queries(value: float, bound: float, *, span: Span, level: float) -> int:
     """Count the queries that it takes for a low end above ``bound``, were each of one ``value``.
 
     For no difference at all (0), a margin of 0.02 and a level of 2.5 % it is 184.
@@ -32,11 +32,11 @@ def fewest(value: float, bound: float, *, span: Span, level: float) -> int:
     return count
 
 
-def fewest_at_every_look(value: float, bound: float, *, span: Span, level: float) -> int:
+def min_queries_at_every_look(value: float, bound: float, *, span: Span, level: float) -> int:
     """Count the same for an interval that holds at every look while queries are added.
 
     Raises:
-        EvidenceError: as ``fewest``; or more are needed than anybody can judge.
+        EvidenceError: as ``min_queries``; or more are needed than anybody can judge.
     """
     if not span.least <= bound < value <= span.most:
         raise EvidenceError(f"no number of queries with {value:g} shows a mean above {bound:g}")

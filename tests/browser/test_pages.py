@@ -50,7 +50,7 @@ def open_on_all_sides() -> str:
     def spoilt(decision: StepDecision) -> StepDecision:
         said = [
             replace(
-                found, verdict=Verdict.INCONCLUSIVE, cause=Cause.OPEN, settle=f"Judge {at} more."
+                found, verdict=Verdict.INCONCLUSIVE, cause=Cause.OPEN, remedy=f"Judge {at} more."
             )
             for at, found in enumerate(decision.findings)
         ]

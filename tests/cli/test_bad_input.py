@@ -1,4 +1,4 @@
-"""Whatever is wrong, a person gets one line that names the file, the line and the cure."""
+"""Whatever is wrong, a person gets one line that names the file, the line and the hint."""
 
 from __future__ import annotations
 

@@ -33,10 +33,10 @@ def test_all_can_be_caught_as_one(found: type[Exception]) -> None:
     assert issubclass(found, HarnessError)
 
 
-def test_a_bad_file_names_file_line_and_cure() -> None:
+def test_a_bad_file_names_file_line_and_hint() -> None:
     told = BadPolicy("p.toml", "m is missing", "Add it", 7)
     assert str(told) == "p.toml:7: m is missing. Add it"
-    assert (told.path, told.line, told.cure) == (Path("p.toml"), 7, "Add it")
+    assert (told.path, told.line, told.hint) == (Path("p.toml"), 7, "Add it")
     assert str(BadFile("p.toml", "no such file", "Make it")) == "p.toml: no such file. Make it"
 
 

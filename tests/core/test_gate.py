@@ -21,9 +21,9 @@ def finding(verdict: Verdict, gate: str = "gate") -> Finding:
     )
 
 
-def step(*verdicts: Verdict, taken: bool = False, waits_for: str = "") -> StepDecision:
+def step(*verdicts: Verdict, taken: bool = False, blocked_by: str = "") -> StepDecision:
     found = tuple(finding(verdict, f"gate {at}") for at, verdict in enumerate(verdicts))
-    return StepDecision("tantivy", "fts5", "tantivy", taken, found, waits_for)
+    return StepDecision("tantivy", "fts5", "tantivy", taken, found, blocked_by)
 
 
 @pytest.mark.parametrize(("verdict", "cause"), list(product(Verdict, Cause)))
@@ -65,7 +65,7 @@ def test_one_fail_fails_and_one_open_leaves_open(verdicts: tuple[Verdict, ...]) 
 
 
 @pytest.mark.parametrize(
-    ("verdicts", "taken", "waits_for", "outcome"),
+    ("verdicts", "taken", "blocked_by", "outcome"),
     [
         ([PASS, PASS], False, "", Outcome.PROMOTE),
         ([PASS, PASS], True, "", Outcome.PROMOTE),
@@ -83,10 +83,10 @@ def test_one_fail_fails_and_one_open_leaves_open(verdicts: tuple[Verdict, ...]) 
 def test_what_follows(
     verdicts: list[Verdict],
     taken: bool,  # noqa: FBT001  a case
-    waits_for: str,
+    blocked_by: str,
     outcome: Outcome,
 ) -> None:
-    assert step(*verdicts, taken=taken, waits_for=waits_for).outcome is outcome
+    assert step(*verdicts, taken=taken, blocked_by=blocked_by).outcome is outcome
 
 
 def test_a_step_without_gates_is_not_passed() -> None:

@@ -114,14 +114,14 @@ def test_a_missing_card_is_named(tmp_path: Path) -> None:
 def test_what_fits_its_card_passes() -> None:
     found = card.counted(example(), corpus(), QUERIES, QRELS)
     assert found == example()
-    card.check(example(), found, cure="Mend it.")
+    card.check(example(), found, hint="Mend it.")
 
 
 def test_each_difference_is_named() -> None:
     more = Qrels.of([*QRELS.rows(), Judgement("q", "e", 0)])
     found = card.counted(example(), corpus("other"), QUERIES[:1], more)
     with pytest.raises(DatasetError) as caught:
-        card.check(example(), found, cure="Mend it.")
+        card.check(example(), found, hint="Mend it.")
     assert str(caught.value) == (
         "toy: not what its card says: queries 2 in the card, 1 in the data;"
         " judgements 1 in the card, 2 in the data;"

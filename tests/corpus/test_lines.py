@@ -32,7 +32,7 @@ def test_gz_is_unpacked(tmp_path: Path) -> None:
     assert [line for _, line in numbered(path)] == ["one", "two"]
 
 
-def test_other_encodings_are_refused_with_line_and_cure(written: Written) -> None:
+def test_other_encodings_are_refused_with_line_and_hint(written: Written) -> None:
     path = written("good\nna\udcefve")
     with pytest.raises(BadFile, match=r"file:2: byte 3 of the line, 0xef, is not UTF-8.*iconv"):
         list(numbered(path))

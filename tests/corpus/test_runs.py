@@ -116,7 +116,7 @@ def refused(path: Path, why: str) -> None:
     with pytest.raises(BadFile, match=why) as told:
         read_run(path)
     assert told.value.path == path
-    assert "harness replay" in told.value.cure
+    assert "harness replay" in told.value.hint
 
 
 def test_no_file(tmp_path: Path) -> None:

@@ -78,7 +78,7 @@ def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict
     found = judged(empty, count)
     assert found.verdict is verdict
     assert found.rule == GATE
-    assert bool(found.settle) is (verdict is Verdict.INCONCLUSIVE)
+    assert bool(found.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
 @pytest.mark.usefixtures("own_gate")

@@ -91,7 +91,7 @@ def test_a_wrong_file_is_named_with_its_line_and_key(
     assert told.value.path == Path(name)
     assert told.value.line == line
     assert key in told.value.problem
-    assert told.value.cure
+    assert told.value.hint
 
 
 def test_a_wrong_setting_of_a_leg_is_found_in_its_own_table(tmp_path: Path) -> None:
@@ -201,7 +201,7 @@ def test_settings_of_a_stack_of_ones_own_are_as_strict(tmp_path: Path) -> None:
     with pytest.raises(BadPolicy) as told:
         arms.load(written(tmp_path, MINE.replace("true", "3")), tmp_path)
     assert told.value.line == 4
-    assert "own.py has the settings loud" in told.value.cure
+    assert "own.py has the settings loud" in told.value.hint
 
 
 def test_two_stacks_of_one_name_do_not_meet(tmp_path: Path) -> None:

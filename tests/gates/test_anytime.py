@@ -92,8 +92,8 @@ def test_near_the_bound_it_says_how_many_more_pairs_would_settle_it(
 ) -> None:
     found = judged(rule, of(rule, flags(200, share)))
     assert found.verdict is Verdict.INCONCLUSIVE
-    more = int(found.settle.split()[1])
-    assert found.settle == f"about {more} more pairs, if they come like these"
+    more = int(found.remedy.split()[1])
+    assert found.remedy == f"about {more} more pairs, if they come like these"
     before, after = (judged(rule, of(rule, flags(200 + n, share))) for n in (more // 2, 2 * more))
     assert before.verdict is Verdict.INCONCLUSIVE
     assert after.verdict is Verdict.PASS
@@ -102,7 +102,7 @@ def test_near_the_bound_it_says_how_many_more_pairs_would_settle_it(
 def test_on_the_bound_no_number_of_pairs_is_promised() -> None:
     found = judged("anytime_failures", of("anytime_failures", flags(200, 0.05)))
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.settle.startswith("more than 64 times the pairs")
+    assert found.remedy.startswith("more than 64 times the pairs")
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -110,15 +110,15 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
     found = judged(rule, build.evidence(5))
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.cause is Cause.NO_EVIDENCE
-    assert "harness traffic" in found.settle
+    assert "harness traffic" in found.remedy
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_too_few_pairs_are_left_open_whatever_they_say(rule: str) -> None:
-    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).settle == "1 more pairs"
+    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).remedy == "1 more pairs"
     assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=400).verdict is Verdict.PASS
     nothing = build.evidence(5, traffic=traffic())
-    assert judged(rule, nothing).settle == "50 more pairs"
+    assert judged(rule, nothing).remedy == "50 more pairs"
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -127,7 +127,7 @@ def test_a_mean_that_moved_on_the_right_side_is_left_open(rule: str) -> None:
     found = judged(rule, of(rule, bad), min_pairs=500)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.cause is Cause.MOVED
-    assert "begins after what changed" in found.settle
+    assert "begins after what changed" in found.remedy
 
 
 def test_a_mean_outside_its_interval_is_called_so() -> None:
@@ -212,7 +212,7 @@ def test_blocks_that_hang_together_are_no_proof(rule: str) -> None:
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "but each block has a correlation of 0.80 with the next one" in found.reason
     assert found.cause is Cause.SAMPLE
-    assert "longer blocks" in found.settle
+    assert "longer blocks" in found.remedy
     longer = judged(rule, of(rule, np.tile(bad, 5)), block_pairs=200, min_pairs=100_000)
     assert longer.verdict is Verdict.PASS
 
@@ -230,7 +230,7 @@ def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
     found = judged(rule, of(rule, bad, at), block_pairs=20, block_s=60, min_pairs=10**5)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.cause is Cause.SAMPLE
-    assert "by pairs alone" in found.settle
+    assert "by pairs alone" in found.remedy
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -239,7 +239,7 @@ def test_two_blocks_are_the_fewest(rule: str) -> None:
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "70 pairs in 1 blocks" in found.reason
     assert found.cause is Cause.TOO_FEW
-    assert found.settle == "10 more pairs"
+    assert found.remedy == "10 more pairs"
 
 
 @pytest.mark.sampled(1)
@@ -285,4 +285,4 @@ def test_blocks_that_are_missing_are_asked_for_and_not_pairs() -> None:
     found = build.judge("anytime_failures", given, **FAILURES | {"block_s": 3600})
     assert "20000 pairs in 0 blocks, and 50 pairs and 2 blocks are needed" in found.reason
     assert found.cause is Cause.TOO_FEW
-    assert found.settle == "2 more blocks, of 3600 s each"
+    assert found.remedy == "2 more blocks, of 3600 s each"

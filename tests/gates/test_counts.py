@@ -67,7 +67,7 @@ def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> Non
 def test_no_failure_among_few_proves_little_and_says_how_many_would() -> None:
     finding = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle.startswith("368 independent queries")
+    assert finding.remedy.startswith("368 independent queries")
 
 
 def test_an_empty_answer_is_no_failure() -> None:
@@ -195,7 +195,7 @@ def test_agreement_floor(mean: float, spread: float, verdict: Verdict) -> None:
 def test_a_control_that_differs_from_itself_blames_nobody() -> None:
     finding = build.judge("agreement_floor", agreeing(0.7, noise=0.75), **FLOOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "agrees with itself" in finding.settle
+    assert "agrees with itself" in finding.remedy
 
 
 def test_undefined_agreement_is_counted_and_never_zero() -> None:
@@ -311,6 +311,6 @@ def test_arms_that_show_too_little_to_tell_a_copy_do_not_pass() -> None:
     finding = build.judge("identity", evidence)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.IDENTITY
-    assert finding.settle.startswith("20 queries or more for which both arms show 5 hits")
+    assert finding.remedy.startswith("20 queries or more for which both arms show 5 hits")
     deeper = replace(evidence, candidate=shallow("new", "vwxyz"), control=shallow("old", "abcde"))
     assert build.judge("identity", deeper).verdict is Verdict.PASS

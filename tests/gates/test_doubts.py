@@ -29,7 +29,7 @@ def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
     found = on(rule, passed_over={LOST: 600})
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "but 600 attempts that were numbered are not in the log; were they all" in found.reason
-    assert "the lines that are missing" in found.settle
+    assert "the lines that are missing" in found.remedy
     assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
 
 
@@ -49,7 +49,7 @@ def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "; 1 different queries, the most asked 100.0% of all" in found.reason
     assert "as varied as 1.0" in found.reason
-    assert found.settle == "more different queries"
+    assert found.remedy == "more different queries"
     even = np.full(FEWEST_QUERIES, PAIRS // FEWEST_QUERIES)
     assert on(rule, asked=even).verdict is Verdict.PASS
     hidden = np.array([PAIRS // 2, *([1] * (PAIRS // 2))])

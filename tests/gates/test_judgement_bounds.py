@@ -70,14 +70,14 @@ def test_one_answer_at_both_ends_or_none(
     found = asked(evidence(arm("was", control), arm("wants", candidate)), asks)
     assert found.verdict is verdict, found.reason
     assert found.rule == "judgement_bounds"
-    assert bool(found.settle) is (verdict is Verdict.INCONCLUSIVE)
+    assert bool(found.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
 def test_a_verdict_that_flips_names_the_pool() -> None:
     found = asked(evidence(arm("was", "bad good"), arm("wants", "new good")), "superior")
     assert "with 40 missing judgements at their worst" in found.reason
     assert found.cause is Cause.UNJUDGED
-    assert found.settle == (
+    assert found.remedy == (
         "judge the pool: harness pool --dataset toy --control was --candidate wants"
         " --measure RR@2 --size 100 --out pool.qrels"
     )
@@ -93,7 +93,7 @@ def test_where_nothing_is_missing_it_is_the_question_itself() -> None:
     itself = build.judge("non_inferior", of, measure=MEASURE, margin=0.25, min_queries=20)
     assert found.verdict is itself.verdict is Verdict.INCONCLUSIVE
     assert found.estimate == itself.estimate
-    assert found.settle == itself.settle
+    assert found.remedy == itself.remedy
 
 
 def test_a_lost_query_is_the_worst_at_the_worse_end() -> None:

@@ -55,7 +55,7 @@ def test_ceiling(factor: float, verdict: Verdict) -> None:
 def test_without_a_race_nothing_is_said(rule: str, settings: dict[str, Any]) -> None:
     finding = judged(rule, None, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle == "run: harness race"
+    assert finding.remedy == "run: harness race"
 
 
 @BOTH_RULES
@@ -152,7 +152,7 @@ def test_a_verdict_that_waiting_made_is_none(
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.MACHINE
     assert finding.estimate == blind.estimate
-    assert finding.settle
+    assert finding.remedy
 
 
 @BOTH_RULES
@@ -223,7 +223,7 @@ def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) 
 def test_a_short_race_is_not_judged(rule: str, settings: dict[str, Any]) -> None:
     finding = judged(rule, build.race(0.1, count=49), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle == "race 1 more queries"
+    assert finding.remedy == "race 1 more queries"
 
 
 @BOTH_RULES
@@ -234,7 +234,7 @@ def test_a_percentile_that_no_query_can_lie_beyond_is_not_judged(
     asked = settings | {"percent": "p99", "max_noise": 2}
     few = judged(rule, build.race(0.1, count=367), **asked)
     assert few.verdict is Verdict.INCONCLUSIVE
-    assert "367 queries" in few.settle
+    assert "367 queries" in few.remedy
     assert judged(rule, build.race(0.1, count=368), **asked).verdict is Verdict.PASS
 
 

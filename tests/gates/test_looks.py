@@ -46,8 +46,8 @@ def test_near_the_bound_it_says_how_many_queries_would_settle_it() -> None:
     evidence = build.scored(control, build.shifted(control, 0.0))
     found = build.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
     assert found.verdict is Verdict.INCONCLUSIVE
-    assert "they may be added in any number of steps" in found.settle
-    count = int(found.settle.split()[1])
+    assert "they may be added in any number of steps" in found.remedy
+    count = int(found.remedy.split()[1])
     for queries, verdict in ((count - 20, Verdict.INCONCLUSIVE), (count + 20, Verdict.PASS)):
         control = build.levels(queries)
         more = build.scored(control, build.shifted(control, 0.0))

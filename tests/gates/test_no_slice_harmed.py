@@ -73,8 +73,8 @@ def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
         "no_slice_harmed", replace(evidence, slices=few), measure="nDCG@10", margin=0.05
     )
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.settle.startswith("rare: about 73 judged queries (now 5)")
-    assert "kind" not in finding.settle
+    assert finding.remedy.startswith("rare: about 73 judged queries (now 5)")
+    assert "kind" not in finding.remedy
 
 
 def test_fewer_than_the_policy_asks_for_is_not_green() -> None:

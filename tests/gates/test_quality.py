@@ -57,7 +57,7 @@ def test_verdict(rule: str, by: float, spread: float, verdict: Verdict) -> None:
     assert finding.rule == rule
     assert finding.estimate is not None
     assert finding.estimate.value == pytest.approx(by, abs=1e-9)
-    assert bool(finding.settle) is (verdict is Verdict.INCONCLUSIVE)
+    assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
 def test_interval_decides_at_the_very_bound() -> None:
@@ -77,13 +77,13 @@ def test_a_mean_inside_the_margin_is_not_enough() -> None:
     assert finding.estimate is not None
     assert finding.estimate.value > -0.02
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "judged queries (now 200) for power 0.8" in finding.settle
+    assert "judged queries (now 200) for power 0.8" in finding.remedy
 
 
 def test_settle_names_a_number_that_does_settle_it() -> None:
     finding = build.judge("superior", moved(0.05, spread=0.2), **SUPERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    needed = int(finding.settle.split()[1].replace(",", ""))
+    needed = int(finding.remedy.split()[1].replace(",", ""))
     assert needed > 785  # (2.802 * 0.2 / 0.02) ** 2, were the mean seen the true one for sure
     more = build.judge("superior", moved(0.05, spread=0.2, count=needed), **SUPERIOR)
     assert more.verdict is Verdict.PASS
@@ -105,7 +105,7 @@ def test_too_few_queries_are_never_green(rule: str) -> None:
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "19 independent queries" in finding.reason
     assert finding.cause is Cause.TOO_FEW
-    assert finding.settle == "judge 1 more independent queries"
+    assert finding.remedy == "judge 1 more independent queries"
 
 
 @pytest.mark.parametrize("rule", SETTINGS)
@@ -164,7 +164,7 @@ def test_a_slice_that_nobody_has_is_inconclusive_and_lists_the_others() -> None:
     evidence = replace(moved(0.0), slices={"identifier": frozenset(build.ids(30))})
     finding = build.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifer")
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "identifier" in finding.settle
+    assert "identifier" in finding.remedy
 
 
 def with_losses(by: float, lost: int, loser: str) -> Evidence:
@@ -192,7 +192,7 @@ def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: 
     assert finding.cause is Cause.UNANSWERED
     assert f"{loser} has no value for 10 queries" in finding.reason
     assert "q0190" in finding.reason
-    assert "q0190" in finding.settle
+    assert "q0190" in finding.remedy
 
 
 def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
@@ -264,8 +264,8 @@ def test_pairing_is_by_id_and_not_by_position() -> None:
 
 def test_the_guard_asks_for_judgements_of_the_arm_with_fewer() -> None:
     finding = build.judge("judged_guard", moved(-0.3), **GUARD)
-    assert "judge the pool" in finding.settle
-    assert "first those of new" in finding.settle
+    assert "judge the pool" in finding.remedy
+    assert "first those of new" in finding.remedy
 
 
 def test_arms_that_are_alike_are_rarely_told_apart() -> None:
@@ -300,8 +300,8 @@ def test_no_difference_in_few_queries_is_no_proof_of_none(queries: int, verdict:
     finding = build.judge("non_inferior", build.scored(same, same), measure="nDCG@10", margin=0.02)
     assert finding.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
-        assert f"about 184 judged queries (now {queries})" in finding.settle
-        assert "fewer than 184 leave room for a loss that none of them shows" in finding.settle
+        assert f"about 184 judged queries (now {queries})" in finding.remedy
+        assert "fewer than 184 leave room for a loss that none of them shows" in finding.remedy
 
 
 @pytest.mark.parametrize("rule", ["non_inferior", "equivalent", "no_slice_harmed"])
@@ -319,7 +319,7 @@ def test_a_margin_as_wide_as_all_that_the_control_has_passes_nothing(rule: str, 
         assert rule == "no_slice_harmed" or found.cause is Cause.EMPTY
         said = "losing everything would pass: the control's own mean is 0.0600, the margin 0.09"
         assert said in found.reason
-        assert "a margin below what the control has" in found.settle
+        assert "a margin below what the control has" in found.remedy
     rich = build.scored(np.full(400, 0.2), np.full(400, 0.2), slices=everything)
     assert build.judge(rule, rich, **settings).verdict is Verdict.PASS
     lost = build.scored(np.full(400, 0.2), np.zeros(400), slices=everything)
@@ -363,7 +363,7 @@ def test_queries_that_an_arm_leaves_out_never_earn_a_pass(rule: str, arms: str) 
     found = build.judge(rule, without(arms), **settings)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "has no value for 52 queries" in found.reason
-    assert found.settle.startswith("answers of both arms: find out why q0000")
+    assert found.remedy.startswith("answers of both arms: find out why q0000")
 
 
 def test_near_duplicates_that_intents_part_are_said_and_decide_nothing() -> None:

@@ -86,7 +86,7 @@ COMMAND = "run: harness load --arm old --arm new --rate 10"
 
 
 @pytest.mark.parametrize(
-    ("found", "why", "settle"),
+    ("found", "why", "remedy"),
     [
         (None, "no load of these indexes", COMMAND),
         (load(at_rate(1), at={}), "the last load had none", COMMAND),
@@ -99,9 +99,9 @@ COMMAND = "run: harness load --arm old --arm new --rate 10"
     ],
 )
 def test_what_says_nothing_is_inconclusive_and_names_the_command(
-    found: Load | None, why: str, settle: str
+    found: Load | None, why: str, remedy: str
 ) -> None:
     said = judged(found)
     assert said.verdict is Verdict.INCONCLUSIVE
     assert why in said.reason
-    assert said.settle.endswith(settle)
+    assert said.remedy.endswith(remedy)

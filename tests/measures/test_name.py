@@ -55,7 +55,7 @@ def test_reads_every_common_name() -> None:
         "__import__('os').getcwd()",
     ],
 )
-def test_an_unknown_name_lists_the_common_ones_and_a_cure(name: str) -> None:
+def test_an_unknown_name_lists_the_common_ones_and_a_hint(name: str) -> None:
     with pytest.raises(UnknownName) as caught:
         parse(name)
     message = str(caught.value)

@@ -97,7 +97,7 @@ def test_deleted_judgements_hold_the_step_where_they_were_pinned(losing: Toy) ->
     (drift,) = found.values()
     assert (drift.rule, drift.verdict) == ("pinned", Verdict.INCONCLUSIVE)
     assert f"{count} queries without judgements that had some (" in drift.reason
-    assert "harness policy pin policy/toy.toml --dataset toy" in drift.settle
+    assert "harness policy pin policy/toy.toml --dataset toy" in drift.remedy
     assert "NOT AS PINNED on 2026-03-01" in kept(losing)[1]
     verify(losing.layout)
     pin(losing.layout, losing.project.policy_file, at=NOW, by="me")

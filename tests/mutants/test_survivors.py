@@ -148,7 +148,7 @@ def test_a_copy_of_the_control_under_another_name(planted: Toy, swaps: int) -> N
     assert said.verdict is Verdict.INCONCLUSIVE
     assert "fts5 is sqlite-fts5, tantivy is tantivy, and their runs are more alike" in said.reason
     assert "shared hits have one score to the last bit" in said.reason
-    assert "harness verify --requery" in said.settle
+    assert "harness verify --requery" in said.remedy
 
 
 def test_an_index_of_the_control_under_another_name(planted: Toy) -> None:

@@ -30,11 +30,11 @@ def decision(
 ) -> Decided:
     """Decide at six of a day; a step that is not named passes, ``fail`` and ``open`` do not."""
     steps = []
-    waits_for = ""
+    blocked_by = ""
     for step in policy.steps:
         word = said.get(step.name, "pass")
         verdict = {"pass": Verdict.PASS, "fail": Verdict.FAIL}.get(word, Verdict.INCONCLUSIVE)
-        promoted = verdict is Verdict.PASS and not waits_for
+        promoted = verdict is Verdict.PASS and not blocked_by
         steps.append(
             Said(
                 step=step.name,
@@ -42,7 +42,7 @@ def decision(
                 candidate=step.candidate,
                 verdict=verdict,
                 outcome=Outcome.PROMOTE if promoted else Outcome.HOLD,
-                waits_for=waits_for,
+                waits_for=blocked_by,
                 failed=(GATE,) if word == "fail" else (),
                 open=(GATE,) if word == "open" else (),
                 control_setup=SETUP[step.control],
@@ -51,7 +51,7 @@ def decision(
                 replayed_at=day(replayed or number, 5),
             )
         )
-        waits_for = waits_for or ("" if promoted else step.name)
+        blocked_by = blocked_by or ("" if promoted else step.name)
     made = day(number, 6)
     return Decided(
         sha256=digest.of_json([number, raced, replayed, said]),

@@ -69,7 +69,7 @@ def test_one_answer_at_both_ends_or_none(
     assert found.estimate.value == alone.estimate.value
     assert found.estimate.low < alone.estimate.low < alone.estimate.high < found.estimate.high
     assert "at the ends of what ties leave open" in found.reason
-    assert bool(found.settle) is (said is Verdict.INCONCLUSIVE)
+    assert bool(found.remedy) is (said is Verdict.INCONCLUSIVE)
 
 
 def test_where_nothing_is_open_nothing_changes(tmp_path: Path) -> None:

@@ -41,7 +41,7 @@ def measured(
 def said(settings: GateSettings, evidence: Evidence, demands: Demands = NOTHING) -> str:
     found = unmet(settings, evidence, demands)
     assert isinstance(found, Unmet | None)
-    return f"{found.reason}. {found.settle}" if found else ""
+    return f"{found.reason}. {found.remedy}" if found else ""
 
 
 def test_arms_that_were_asked_alike_and_deep_enough_may_be_judged() -> None:

@@ -90,7 +90,7 @@ def test_all_gates_pass(tmp_path: Path) -> None:
 def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
     found = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
     assert outcomes(found) == [Outcome.HOLD] * 3
-    assert [decision.waits_for for decision in found] == ["", "step0", "step0"]
+    assert [decision.blocked_by for decision in found] == ["", "step0", "step0"]
     assert found[1].verdict is Verdict.PASS
     assert exit_code(found) == 1
 
@@ -98,14 +98,14 @@ def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
 def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Path) -> None:
     found = decided(tmp_path, [(True, BAD), (False, GOOD)])
     assert outcomes(found) == [Outcome.ROLLBACK, Outcome.HOLD]
-    assert found[1].waits_for == "step0"
+    assert found[1].blocked_by == "step0"
     assert exit_code(found) == 1
 
 
 def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
     found = decided(tmp_path, [(True, OPEN), (False, GOOD)])
     assert outcomes(found) == [Outcome.HOLD, Outcome.PROMOTE]
-    assert found[1].waits_for == ""
+    assert found[1].blocked_by == ""
     assert exit_code(found) == 3
 
 
@@ -162,7 +162,7 @@ def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> Non
     found = decided(tmp_path, [(False, OPEN)])
     assert outcomes(found) == [Outcome.HOLD]
     assert found[0].verdict is Verdict.INCONCLUSIVE
-    assert found[0].blocking[0].settle
+    assert found[0].blocking[0].remedy
     assert exit_code(found) == 3
 
 

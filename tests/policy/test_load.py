@@ -1,4 +1,4 @@
-"""A policy is read strictly, and an error names file, line, key and cure."""
+"""A policy is read strictly, and an error names file, line, key and hint."""
 
 from __future__ import annotations
 
@@ -128,7 +128,7 @@ def test_a_good_policy(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_an_error_names_the_line_and_the_cure(
+def test_an_error_names_the_line_and_the_hint(
     tmp_path: Path, old: str, new: str, line: int | None, said: str
 ) -> None:
     assert GOOD.count(old) == 1
@@ -138,7 +138,7 @@ def test_an_error_names_the_line_and_the_cure(
     assert said in str(caught.value)
     assert caught.value.line == line
     assert str(caught.value).startswith(f"{path}:{line}: " if line else f"{path}: ")
-    assert caught.value.cure
+    assert caught.value.hint
 
 
 @pytest.mark.parametrize("found", ["2", "0", "'1'", "true"])

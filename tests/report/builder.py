@@ -239,7 +239,7 @@ def findings() -> Mapping[str, tuple[Finding, ...]]:
         "overlap", "floor", Verdict.INCONCLUSIVE, Cause.OPEN,
         "The interval of Jaccard@50 reaches from 0.74 to 0.83, on both sides of 0.80.",
         "at least 0.80", Estimate(0.785, 0.74, 0.83, 39), 0.80, "Jaccard@50",
-        settle="About 210 queries would settle it with power 0.8.",
+        remedy="About 210 queries would settle it with power 0.8.",
     )  # fmt: skip
     latency_gate = Finding(
         "p95", "latency_ratio", Verdict.FAIL, Cause.BROKEN,
@@ -255,7 +255,7 @@ def findings() -> Mapping[str, tuple[Finding, ...]]:
         "natural language", "superior", Verdict.INCONCLUSIVE, Cause.OPEN,
         "The slice <b>natural language</b> | has 13 queries, the policy asks for 25.",
         "gains more than 0.03", None, 0.03, "nDCG@10",
-        settle="Judge 12 more queries of the slice.",
+        remedy="Judge 12 more queries of the slice.",
     )  # fmt: skip
     harm = Finding(
         "identifiers", "non_inferior", Verdict.FAIL, Cause.BROKEN,

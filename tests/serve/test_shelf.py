@@ -175,7 +175,7 @@ def test_names_of_pages_and_of_what_lies_beside_them_differ() -> None:
     [("absent", "is not a folder"), ("empty", "holds no page and no pool"),
      ("file", "is not a folder"), ("data", "holds no page and no pool")],
 )  # fmt: skip
-def test_a_folder_with_nothing_to_show_is_an_error_that_names_the_cure(
+def test_a_folder_with_nothing_to_show_is_an_error_that_names_the_hint(
     site: Path, name: str, problem: str
 ) -> None:
     (site / "empty").mkdir()

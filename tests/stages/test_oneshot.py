@@ -178,7 +178,7 @@ def test_the_steps_of_a_policy_name_their_arms_and_are_judged_in_order(
         ("second", "tantivy", "fts5-porter"),
     ]
     assert [found.outcome for found in decisions] == [Outcome.HOLD] * 2
-    assert decisions[1].waits_for == "first"
+    assert decisions[1].blocked_by == "first"
     written = json.loads((shot.out / "decision.json").read_text())["datasets"][0]
     assert written["policy"]["name"] == "toy migration"
     assert set(json.loads((shot.out / "scores.json").read_text())) == {

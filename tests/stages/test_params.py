@@ -1,4 +1,4 @@
-"""``params.yaml`` is read strictly, and an error names the key and the cure."""
+"""``params.yaml`` is read strictly, and an error names the key and the hint."""
 
 from __future__ import annotations
 

@@ -161,7 +161,7 @@ def test_an_update_notes_the_installed_versions(zoo: Folders) -> None:
     assert harvest.packages == {"zoo": "1.0"}
 
 
-def test_another_version_of_a_package_is_named_with_the_cure(zoo: Folders) -> None:
+def test_another_version_of_a_package_is_named_with_the_hint(zoo: Folders) -> None:
     site = zoo.root / "site"
     (site / "zoo" / "__init__.py").write_text(ZOO.replace("Slowly", "Quietly"))
     (site / "zoo-1.0.dist-info" / "METADATA").write_text("Name: zoo\nVersion: 1.1\n")

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span, bounded_each
-from harness.stats.enough import fewest
+from harness.stats.enough import min_queries
 
 ROOT = Path(__file__).resolve().parents[2]
 DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)
@@ -20,7 +20,7 @@ DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)
     ("margin", "queries"), [(0.01, 369), (0.02, 184), (0.03, 122), (0.05, 73), (0.1, 36), (0.2, 17)]
 )
 def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries: int) -> None:
-    assert fewest(0.0, -margin, span=DIFFERENCES, level=0.025) == queries
+    assert min_queries(0.0, -margin, span=DIFFERENCES, level=0.025) == queries
     for count, clears in ((queries, True), (queries - 1, False)):
         zeros = np.zeros((count, 1))
         low = bounded_each(zeros, span=DIFFERENCES, level=0.025, clusters=None).low[0]
@@ -28,12 +28,12 @@ def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries:
 
 
 def test_a_floor_is_shown_by_perfect_agreement() -> None:
-    assert fewest(1.0, 0.8, span=SHARES, level=0.025) == 17
+    assert min_queries(1.0, 0.8, span=SHARES, level=0.025) == 17
 
 
 def test_a_bound_that_nothing_shows_is_refused() -> None:
     with pytest.raises(EvidenceError, match="no number of queries"):
-        fewest(0.0, 0.0, span=DIFFERENCES, level=0.025)
+        min_queries(0.0, 0.0, span=DIFFERENCES, level=0.025)
 
 
 def test_what_pages_and_policies_say_of_it_is_so() -> None:
@@ -50,4 +50,4 @@ def test_what_pages_and_policies_say_of_it_is_so() -> None:
     said |= {("statistics.md", margin): int(of) for margin, of in zip(margins, counts, strict=True)}
     assert len(said) > 40
     for (_, margin), count in said.items():
-        assert count == fewest(0.0, -float(margin), span=DIFFERENCES, level=0.025)
+        assert count == min_queries(0.0, -float(margin), span=DIFFERENCES, level=0.025)

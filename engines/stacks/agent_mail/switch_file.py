@@ -13,7 +13,7 @@ from harness.core.reading import Malformed, text_of
 
 LOG = logging.getLogger("engines.mail.switch")
 NAME = "SEARCH_ENGINE"
-CURE = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
+HINT = f"Write one line {NAME}=fts5, tantivy, shadow, hybrid or hybrid_rerank"
 
 
 def value_in(path: Path) -> str:
@@ -25,11 +25,11 @@ def value_in(path: Path) -> str:
     try:
         lines = text_of(path).splitlines()
     except (OSError, Malformed) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", CURE) from exc
+        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
     said = [line.split("=", 1) for line in lines if line.strip() and not line.startswith("#")]
     values = [pair[-1].strip().strip("\"'") for pair in said if pair[0].strip() == NAME]
     if len(values) != 1:
-        raise BadFile(path, f"sets {NAME} {len(values)} times", CURE)
+        raise BadFile(path, f"sets {NAME} {len(values)} times", HINT)
     return values[0]
 
 

@@ -51,8 +51,8 @@ def ask(folder: Path, question: str, tier: str, top: int, cache: Path) -> Respon
     for line in said(read):
         sys.stderr.write(f"{line}\n")
     if not read.sources:
-        cure = "Put text, Markdown or PDF files there"
-        raise BadFile(folder, "holds no file that can be read", cure)
+        hint = "Put text, Markdown or PDF files there"
+        raise BadFile(folder, "holds no file that can be read", hint)
     given = settings(tier)
     with scratch() as index:
         collection.build(read.sources, index, given, cache)

@@ -107,8 +107,8 @@ def _text(path: Path, data: bytes) -> str:
         return data.decode("utf-8")
     except UnicodeDecodeError as exc:
         line = exc.object[: exc.start].count(b"\n") + 1
-        cure = "Save it as UTF-8; its places would not be those of the file otherwise"
-        raise BadFile(path, f"is not UTF-8 ({exc.reason})", cure, line) from exc
+        hint = "Save it as UTF-8; its places would not be those of the file otherwise"
+        raise BadFile(path, f"is not UTF-8 ({exc.reason})", hint, line) from exc
 
 
 def _pdf(path: Path, data: bytes) -> tuple[Page, ...]:
@@ -124,6 +124,6 @@ def _pdf(path: Path, data: bytes) -> tuple[Page, ...]:
         what = f"{exc}" or type(exc).__name__
         raise BadFile(path, f"is damaged, or no PDF ({what})", anew) from exc
     if not any(text.strip() for text in texts):
-        cure = "Where its pages are pictures, recognise their text first"
-        raise BadFile(path, "has no text", cure)
+        hint = "Where its pages are pictures, recognise their text first"
+        raise BadFile(path, "has no text", hint)
     return tuple(Page(number, text) for number, text in enumerate(texts, start=1))

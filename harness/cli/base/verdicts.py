@@ -26,8 +26,8 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
             word += " (inconclusive)"
         arms = f"{found.control} -> {found.candidate}"
         out.print(f"  {found.step:<10} [{COLOURS[found.outcome]}]{word}[/]  {escape(arms)}")
-        if found.waits_for:
-            out.print(f"             waits for the step {found.waits_for}")
+        if found.blocked_by:
+            out.print(f"             waits for the step {found.blocked_by}")
         for finding in found.blocking:
             for line in blocking_lines(finding):
                 out.print(f"             {escape(line)}")
@@ -43,8 +43,8 @@ def blocking_lines(finding: Finding) -> Iterator[str]:
         ends = interval_in(finding.estimate, finding.unit)
         yield f"{named}: {value} {ends}; required: {finding.bound}"
         yield f"  {finding.reason}"
-    if finding.settle:
-        yield f"  to reach a decision: {finding.settle}"
+    if finding.remedy:
+        yield f"  to reach a decision: {finding.remedy}"
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:

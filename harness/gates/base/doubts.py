@@ -25,7 +25,7 @@ class Doubt(NamedTuple):
     """The reason against a PASS, and what would settle it."""
 
     why: str
-    settle: str
+    remedy: str
 
 
 class Bound(NamedTuple):

@@ -44,7 +44,7 @@ class LiveSettings(GateSettings):
     """Shortest time of a block, in seconds; 0 to cut by pairs alone."""
 
     @property
-    def fewest(self) -> int:
+    def required_queries(self) -> int:
         return self.min_pairs
 
     @property
@@ -71,7 +71,7 @@ class LiveSettings(GateSettings):
     def blocks(self, traffic: Traffic) -> Blocks:
         """Cut ``values`` into blocks."""
         values, at_ns = self.values(traffic), self.at_ns(traffic)
-        return blocks(values, at_ns, fewest=self.block_pairs, seconds=self.block_s)
+        return blocks(values, at_ns, min_size=self.block_pairs, seconds=self.block_s)
 
 
 class RareSettings(LiveSettings):
@@ -172,10 +172,10 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     doubt = doubts(traffic, values[:pairs], cut, found, bound=bound, rules=rules)
     if verdict is Verdict.PASS and doubt:
         return settings.undecided(
-            gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.settle, estimate=shown
+            gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.remedy, estimate=shown
         )
-    settle = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
-    return settings.finding(gate, verdict, reason, estimate=shown, settle=settle)
+    remedy = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    return settings.finding(gate, verdict, reason, estimate=shown, remedy=remedy)
 
 
 def _apart(found: Estimate) -> str:

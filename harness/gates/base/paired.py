@@ -212,7 +212,7 @@ def judge_above(
     estimate = found.estimate(rules)
     verdict = above(estimate, limit)
     reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
-    settle = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    remedy = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     cause = Cause.OPEN
     if verdict is Verdict.PASS and found.paired.unpaired:
         worst = found.with_unpaired(-1.0, rules)
@@ -220,16 +220,16 @@ def judge_above(
             above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
         )
         reason += f"; with these counted as -1 each {signed(worst)}"
-        settle, cause = found.answers, Cause.UNANSWERED
+        remedy, cause = found.answers, Cause.UNANSWERED
     if limit < 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, -limit)):
-        verdict, reason, settle = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
+        verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
         cause = Cause.EMPTY
     return settings.finding(
         gate,
         verdict,
         reason,
         estimate=estimate,
-        settle=settle,
+        remedy=remedy,
         p_value=found.p_above(limit, rules),
         cause=cause,
     )

@@ -40,7 +40,7 @@ class SampleSettings(GateSettings):
         return measure
 
     @property
-    def fewest(self) -> int:
+    def required_queries(self) -> int:
         return FEWEST if self.min_queries is None else self.min_queries
 
     @property
@@ -127,7 +127,7 @@ def too_few(
 ) -> Finding | None:
     """Give INCONCLUSIVE if the independent queries are fewer than the policy requires."""
     units = independent(query_ids, evidence.clusters)
-    if units >= settings.fewest:
+    if units >= settings.required_queries:
         return None
     if settings.slice is not None and settings.slice not in evidence.slices:
         return settings.undecided(
@@ -142,6 +142,6 @@ def too_few(
         gate,
         Cause.TOO_FEW,
         f"{settings.where} is known for {units} independent queries{of}, fewer than the"
-        f" {settings.fewest} that {asks}{missing}",
-        f"judge {settings.fewest - units} more independent queries",
+        f" {settings.required_queries} that {asks}{missing}",
+        f"judge {settings.required_queries - units} more independent queries",
     )

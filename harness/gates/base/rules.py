@@ -83,7 +83,7 @@ class GateSettings(BaseModel, ABC):
         return None
 
     @property
-    def fewest(self) -> int:
+    def required_queries(self) -> int:
         """Fewest queries of a PASS."""
         return 0
 
@@ -120,7 +120,7 @@ class GateSettings(BaseModel, ABC):
         reason: str,
         *,
         estimate: Estimate | None = None,
-        settle: str = "",
+        remedy: str = "",
         p_value: float | None = None,
         cause: Cause | None = None,
     ) -> Finding:
@@ -139,7 +139,7 @@ class GateSettings(BaseModel, ABC):
             estimate=estimate,
             limit=self.limit,
             unit=self.unit,
-            settle=settle if verdict is Verdict.INCONCLUSIVE else "",
+            remedy=remedy if verdict is Verdict.INCONCLUSIVE else "",
             p_value=p_value,
             timed=self.timed,
         )
@@ -149,13 +149,13 @@ class GateSettings(BaseModel, ABC):
         gate: str,
         cause: Cause,
         reason: str,
-        settle: str,
+        remedy: str,
         *,
         estimate: Estimate | None = None,
     ) -> Finding:
         """Give an INCONCLUSIVE finding, with what would settle it."""
         said = Verdict.INCONCLUSIVE
-        return self.finding(gate, said, reason, estimate=estimate, settle=settle, cause=cause)
+        return self.finding(gate, said, reason, estimate=estimate, remedy=remedy, cause=cause)
 
 
 def above(estimate: Estimate, bound: float) -> Verdict:

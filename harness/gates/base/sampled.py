@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.gates.base.rules import Rules
 from harness.measures.spans import span_of
 from harness.stats.bounded import Span
-from harness.stats.enough import fewest
+from harness.stats.enough import min_queries
 from harness.stats.evalues import times_needed
 from harness.stats.power import queries_needed
 
@@ -81,7 +81,9 @@ def needed(
             "the mean is the bound itself: more queries will not help;"
             " change the candidate, or the bound and its reason"
         )
-    least = fewest(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
+    least = (
+        min_queries(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
+    )
     many = max(count, least, now + 1)
     asked = f"about {many:,} judged queries (now {now:,}) for power {rules.power:g}"
     if now < least:

@@ -66,5 +66,5 @@ def judge_shares(
         verdict,
         "; ".join(reversed(said)),
         estimate=estimates[-1],
-        settle=f"{needed} independent queries, if no more of them go wrong than the {worst} seen",
+        remedy=f"{needed} independent queries, if no more of them go wrong than the {worst} seen",
     )

@@ -33,7 +33,7 @@ class TimedSettings(GateSettings):
     min_queries: MinQueries
 
     @property
-    def fewest(self) -> int:
+    def required_queries(self) -> int:
         return self.min_queries
 
 
@@ -42,7 +42,7 @@ class Hindrance(NamedTuple):
 
     cause: Cause
     reason: str
-    settle: str
+    remedy: str
 
 
 def ratio(
@@ -73,7 +73,7 @@ def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) 
             or _noise(race, settings, arm, rules)
         )
     if hindrance is not None:
-        return settings.undecided(gate, hindrance.cause, hindrance.reason, hindrance.settle)
+        return settings.undecided(gate, hindrance.cause, hindrance.reason, hindrance.remedy)
     return race
 
 

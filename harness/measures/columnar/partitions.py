@@ -97,8 +97,8 @@ def joined(
         twice = part.rows[ended[part.rows] != Status.NOT_ASKED]
         if len(twice):
             query_id = qrels.query_ids[int(twice[0])]
-            cure = "Give each part of a run once, with queries of its own."
-            raise BadFile(path, f"{query_id} is in another file too", cure)
+            hint = "Give each part of a run once, with queries of its own."
+            raise BadFile(path, f"{query_id} is in another file too", hint)
         ended[part.rows] = part.status
         values[:, part.rows] = part.values
     return {

@@ -32,7 +32,7 @@ from harness.policy.plan.at_hand import AtHand, Counted
 from harness.policy.plan.forecast import MeanForecast, ShareForecast
 from harness.policy.plan.need import Assumed, Need
 from harness.replay.load.rounds import fewest_rounds
-from harness.stats.enough import fewest, fewest_at_every_look
+from harness.stats.enough import min_queries, min_queries_at_every_look
 from harness.stats.planning import Target
 from harness.stats.processes import fewest_for
 from harness.stats.proportion import size_for
@@ -83,7 +83,10 @@ class _Planner:
         truth = self._gain(bound) if bound >= 0 else 0.0
         have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
         need = Need(
-            _queries(settings.slice), _words(settings.measure, bound), settings.fewest, have
+            _queries(settings.slice),
+            _words(settings.measure, bound),
+            settings.required_queries,
+            have,
         )
         if truth <= bound:
             note = f"no true gain above {bound:g} is assumed: name one with --gain"
@@ -111,7 +114,7 @@ class _Planner:
 
     def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
         span = known_span(settings.measure).differences
-        count = fewest_at_every_look if settings.every_look else fewest
+        count = min_queries_at_every_look if settings.every_look else min_queries
         return count(truth, bound, span=span, level=self.level)
 
     def _gain(self, margin: float) -> float:
@@ -120,7 +123,7 @@ class _Planner:
     def completions(self, settings: judgement_bounds.Settings) -> Need:
         have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
         words = _words(settings.measure, settings.limit)
-        least = settings.fewest
+        least = settings.required_queries
         if settings.asks != "superior":
             least = max(least, self._fewest(settings, 0.0, -settings.margin))
         note = "its power depends on the judgements that are missing: harness pool names them"
@@ -129,7 +132,7 @@ class _Planner:
     def negative(self, settings: negatives.Settings) -> Need:
         bound = -settings.max_more
         have = self.at_hand.without_answer() if self.at_hand else None
-        least = max(settings.fewest, self._fewest(_named(settings), 0.0, bound))
+        least = max(settings.required_queries, self._fewest(_named(settings), 0.0, bound))
         words = loss_in_words(settings.unit, settings.max_more)
         need = Need("negative queries", words, least, have)
         if self.pilot is None:
@@ -140,10 +143,10 @@ class _Planner:
 
     def agreement(self, settings: agreement_floor.Settings) -> Need:
         span = known_span(settings.measure)
-        least = fewest(span.most, settings.floor, span=span, level=self.level)
+        least = min_queries(span.most, settings.floor, span=span, level=self.level)
         have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
         words = floor_in_words(settings.measure, settings.floor)
-        need = Need(_queries(settings.slice), words, max(least, settings.fewest), have)
+        need = Need(_queries(settings.slice), words, max(least, settings.required_queries), have)
         if self.pilot is None:
             return replace(need, note="no pilot, so its power is not planned: --dataset")
         try:
@@ -167,7 +170,7 @@ class _Planner:
         race = self.at_hand.race if self.at_hand else None
         have = Counted(race.queries, race.queries) if race else None
         note = "how far processes differ is known after a race, so its power is not planned"
-        least = max(settings.fewest, tail)
+        least = max(settings.required_queries, tail)
         raced = race.processes if race else 0
         return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
 
@@ -179,7 +182,7 @@ class _Planner:
 
     def live(self, settings: LiveSettings) -> Need:
         note = "read at every look, so it is judged as pairs come and not planned"
-        return Need("live pairs", least=settings.fewest, note=note)
+        return Need("live pairs", least=settings.required_queries, note=note)
 
     def load(self, settings: queueing.Settings) -> Need:
         of = f"rounds of load with {settings.min_arrivals:,} arrivals at {settings.rate:g} a second"

@@ -30,7 +30,7 @@ def believed(found: Finding, step: str, selftest: Selftest | None) -> Finding:
         verdict=Verdict.INCONCLUSIVE,
         cause=Cause.SELFTEST,
         reason=f"{found.reason}; but the selftest convicts this gate: {why}",
-        settle=REMEDY,
+        remedy=REMEDY,
     )
 
 

@@ -133,5 +133,7 @@ def _one(asked: AskedMean, evidence: Evidence) -> Requirement:
     settings = asked.settings
     compared = compare(evidence, settings, asked.versus)
     units = independent(compared.paired.query_ids, evidence.clusters)
-    enough = units >= settings.fewest and not (asked.limit < 0 and compared.toothless(-asked.limit))
+    enough = units >= settings.required_queries and not (
+        asked.limit < 0 and compared.toothless(-asked.limit)
+    )
     return Requirement(settings.where, compared, asked.limit, asked.both_sides, enough)

@@ -124,7 +124,7 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
         BadFile: it is missing, a line is not an arrival, time runs backwards, a query is unknown,
             or there are not two arrivals.
     """
-    cure = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
+    hint = 'Each line is {"at_s": SECONDS, "query_id": "ID"}, in order of time'
     rows = {query.query_id: row for row, query in enumerate(queries)}
     starts: list[float] = []
     picks: list[int] = []
@@ -133,15 +133,15 @@ def recorded(path: Path, queries: Sequence[Query]) -> Arrivals:
             arrival = json_of(line)
             at_s, query_id = float(arrival["at_s"]), arrival["query_id"]
         except (ValueError, KeyError, TypeError) as exc:
-            raise BadFile(path, f"no arrival ({exc})", cure, number) from exc
+            raise BadFile(path, f"no arrival ({exc})", hint, number) from exc
         if not math.isfinite(at_s) or (starts and at_s < starts[-1]):
-            raise BadFile(path, f"{at_s:g} s comes before the line above", cure, number)
+            raise BadFile(path, f"{at_s:g} s comes before the line above", hint, number)
         if not isinstance(query_id, str) or query_id not in rows:
-            raise BadFile(path, f"{query_id!r} is not a query of the data set", cure, number)
+            raise BadFile(path, f"{query_id!r} is not a query of the data set", hint, number)
         starts.append(at_s)
         picks.append(rows[query_id])
     if len(starts) < 2 or starts[-1] == starts[0]:  # noqa: PLR2004  a rate needs two
-        raise BadFile(path, f"{len(starts)} arrivals have no rate", cure)
+        raise BadFile(path, f"{len(starts)} arrivals have no rate", hint)
     offsets = ((np.array(starts) - starts[0]) * NS_PER_S).astype(np.int64)
     classes = tuple(Mix.class_of(queries[row]) for row in picks)
     rate = (len(starts) - 1) / (starts[-1] - starts[0])

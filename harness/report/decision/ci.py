@@ -125,14 +125,14 @@ def _steps(checked: Checked) -> Iterator[str]:
 
 def _in_the_way(decision: StepDecision) -> Iterator[str]:
     for finding in decision.blocking:
-        settle = f" To reach a decision: {finding.settle}" if finding.settle else ""
+        remedy = f" To reach a decision: {finding.remedy}" if finding.remedy else ""
         yield (
             f"- **{finding.verdict.upper()}** {markdown(decision.step)}, {markdown(finding.gate)}:"
-            f" {markdown(finding.reason + settle, WHY)}"
+            f" {markdown(finding.reason + remedy, WHY)}"
         )
-    if decision.waits_for:
-        yield f"- {markdown(decision.step)} waits for {markdown(decision.waits_for)}"
-    if decision.blocking or decision.waits_for:
+    if decision.blocked_by:
+        yield f"- {markdown(decision.step)} waits for {markdown(decision.blocked_by)}"
+    if decision.blocking or decision.blocked_by:
         yield ""
 
 

@@ -11,7 +11,7 @@ from harness.core.gate import Cause, Finding, StepDecision, Verdict
 from harness.core.scores import Estimate
 
 SCHEMA = Path(__file__).with_name("decision.schema.json")
-CURE = "Write it again with the gate stage"
+HINT = "Write it again with the gate stage"
 Json = dict[str, Any]
 
 
@@ -37,11 +37,17 @@ def _read_estimate(value: Json | None) -> Estimate | None:
 
 
 def _read_finding(value: Json, path: Path) -> Finding:
-    kept = {**value, "verdict": Verdict(value["verdict"]), "cause": Cause(value["cause"])}
+    kept = {name: value[name] for name in value if name != "settle"}
+    kept |= {
+        "verdict": Verdict(value["verdict"]),
+        "cause": Cause(value["cause"]),
+        "estimate": _read_estimate(value["estimate"]),
+        "remedy": value["settle"],
+    }
     try:
-        return Finding(**{**kept, "estimate": _read_estimate(value["estimate"])})
+        return Finding(**kept)
     except ValueError as exc:
-        raise BadFile(path, str(exc), CURE) from exc
+        raise BadFile(path, str(exc), HINT) from exc
 
 
 def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
@@ -55,7 +61,7 @@ def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
     problems = jsonschema.Draft202012Validator(schema()).iter_errors(value)
     first = min(problems, key=lambda problem: problem.json_path, default=None)
     if first is not None:
-        raise BadFile(path, f"{first.json_path}: {first.message}", CURE)
+        raise BadFile(path, f"{first.json_path}: {first.message}", HINT)
     found = []
     for dataset in value["datasets"]:
         for step in dataset["steps"]:
@@ -65,7 +71,7 @@ def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
                 candidate=step["candidate"],
                 taken=step["taken"],
                 findings=tuple(_read_finding(each, path) for each in step["findings"]),
-                waits_for=step["waits_for"],
+                blocked_by=step["waits_for"],
                 accepted_by=step["accepted_by"],
             )
             said = step["verdict"], step["outcome"]
@@ -74,6 +80,6 @@ def from_json(value: Json, path: Path) -> tuple[Decided, ...]:
                     f"step {decision.step} of {dataset['dataset']} says {said[0]}, {said[1]},"
                     f" but its findings give {decision.verdict}, {decision.outcome}"
                 )
-                raise BadFile(path, problem, CURE)
+                raise BadFile(path, problem, HINT)
             found.append(Decided(dataset["dataset"], decision))
     return tuple(found)

@@ -73,7 +73,7 @@ def _finding(found: Finding) -> Json:
         "estimate": _estimate(found.estimate),
         "limit": for_json(found.limit),
         "unit": found.unit,
-        "settle": printable(found.settle),
+        "settle": printable(found.remedy),
         "p_value": for_json(found.p_value),
         "timed": found.timed,
     }
@@ -89,7 +89,7 @@ def _step(found: StepDecision) -> Json:
         "verdict": found.verdict.value,
         "untimed_verdict": untimed.value,
         "outcome": found.outcome.value,
-        "waits_for": found.waits_for,
+        "waits_for": found.blocked_by,
         "accepted_by": found.accepted_by,
         "blocking": [finding.gate for finding in found.blocking],
         "findings": [_finding(finding) for finding in found.findings],

@@ -17,12 +17,12 @@ from harness.report.page.cards import answer, gate_row
 ELEMENT = {Verdict.FAIL: "failure", Verdict.INCONCLUSIVE: "error"}
 
 
-def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, settle: str) -> ET.Element:
+def _case(suite: ET.Element, name: str, verdict: Verdict, reason: str, remedy: str) -> ET.Element:
     about = {"classname": suite.get("name", ""), "name": one_line(name)}
     case = ET.SubElement(suite, "testcase", about)
     if verdict is not Verdict.PASS:
         said = {"type": verdict.value, "message": one_line(reason)}
-        text = printable(f"{reason}\nTo reach a decision: {settle}" if settle else reason)
+        text = printable(f"{reason}\nTo reach a decision: {remedy}" if remedy else reason)
         ET.SubElement(case, ELEMENT[verdict], said).text = text
     return case
 
@@ -43,13 +43,13 @@ def _suite(report: ReportInput, decision: StepDecision) -> ET.Element:
     suite = ET.Element("testsuite")
     suite.set("name", one_line(f"{report.provenance.dataset}/{decision.step}"))
     for finding in decision.findings:
-        case = _case(suite, finding.gate, finding.verdict, finding.reason, finding.settle)
+        case = _case(suite, finding.gate, finding.verdict, finding.reason, finding.remedy)
         ET.SubElement(case, "system-out").text = _details(finding)
     if not decision.findings:
         _case(suite, "evidence", Verdict.INCONCLUSIVE, answer(decision), "judge the step's gates")
-    if decision.waits_for:
+    if decision.blocked_by:
         case = _case(suite, "order of steps", Verdict.PASS, "", "")
-        message = one_line(f"waits for {decision.waits_for}")
+        message = one_line(f"waits for {decision.blocked_by}")
         ET.SubElement(case, "skipped", {"message": message})
     for name, tag in (("failures", "failure"), ("errors", "error"), ("skipped", "skipped")):
         suite.set(name, str(len(suite.findall(f"testcase/{tag}"))))

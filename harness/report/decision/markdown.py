@@ -44,8 +44,8 @@ def _steps(report: ReportInput) -> Iterator[str]:
         header = ("gate", "verdict", "bound", "measured", "interval", "n", "p", "why")
         rows = []
         for row in gate_rows(report, decision):
-            settle = f"To reach a decision: {row.settle}" if row.settle else ""
-            parts = (row.reason, settle, row.trust)
+            remedy = f"To reach a decision: {row.remedy}" if row.remedy else ""
+            parts = (row.reason, remedy, row.trust)
             why = " ".join(f"{part.removesuffix('.')}." for part in parts if part)
             verdict = row.verdict.value.upper()
             measured = (row.value, row.interval, row.n, row.p_value)

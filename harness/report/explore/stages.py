@@ -16,7 +16,7 @@ from harness.report.inputs import Apart, ReportInput, Step
 from harness.report.links import named
 from harness.report.rounding import for_json
 
-CURE = "Run again: harness decompose"
+HINT = "Run again: harness decompose"
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +57,7 @@ def from_json(written: Mapping[str, Any], path: Path) -> Apart:
             },
         )
     except (KeyError, TypeError, ValueError) as exc:
-        raise BadFile(path, f"not what harness decompose writes ({exc!r})", CURE) from exc
+        raise BadFile(path, f"not what harness decompose writes ({exc!r})", HINT) from exc
 
 
 def stages(report: ReportInput) -> list[Stages]:

@@ -42,7 +42,7 @@ class GateRow:
     n: str
     p_value: str
     reason: str
-    settle: str
+    remedy: str
     timed: bool
     bar: Bar | None
     """Its interval against its bound; None where there is nothing to draw."""
@@ -95,7 +95,7 @@ def answer(decision: StepDecision) -> str:
         case Tone.PROMOTE:
             said = "May be taken: every gate passes."
         case Tone.WAITS:
-            return f"Not yet: every gate passes, but it waits for {decision.waits_for}."
+            return f"Not yet: every gate passes, but it waits for {decision.blocked_by}."
         case Tone.HOLD:
             said = "May not be taken: a gate fails."
         case _ if not decision.findings:
@@ -104,7 +104,7 @@ def answer(decision: StepDecision) -> str:
             said = "Taken, but the evidence no longer proves it safe."
         case _:
             said = "Cannot be decided yet: the evidence is not enough."
-    return f"{said} It also waits for {decision.waits_for}." if decision.waits_for else said
+    return f"{said} It also waits for {decision.blocked_by}." if decision.blocked_by else said
 
 
 def counts(decision: StepDecision) -> str:
@@ -134,7 +134,7 @@ def gate_row(finding: Finding, trust: str = "") -> GateRow:
         n=n,
         p_value=p_value(finding.p_value),
         reason=finding.reason,
-        settle=finding.settle,
+        remedy=finding.remedy,
         timed=finding.timed,
         bar=bar(finding),
         trust=trust,

@@ -21,7 +21,7 @@ from harness.core.reading import Malformed, numbered
 from harness.policy.age import check_past
 
 FORMAT = 1
-CURE = "Bring the file back (git), or take the line out"
+HINT = "Bring the file back (git), or take the line out"
 Json = Mapping[str, Any]
 
 
@@ -136,17 +136,17 @@ def read(path: Path) -> tuple[Entry, ...]:
         try:
             entry = Entry.model_validate_json(checked(line))
         except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
+            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the line"
-            raise BadFile(path, f"{where}: {first['msg']}", CURE, number) from exc
+            raise BadFile(path, f"{where}: {first['msg']}", HINT, number) from exc
         try:
             check_past(entry.decided_at)
         except EvidenceError as exc:
-            raise BadFile(path, str(exc), CURE, number) from exc
+            raise BadFile(path, str(exc), HINT, number) from exc
         if entry.decision_sha256 in found:
-            raise BadFile(path, "this decision is there already", CURE, number)
+            raise BadFile(path, "this decision is there already", HINT, number)
         found[entry.decision_sha256] = entry
     return tuple(sorted(found.values(), key=lambda entry: entry.decided_at))
 

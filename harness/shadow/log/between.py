@@ -49,12 +49,12 @@ def read(folders: Sequence[Path]) -> Between:
 
 
 def _one(file: Path) -> Between:
-    cure = "Remove it: the pages then name no engine"
+    hint = "Remove it: the pages then name no engine"
     try:
         known = json_file(file)
         between = Between(known["control"], known["candidate"])
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        raise BadFile(file, f"does not name two engines ({exc!r})", cure) from exc
+        raise BadFile(file, f"does not name two engines ({exc!r})", hint) from exc
     if not all(isinstance(name, str) for name in between):
-        raise BadFile(file, "does not name two engines", cure)
+        raise BadFile(file, "does not name two engines", hint)
     return between

@@ -231,18 +231,18 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
     Raises:
         BadFile: it is of another format, or no such record.
     """
-    cure = "Take the line out, or read the log with the program that wrote it."
+    hint = "Take the line out, or read the log with the program that wrote it."
     if not line.startswith(HEAD):
         problem = f"the line does not start with {HEAD.decode()!r}"
-        raise BadFile(path, problem, cure, number)
+        raise BadFile(path, problem, hint, number)
     try:
         whole = checked(line.decode("utf-8"))
         found: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
     except (UnicodeDecodeError, Malformed) as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", cure, number) from exc
+        raise BadFile(path, f"it is not JSON ({exc})", hint, number) from exc
     except ValidationError as exc:
         first = exc.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part) for part in first["loc"]) or "the line"
         problem = f"invalid {kind.__name__.lower()}: {where}: {first['msg']}"
-        raise BadFile(path, problem, cure, number) from exc
+        raise BadFile(path, problem, hint, number) from exc
     return found

@@ -113,8 +113,8 @@ def read(folder: Path, *more: Path) -> Read:
 
 def _one(folder: Path) -> Read:
     if not (folder / WRITER).is_file():
-        cure = "Give a folder that a live comparison was written to."
-        raise BadFile(folder, f"its log is missing (no file {WRITER!r})", cure)
+        hint = "Give a folder that a live comparison was written to."
+        raise BadFile(folder, f"its log is missing (no file {WRITER!r})", hint)
     observations = tuple(records(folder, Observation))
     divergences = tuple(records(folder, Divergence))
     degradations = tuple(records(folder, Degradation))

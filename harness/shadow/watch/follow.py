@@ -115,6 +115,6 @@ def _writer(folder: Path) -> str:
     try:
         return text_of(folder / WRITER).strip()
     except (OSError, Malformed) as error:
-        cure = "Give a folder that a live comparison was written to"
+        hint = "Give a folder that a live comparison was written to"
         problem = f"its log is missing (no file {WRITER!r})"
-        raise BadFile(folder, problem, cure) from error
+        raise BadFile(folder, problem, hint) from error

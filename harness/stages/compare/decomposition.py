@@ -5,7 +5,7 @@ from __future__ import annotations
 from harness.core.errors import BadFile
 from harness.core.files import write_json
 from harness.core.formats import json_file
-from harness.report.explore.stages import CURE, from_json
+from harness.report.explore.stages import HINT, from_json
 from harness.report.explore.stages_table import Decomposed, to_json
 from harness.report.inputs import Apart
 from harness.stages.layout import Layout
@@ -29,6 +29,6 @@ def kept(layout: Layout) -> tuple[Apart, ...]:
         try:
             written = json_file(path)
         except ValueError as exc:
-            raise BadFile(path, f"not JSON ({exc})", CURE) from exc
+            raise BadFile(path, f"not JSON ({exc})", HINT) from exc
         found.append(from_json(written, path))
     return tuple(found)

@@ -90,8 +90,8 @@ def check_compared(layout: Layout, pairs: Sequence[Pair]) -> None:
     Raises:
         EvidenceError: an arm was not compared, or something was changed since.
     """
-    cure = f"Run: harness compare --dataset {layout.root.name}"
-    receipt.check(layout.compare_receipt, _files(layout, pairs), cure)
+    hint = f"Run: harness compare --dataset {layout.root.name}"
+    receipt.check(layout.compare_receipt, _files(layout, pairs), hint)
 
 
 def _arms(pairs: Sequence[Pair]) -> tuple[str, ...]:
@@ -137,11 +137,11 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     Raises:
         BadFile: it did not run, a file is not a table, or the two are not of the same pairs.
     """
-    cure = f"Run: harness compare --dataset {layout.root.name}"
+    hint = f"Run: harness compare --dataset {layout.root.name}"
     try:
         table = table_of(layout.classes, CLASSES)
     except (OSError, ValueError) as exc:
-        raise BadFile(layout.classes, f"no classes ({exc})", cure) from exc
+        raise BadFile(layout.classes, f"no classes ({exc})", hint) from exc
     classes: dict[Pair, list[tuple[str, str]]] = {}
     for control, candidate, query_id, name in zip(
         *(table.column(name).to_pylist() for name in CLASSES.names), strict=True
@@ -150,7 +150,7 @@ def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
     scores = read_scores(layout.agreement, KEYS)
     if classes.keys() != scores.keys():
         problem = f"its pairs of engines are not those of {layout.classes}"
-        raise BadFile(layout.agreement, problem, cure)
+        raise BadFile(layout.agreement, problem, hint)
     noted = (table.schema.metadata or {}).get(DEPTH.encode())
     depth = int(noted) if noted else None
     return {

@@ -74,8 +74,8 @@ def of_decision(layout: Layout, subject: Subject, arms: Mapping[str, ArmResult])
         written = json_file(layout.decision)
         number = int(written["datasets"][0]["record"]["number"])
     except (OSError, ValueError, KeyError, TypeError) as exc:
-        cure = f"Decide anew: harness gate --dataset {layout.root.name}"
-        raise BadFile(layout.decision, f"names no line of the log ({exc!r})", cure) from exc
+        hint = f"Decide anew: harness gate --dataset {layout.root.name}"
+        raise BadFile(layout.decision, f"names no line of the log ({exc!r})", hint) from exc
     return custody(layout, subject, arms, experiment_log.before_decision(layout, number))
 
 

@@ -16,7 +16,7 @@ from harness.policy.age import SLACK, check_past
 from harness.policy.pins import read
 from harness.policy.plan.registration import cited
 from harness.stages.experiments import log as experiment_log
-from harness.stages.experiments.log import CURE
+from harness.stages.experiments.log import HINT
 from harness.stages.layout import Layout
 from harness.stages.report.assemble import Subject
 
@@ -42,7 +42,7 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
             f" harness gate --dataset {layout.root.name}"
         )
     for one in log.experiments:
-        _past(f"{path}:{one.number}", one.at, CURE)
+        _past(f"{path}:{one.number}", one.at, HINT)
     for file, at in _stated(layout, subject):
         _past(str(file), at, "Bring the file back as it was, or make it anew")
 
@@ -58,8 +58,8 @@ def _stated(layout: Layout, subject: Subject) -> Iterator[tuple[Path, datetime]]
         yield found.file, found.registration.at
 
 
-def _past(where: str, at: datetime, cure: str) -> None:
+def _past(where: str, at: datetime, hint: str) -> None:
     try:
         check_past(at)
     except EvidenceError as exc:
-        raise EvidenceError(f"{where}: {exc}. {cure}") from exc
+        raise EvidenceError(f"{where}: {exc}. {hint}") from exc

@@ -16,7 +16,7 @@ from harness.core.leftovers import LEFT_OVER
 LOCK = "dvc.lock"
 MAX_LOCK_BYTES = 1 << 19
 """Eight times that of the demo; what is read for longer than some seconds is not a record."""
-CURE = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
+HINT = "Bring it back (git, dvc checkout), or make and record it anew: harness demo --record"
 READ = ("datasets/", "qrels/")
 """Of what a stage depends on, the data; the code is not evidence."""
 BESIDE = (".lock", ".journal")
@@ -46,7 +46,7 @@ def outputs(root: Path, dataset: str) -> tuple[tuple[str, str, bool], ...]:
             if _of(entry["path"], dataset)
         )
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(lock, f"is not what DVC writes ({exc!r})", CURE) from exc
+        raise BadFile(lock, f"is not what DVC writes ({exc!r})", HINT) from exc
 
 
 def _is(path: Path, md5: str) -> bool:
@@ -70,14 +70,14 @@ def check_recorded(root: Path, dataset: str) -> tuple[Path, ...]:
         for name, entry, md5 in _entries(yaml_file(lock, most=MAX_LOCK_BYTES)["stages"], dataset):
             if found.setdefault(root / entry, md5) != md5:
                 problem = f"stage {name} speaks of another {entry} than an earlier one"
-                raise BadFile(lock, problem, CURE)
+                raise BadFile(lock, problem, HINT)
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as exc:
-        raise BadFile(lock, f"is not what DVC writes ({exc!r})", CURE) from exc
+        raise BadFile(lock, f"is not what DVC writes ({exc!r})", HINT) from exc
     for path, md5 in found.items():
         if not path.exists():
-            raise EvidenceError(f"{path}: is gone, and {lock} records it. {CURE}")
+            raise EvidenceError(f"{path}: is gone, and {lock} records it. {HINT}")
         if _md5(path) != md5:
-            raise EvidenceError(f"{path}: is not what {lock} records. {CURE}")
+            raise EvidenceError(f"{path}: is not what {lock} records. {HINT}")
     return tuple(found)
 
 

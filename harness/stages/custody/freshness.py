@@ -78,13 +78,13 @@ def replayed_at(layout: Layout, arm: str) -> str | None:
         noted = json_file(path)
         at, run = str(noted["at"]), str(noted["run"])
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"does not say when ({exc!r})", _cure(layout, arm)) from exc
+        raise BadFile(path, f"does not say when ({exc!r})", _hint(layout, arm)) from exc
     if run != digest.of_file(layout.run(arm)):
         return None
     try:
         check_past(at)
     except EvidenceError as exc:
-        raise BadFile(path, str(exc), _cure(layout, arm)) from exc
+        raise BadFile(path, str(exc), _hint(layout, arm)) from exc
     return at
 
 
@@ -102,13 +102,13 @@ def check_replayed(
         if at is None:
             raise EvidenceError(
                 f"{layout.replayed(arm)}: does not say when {layout.run(arm)} was made, so it may"
-                f" be of any age. {_cure(layout, arm)}"
+                f" be of any age. {_hint(layout, arm)}"
             )
         try:
             check_age(at, now=now, evidence_days=evidence_days)
         except EvidenceError as exc:
-            raise EvidenceError(f"{layout.run(arm)}: {exc}. {_cure(layout, arm)}") from exc
+            raise EvidenceError(f"{layout.run(arm)}: {exc}. {_hint(layout, arm)}") from exc
 
 
-def _cure(layout: Layout, arm: str) -> str:
+def _hint(layout: Layout, arm: str) -> str:
     return f"Run: harness replay --dataset {layout.root.name} --arm {arm}"

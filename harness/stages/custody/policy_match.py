@@ -79,11 +79,11 @@ def _sure(step: str, gate: Gate, finding: Finding) -> None:
 
 def _enough(step: str, gate: Gate, finding: Finding) -> None:
     """Hold a PASS against the evidence that the policy waits for."""
-    found, fewest = finding.estimate, gate.settings.fewest
-    if found is not None and found.n < fewest:
+    found, required = finding.estimate, gate.settings.required_queries
+    if found is not None and found.n < required:
         raise EvidenceError(
             f"the gate {finding.gate!r} of step {step} passed on {found.n} queries, before the"
-            f" {fewest} that the policy waits for were there; fix the rule {finding.rule}"
+            f" {required} that the policy waits for were there; fix the rule {finding.rule}"
         )
 
 

@@ -13,7 +13,7 @@ from harness.core.formats import json_file
 from harness.core.gate import Outcome
 from harness.policy.model import Accepted, Policy, Step
 
-CURE = "Bring back the decision that the step was taken by, or take the step back in the policy"
+HINT = "Bring back the decision that the step was taken by, or take the step back in the policy"
 PREFIX = 12
 
 
@@ -50,12 +50,12 @@ def _promoted(step: Step, said: _Said) -> _Said:
     if arms != (step.control, step.candidate):
         raise EvidenceError(
             f"{said.path}: decided on {' -> '.join(arms)}, and step {step.name} is"
-            f" {step.control} -> {step.candidate}. {CURE}"
+            f" {step.control} -> {step.candidate}. {HINT}"
         )
     if said.outcome != Outcome.PROMOTE:
         raise EvidenceError(
             f"{said.path}: says {said.outcome} of step {step.name}, which the policy calls taken."
-            f" {CURE}"
+            f" {HINT}"
         )
     return said
 
@@ -63,11 +63,11 @@ def _promoted(step: Step, said: _Said) -> _Said:
 def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
     path = accepted.path
     if not path.is_file():
-        raise BadFile(path, f"is gone, and step {step.name} was taken by it", CURE)
+        raise BadFile(path, f"is gone, and step {step.name} was taken by it", HINT)
     if (found := digest.of_file(path)) != accepted.sha256:
         raise EvidenceError(
             f"{path}: is {found[:PREFIX]}, and step {step.name} was taken by"
-            f" {accepted.sha256[:PREFIX]}. {CURE}"
+            f" {accepted.sha256[:PREFIX]}. {HINT}"
         )
     try:
         written: Any = json_file(path)
@@ -76,9 +76,9 @@ def _read(step: Step, accepted: Accepted, dataset: str) -> _Said:
         arm = about["provenance"]["arms"][said["candidate"]]
         return _Said(path, said["control"], said["candidate"], said["outcome"], arm["fingerprint"])
     except (ValueError, KeyError, TypeError) as exc:
-        raise BadFile(path, f"is not a decision ({exc!r})", CURE) from exc
+        raise BadFile(path, f"is not a decision ({exc!r})", HINT) from exc
     except StopIteration:
-        raise BadFile(path, f"says nothing of step {step.name} on {dataset}", CURE) from None
+        raise BadFile(path, f"says nothing of step {step.name} on {dataset}", HINT) from None
 
 
 def _same_index(step: Step, said: _Said, later: Step, found: Evidence) -> None:

@@ -68,8 +68,8 @@ def check_run(layout: Layout, arm: str) -> None:
         IndexNotReady: it has no index, or one of other documents.
     """
     check_corpus(layout, arm, read_manifest(layout, arm), Prepared.open(layout.data))
-    cure = f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
-    receipt.check(layout.run_receipt(arm), _files(layout, arm), cure)
+    hint = f"Run: harness replay --dataset {layout.root.name} --arm {arm}"
+    receipt.check(layout.run_receipt(arm), _files(layout, arm), hint)
 
 
 def _files(layout: Layout, arm: str) -> tuple[Path, ...]:

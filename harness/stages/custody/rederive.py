@@ -106,8 +106,8 @@ def subject_of(
         judged = of["settings"]["gate"]
         arms, over_ties = tuple(judged["arms"]), bool(judged["over_ties"])
     except (KeyError, TypeError, ValidationError) as exc:
-        cure = f"Decide anew: harness gate --dataset {layout.root.name}"
-        raise BadFile(layout.decision, f"does not state its settings ({exc!r})", cure) from exc
+        hint = f"Decide anew: harness gate --dataset {layout.root.name}"
+        raise BadFile(layout.decision, f"does not state its settings ({exc!r})", hint) from exc
     steps = [Judged(one["step"], one["control"], one["candidate"]) for one in about["steps"]]
     policy = as_applied(load_policy(policy_file).on(threads), steps)
     return Subject(

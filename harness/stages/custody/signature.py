@@ -32,8 +32,8 @@ def sign(layout: Layout, key: Path) -> Path:
     layout.signature.unlink(missing_ok=True)
     made = _ssh_keygen("-Y", "sign", "-f", str(key), "-n", NAMESPACE, str(receipt))
     if made.returncode:
-        cure = "Name a private key of OpenSSH, or a public one whose private one an agent holds"
-        raise BadFile(key, f"did not sign ({made.stderr.strip()})", cure)
+        hint = "Name a private key of OpenSSH, or a public one whose private one an agent holds"
+        raise BadFile(key, f"did not sign ({made.stderr.strip()})", hint)
     return layout.signature
 
 

@@ -51,27 +51,27 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
         EvidenceError: a file is gone, or is not the one that the decision was made from; or a
             value is not the one that follows from the evidence.
     """
-    cure = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
+    hint = f"Bring the file back, or decide anew: harness gate --dataset {layout.root.name}"
     decisions, _ = read_decision(layout)
-    beside = receipt.check_all(layout.decision_receipt, cure)
+    beside = receipt.check_all(layout.decision_receipt, hint)
     written = json_file(layout.decision)
     (about,) = written["datasets"]
     arms = tuple(about["provenance"]["arms"])
-    policy = _policy(layout, beside, about["policy"]["sha256"], cure)
+    policy = _policy(layout, beside, about["policy"]["sha256"], hint)
     later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
     files = tuple(
         path
         for path in dict.fromkeys(rests_on(layout, arms, policy))
         if not (later and path == layout.selftest)
     )
-    receipt.check(layout.decision_receipt, files, cure)
+    receipt.check(layout.decision_receipt, files, hint)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
-    noted = {path for one in receipts for path in receipt.check_all(one, cure)}
-    _data(layout, about["provenance"], cure)
-    answers = sum(_answers(layout, arm, about["provenance"], cure) for arm in arms)
+    noted = {path for one in receipts for path in receipt.check_all(one, hint)}
+    _data(layout, about["provenance"], hint)
+    answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
     if not _same_findings(layout, written):
-        raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {cure}")
+        raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {hint}")
     same = code_sha256() == about["provenance"]["code_version"]
     tried = about["trust"]["selftest"] is not None
     subject = subject_of(layout, about, policy, threads)
@@ -81,7 +81,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
         twice = recount(layout, subject, decisions)
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."
-        raise EvidenceError(f"{exc}.{why} {cure}") from exc
+        raise EvidenceError(f"{exc}.{why} {hint}") from exc
     return (
         Verified("decision", f"{layout.decision}, of {about['provenance']['decided_at']}"),
         Verified("policy", f"{about['policy']['name']}, {about['policy']['sha256'][:PREFIX]}"),
@@ -130,16 +130,16 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
     """
     name = layout.root.name
     data = Prepared.open(layout.data).manifest
-    cure = f"Bring the file back, or run: harness prepare --dataset {name}"
+    hint = f"Bring the file back, or run: harness prepare --dataset {name}"
     about = card.read(root / "datasets" / name)
     said = {"corpus": data.corpus_sha256, "queries": data.queries_sha256}
     for kind, sha in {**said, "qrels": data.qrels_sha256}.items():
         if getattr(about.sha256, kind) != sha:
             path = root / "datasets" / name / card.FILE
-            raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {cure}")
+            raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {hint}")
     judged = root / "qrels" / name / f"{about.split}.qrels"
     if card.of_qrels(trec.qrels(judged)) != data.qrels_sha256:
-        raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {cure}")
+        raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {hint}")
     recorded = check_recorded(root, name)
     return (
         Verified("card and judgements", f"{judged}"),
@@ -154,7 +154,7 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
         EvidenceError: one is gone or differs.
         BadFile: the decision beside them cannot be read.
     """
-    cure = "Run the same harness run again"
+    hint = "Run the same harness run again"
     arms = json_file(layout.decision)["datasets"][0]["provenance"]
     copies = {
         out / "scores.json": layout.scores,
@@ -164,25 +164,25 @@ def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
     }
     for copy, of in copies.items():
         if not copy.is_file() or digest.of_file(copy) != digest.of_file(of):
-            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {cure}")
+            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {hint}")
     shown = out / "decision.json"
     try:
         found = json_file(shown)
     except (OSError, ValueError) as exc:
-        raise BadFile(shown, f"cannot be read ({exc})", cure) from exc
+        raise BadFile(shown, f"cannot be read ({exc})", hint) from exc
     if found != json_file(layout.decision):
-        raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {cure}")
+        raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {hint}")
     return (Verified("copies", f"{len(copies) + 1} in {out}"),)
 
 
-def _policy(layout: Layout, beside: Iterable[Path], sha256: str, cure: str) -> Path:
+def _policy(layout: Layout, beside: Iterable[Path], sha256: str, hint: str) -> Path:
     """Give the file of the policy that decided, among those that the receipt names."""
     for path in beside:
         if digest.of_file(path) == sha256:
             return path
     raise EvidenceError(
         f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
-        f" {layout.decision_receipt} does not name. {cure}"
+        f" {layout.decision_receipt} does not name. {hint}"
     )
 
 
@@ -196,7 +196,7 @@ def _registration(about: dict[str, Any]) -> Verified:
     return Verified("registration", f"{digest_of}: {'; '.join(other) or 'nothing differs'}")
 
 
-def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
+def _data(layout: Layout, said: dict[str, Any], hint: str) -> None:
     """Count the digests of the data from its content."""
     data = Prepared.open(layout.data)
     found = {
@@ -207,22 +207,22 @@ def _data(layout: Layout, said: dict[str, Any], cure: str) -> None:
     for file, (kind, noted, counted) in found.items():
         if counted != noted:
             path = layout.data / file
-            raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {cure}")
+            raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {hint}")
         if said["sha256"][kind] != noted:
-            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {cure}")
+            raise EvidenceError(f"{layout.decision}: was made from other {kind}. {hint}")
     queries = data.queries()
     same = data.near_duplicates() == near_duplicates(queries)
     if not same or data.parted() != frozenset(parted(queries)):
-        raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {cure}")
+        raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {hint}")
 
 
-def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
+def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
     """Count the answers of an arm; each must be its own, and its index of this corpus."""
     manifest = read_manifest(layout, arm)
     if manifest.fingerprint != said["arms"][arm]["fingerprint"]:
-        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {cure}")
+        raise EvidenceError(f"{layout.decision}: was made with another index of {arm}. {hint}")
     if manifest.corpus_sha256 != said["sha256"]["corpus"]:
-        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {cure}")
+        raise EvidenceError(f"{layout.manifest(arm)}: is of other documents. {hint}")
     count = 0
     for path in (layout.run(arm), layout.again(arm)):
         run = read_run(path)
@@ -230,7 +230,7 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], cure: str) -> int:
         own = [who == manifest.fingerprint for who, how in served if how == Status.ANSWERED]
         count += len(own)
         if run.arm != arm or not all(own):
-            raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {cure}")
+            raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")
     return count
 
 

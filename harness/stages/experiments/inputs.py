@@ -37,8 +37,8 @@ def race_settings(layout: Layout) -> dict[str, Setting]:
         receipt: dict[str, Any] = json_file(layout.race_receipt)
         return {key: value for key, value in receipt.items() if isinstance(value, Setting)}
     except (ValueError, AttributeError) as exc:
-        cure = f"Run: harness race --dataset {layout.root.name}"
-        raise BadFile(layout.race_receipt, f"is not a receipt of a race ({exc})", cure) from exc
+        hint = f"Run: harness race --dataset {layout.root.name}"
+        raise BadFile(layout.race_receipt, f"is not a receipt of a race ({exc})", hint) from exc
 
 
 def inputs(

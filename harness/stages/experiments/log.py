@@ -28,7 +28,7 @@ from harness.stages.layout import Layout
 FILE = "log.jsonl"
 FIRST = "0" * 64
 """What the first line holds in place of a digest."""
-CURE = "Bring the file back as it was (a copy, git); it is never corrected by hand"
+HINT = "Bring the file back as it was (a copy, git); it is never corrected by hand"
 
 
 class Log:
@@ -127,7 +127,7 @@ def read(layout: Layout) -> Log:
             f"has {len(log.lines)} experiments, and {layout.kept_log} kept {len(kept.lines)}, of"
             f" which it has the first {same}"
         )
-        raise BadFile(path, problem, f"{CURE}. A log that is not there begins with the kept one")
+        raise BadFile(path, problem, f"{HINT}. A log that is not there begins with the kept one")
     return log
 
 
@@ -138,14 +138,14 @@ def _read(path: Path) -> Log:
         try:
             one = Experiment.model_validate_json(checked(line))
         except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", CURE, number) from exc
+            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
         except ValidationError as exc:
             first = exc.errors(include_url=False, include_input=False)[0]
             where = ".".join(str(part) for part in first["loc"]) or "the line"
-            raise BadFile(path, f"{where}: {first['msg']}", CURE, number) from exc
+            raise BadFile(path, f"{where}: {first['msg']}", HINT, number) from exc
         if (one.number, one.previous) != (number, head):
             problem = "does not follow the line before it: one was changed, moved or taken out"
-            raise BadFile(path, problem, CURE, number)
+            raise BadFile(path, problem, HINT, number)
         found.append(one)
         head = digest.of_bytes(line.encode())
     return Log(lines, found)
@@ -162,10 +162,10 @@ def before_decision(layout: Layout, number: int) -> Log:
     if len(log.lines) < number:
         raise EvidenceError(
             f"{path}: ends with line {len(log.lines)}, and {layout.decision} is line {number}:"
-            f" lines were taken out. {CURE}"
+            f" lines were taken out. {HINT}"
         )
     if log.experiments[number - 1].decision != digest.of_file(layout.decision):
-        raise EvidenceError(f"{path}: line {number} is not of {layout.decision}. {CURE}")
+        raise EvidenceError(f"{path}: line {number} is not of {layout.decision}. {HINT}")
     return log.until(number)
 
 
@@ -214,9 +214,9 @@ def inventory_of(layout: Layout, one: Experiment) -> Inventory | None:
     try:
         found = Inventory.model_validate_json(checked(text_of(path)))
     except Malformed as exc:
-        raise BadFile(path, f"is not an inventory ({exc})", CURE) from exc
+        raise BadFile(path, f"is not an inventory ({exc})", HINT) from exc
     except ValidationError as exc:
-        raise BadFile(path, f"is not an inventory ({exc.error_count()} errors)", CURE) from exc
+        raise BadFile(path, f"is not an inventory ({exc.error_count()} errors)", HINT) from exc
     return found if found.sha256 == one.inputs.inventory else None
 
 

@@ -28,13 +28,13 @@ def check_free(folder: Path, judged: Path, *, force: bool) -> None:
         return
     if not force:
         raise DatasetError(f"{folder} exists; choose another name, or replace it with --force")
-    cure = "move it away, or choose another name; nothing was replaced"
+    hint = "move it away, or choose another name; nothing was replaced"
     try:
         name = card.read(folder).name if not folder.is_symlink() else ""
     except BadFile as exc:
-        raise DatasetError(f"{folder}: bears no card of an import ({exc}) {cure}") from exc
+        raise DatasetError(f"{folder}: bears no card of an import ({exc}) {hint}") from exc
     if name != folder.name:
-        raise DatasetError(f"{folder}: its card is of {name!r}, or it is a link; {cure}")
+        raise DatasetError(f"{folder}: its card is of {name!r}, or it is a link; {hint}")
     for path in sorted(folder.iterdir()):
         if path.name.removesuffix(PACKED) not in OURS or not path.is_file():
-            raise DatasetError(f"{path}: was not written by an import; {cure}")
+            raise DatasetError(f"{path}: was not written by an import; {hint}")

@@ -93,9 +93,9 @@ def read_history(history: Path) -> tuple[Record, ...]:
     Raises:
         BadFile: it is missing, or a line is not a trial.
     """
-    cure = "Run: harness load"
+    hint = "Run: harness load"
     if not history.exists():
-        raise BadFile(history, "no trial was run yet", cure)
+        raise BadFile(history, "no trial was run yet", hint)
     found = []
     for number, line in numbered(history):
         try:

@@ -99,7 +99,7 @@ def _said(
         candidate=one.candidate,
         verdict=one.verdict,
         outcome=one.outcome,
-        waits_for=one.waits_for,
+        waits_for=one.blocked_by,
         failed=gates[Verdict.FAIL],
         open=gates[Verdict.INCONCLUSIVE],
         control_setup=arms[one.control],

@@ -30,7 +30,7 @@ FILE = "ledger.json"
 FORMAT = 1
 FIRST = "0" * 64
 """What the first entry holds in place of a digest."""
-CURE = (
+HINT = (
     "Bring the file back as it was (git, a copy); never edit it by hand. To go back to the"
     " old engine without it: harness migrate rollback --without-ledger VALUE"
 )
@@ -71,7 +71,7 @@ def read(folder: Path) -> Ledger:
     except FileNotFoundError:
         return Ledger((), FIRST)
     except (OSError, ValueError) as exc:
-        raise BadFile(path, f"is torn, or no ledger ({exc})", CURE) from exc
+        raise BadFile(path, f"is torn, or no ledger ({exc})", HINT) from exc
     if not isinstance(whole, dict) or set(whole) != {"format", "head", "entries"}:
         _wrong(path, "is not a ledger")
     if whole["format"] != FORMAT:
@@ -89,7 +89,7 @@ def read(folder: Path) -> Ledger:
             state_of(events)
             check_past(events[-1].at)
     except EvidenceError as exc:
-        raise BadFile(path, str(exc), CURE) from exc
+        raise BadFile(path, str(exc), HINT) from exc
     return Ledger(tuple(events), head)
 
 
@@ -174,4 +174,4 @@ def _sha256(entry: Mapping[str, Any]) -> str:
 
 
 def _wrong(path: Path, problem: str) -> NoReturn:
-    raise BadFile(path, problem, CURE)
+    raise BadFile(path, problem, HINT)

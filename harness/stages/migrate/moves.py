@@ -86,8 +86,8 @@ def look(folder: Path, policy: Policy, evidence: CurrentDecision, *, now: dateti
         apart = f"{folder / ledger.FILE}: a move was cut off, and the next one completes it"
     if not apart:
         return found
-    cure = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
-    mend = Ask(Action.MEND, f"{apart}. {cure}")
+    hint = "harness migrate mend writes what the ledger says; repeat a rollback that was cut off"
+    mend = Ask(Action.MEND, f"{apart}. {hint}")
     urgent = sum(ask.action is Action.ROLLBACK for ask in found.asks)
     return replace(found, asks=(*found.asks[:urgent], mend, *found.asks[urgent:]))
 

@@ -160,36 +160,36 @@ def read_race(layout: Layout) -> Race | None:
     """
     if not layout.race_receipt.is_file():
         return None
-    cure = f"Run: harness race --dataset {layout.root.name}"
+    hint = f"Run: harness race --dataset {layout.root.name}"
     if not layout.times.is_file():
-        raise EvidenceError(f"{layout.times}: the times of the race are gone. {cure}")
-    with _of_a_race(layout.race_receipt, cure):
+        raise EvidenceError(f"{layout.times}: the times of the race are gone. {hint}")
+    with _of_a_race(layout.race_receipt, hint):
         receipt = json_file(layout.race_receipt)
-    with _of_a_race(layout.times, cure):
+    with _of_a_race(layout.times, hint):
         times = read_times(layout.times)
     if times.about.get("receipt_sha256") != digest.of_json(receipt):
         raise EvidenceError(
             f"{layout.times}: these are the times of another race than {layout.race_receipt}"
-            f" speaks of. {cure}"
+            f" speaks of. {hint}"
         )
     try:
         check_past(times.about["raced_at"])
     except EvidenceError as exc:
-        raise EvidenceError(f"{layout.times}: {exc}. {cure}") from exc
+        raise EvidenceError(f"{layout.times}: {exc}. {hint}") from exc
     for arm, raced in receipt["runs"].items():
         if not layout.run(arm).is_file() or digest.of_file(layout.run(arm)) != raced:
-            raise EvidenceError(f"{layout.times}: {arm} was replayed since the race. {cure}")
+            raise EvidenceError(f"{layout.times}: {arm} was replayed since the race. {hint}")
         if read_manifest(layout, arm).fingerprint != receipt["arms"][arm]:
-            raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {cure}")
+            raise EvidenceError(f"{layout.times}: {arm} was indexed anew since the race. {hint}")
     return race_of(times, receipt["arms"], receipt["strays"])
 
 
 @contextmanager
-def _of_a_race(path: Path, cure: str) -> Iterator[None]:
+def _of_a_race(path: Path, hint: str) -> Iterator[None]:
     try:
         yield
     except ValueError as exc:
-        raise BadFile(path, f"not of a race ({exc})", cure) from exc
+        raise BadFile(path, f"not of a race ({exc})", hint) from exc
 
 
 def race_of(times: Times, arms: Iterable[str], strays: Container[str]) -> Race:

@@ -25,7 +25,7 @@ from harness.report.trends.history import Entry, changed, comparable, entry_of
 
 DECISION, VALUES = "decision.json", "per_query.parquet"
 COMMENT, QUALITY = "ci.md", "gl-code-quality-report.json"
-CURE = "Give the folder that was --out of one harness run with a control or a policy"
+HINT = "Give the folder that was --out of one harness run with a control or a policy"
 DIGITS = 1e-8
 """``decision.json`` keeps ten significant digits of a mean."""
 BEFORE = " before"
@@ -51,10 +51,10 @@ def read(folder: Path) -> Left:
     try:
         whole: dict[str, Any] = json_file(path)
     except (OSError, ValueError) as exc:
-        raise BadFile(path, f"no decision ({exc})", CURE) from exc
+        raise BadFile(path, f"no decision ({exc})", HINT) from exc
     decisions = tuple(one.decision for one in decided.from_json(whole, path))
     if len(whole["datasets"]) != 1:
-        raise BadFile(path, f"is of {len(whole['datasets'])} data sets, not of one", CURE)
+        raise BadFile(path, f"is of {len(whole['datasets'])} data sets, not of one", HINT)
     (about,) = whole["datasets"]
     entry = entry_of(about, decision_sha256=digest.of_file(path), commit="")
     by_arm = read_scores(folder / VALUES, ["arm"])
@@ -69,7 +69,7 @@ def read(folder: Path) -> Left:
             and said is not None
             and not math.isclose(mean, said, rel_tol=DIGITS, abs_tol=DIGITS)
         ):
-            raise EvidenceError(f"{folder / VALUES}: not the values that {path} rests on. {CURE}")
+            raise EvidenceError(f"{folder / VALUES}: not the values that {path} rests on. {HINT}")
     return Left(entry, decisions, scores)
 
 

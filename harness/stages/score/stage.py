@@ -101,11 +101,11 @@ def check_scores(layout: Layout, arms: Sequence[str]) -> None:
     """
     for arm in arms:
         check_run(layout, arm)
-    cure = (
+    hint = (
         "See that every arm is among the arms of params.yaml, and run:"
         f" harness score --dataset {layout.root.name}"
     )
-    receipt.check(layout.score_receipt, _files(layout, arms), cure)
+    receipt.check(layout.score_receipt, _files(layout, arms), hint)
 
 
 def _files(layout: Layout, arms: Sequence[str]) -> tuple[Path, ...]:

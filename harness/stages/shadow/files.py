@@ -109,8 +109,8 @@ def read_suppressions(path: Path) -> Suppressions:
     Raises:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
-    cure = "Write an empty file to accept nothing, or give the path of a suppression list"
-    found = read_table(path, RegisterFile, cure)
+    hint = "Write an empty file to accept nothing, or give the path of a suppression list"
+    found = read_table(path, RegisterFile, hint)
     return Suppressions(
         tuple(
             Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
@@ -183,7 +183,7 @@ def read_table(path: Path, model: type[Model], missing: str) -> Model:
 
 
 def _explained(path: Path, where: Mapping[lines.Path, int], error: ValidationError) -> BadPolicy:
-    """Name the line and the cure of what is wrong first; a misspelt key before what it lacks."""
+    """Name the line and the hint of what is wrong first; a misspelt key before what it lacks."""
     found: list[Any] = list(error.errors(include_url=False))
     first = next((e for e in found if e["type"] == "extra_forbidden"), found[0])
     at = tuple(first["loc"])

@@ -71,8 +71,8 @@ def _with(layout: Layout, one: Evidence) -> Evidence:
         same = written.pop("by") == by
         found = _from_json(written)
     except (ValueError, TypeError, KeyError) as exc:
-        cure = "Take the log in again: harness traffic"
-        raise BadFile(path, f"is not imported traffic ({exc})", cure) from exc
+        hint = "Take the log in again: harness traffic"
+        raise BadFile(path, f"is not imported traffic ({exc})", hint) from exc
     return replace(one, traffic=found) if same else one
 
 

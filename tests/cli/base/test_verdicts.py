@@ -20,7 +20,7 @@ FINDING = Finding(
     estimate=None,
     limit=3.0,
     unit="ratio",
-    settle="a quiet machine",
+    remedy="a quiet machine",
 )
 STEP = StepDecision("tantivy", "fts5", "tantivy", taken=False, findings=(FINDING,))
 
@@ -41,7 +41,7 @@ def test_what_was_measured_stands_before_what_is_required(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     slow = replace(
-        FINDING, verdict=Verdict.FAIL, cause=OF_VERDICT[Verdict.FAIL], settle="",
+        FINDING, verdict=Verdict.FAIL, cause=OF_VERDICT[Verdict.FAIL], remedy="",
         estimate=Estimate(18.2517, 17.2954, 19.2625, 400), reason="p95 of 400 queries",
     )  # fmt: skip
     show("toy", [replace(STEP, findings=(slow,))])
@@ -71,7 +71,7 @@ def test_the_outcome_is_one_word(
 
 
 def test_a_step_that_waits_says_for_what(capsys: pytest.CaptureFixture[str]) -> None:
-    show("toy", [replace(STEP, waits_for="shadow")])
+    show("toy", [replace(STEP, blocked_by="shadow")])
     assert "waits for the step shadow" in capsys.readouterr().out
 
 

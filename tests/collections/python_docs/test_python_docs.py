@@ -55,7 +55,7 @@ def test_the_card_and_the_judgements_describe_what_is_installed(
 ) -> None:
     corpus = DocumentsDigest()
     list(corpus.watch(docs.documents))
-    card.check(about, card.counted(about, corpus, docs.queries, docs.qrels), cure="Update it.")
+    card.check(about, card.counted(about, corpus, docs.queries, docs.qrels), hint="Update it.")
     assert trec.qrels(ROOT / "qrels" / "python-docs" / "test.qrels") == docs.qrels
 
 

@@ -166,4 +166,4 @@ def test_a_file_that_was_damaged_on_its_way_is_read_or_refused(
     (tmp_path / "damaged.pdf").write_bytes(bytes(content))
     found = files.folder(tmp_path)
     assert len(found.sources) + len(found.refused) == 1
-    assert all(fault.cure for fault in found.refused)
+    assert all(fault.hint for fault in found.refused)

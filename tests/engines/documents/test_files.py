@@ -1,4 +1,4 @@
-"""Files: what is read is what lies there, and what cannot be read is named with its cure."""
+"""Files: what is read is what lies there, and what cannot be read is named with its hint."""
 
 from __future__ import annotations
 
@@ -84,7 +84,7 @@ def test_what_cannot_be_read_is_named_and_does_not_stop_the_rest(root: Path) -> 
     assert said["latin.txt"].line == 2
     assert "UTF-8" in said["latin.txt"].problem
     assert "has no text" in said["blank.pdf"].problem
-    assert all(fault.cure for fault in found.refused)
+    assert all(fault.hint for fault in found.refused)
 
 
 def test_a_link_is_not_followed(root: Path) -> None:

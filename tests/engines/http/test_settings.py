@@ -59,7 +59,7 @@ Write = Callable[..., Path]
         ({"probe_count": '"x"'}, "settings.probe"),
     ],
 )  # fmt: skip
-def test_a_wrong_file_is_named_with_its_key_and_the_cure(
+def test_a_wrong_file_is_named_with_its_key_and_the_hint(
     arm: Write, tmp_path: Path, changed: dict[str, str | None], message: str
 ) -> None:
     with pytest.raises(BadPolicy, match=message):

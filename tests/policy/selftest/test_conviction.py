@@ -49,7 +49,7 @@ def test_a_convicted_gate_does_not_pass_and_says_how_often_it_was_wrong() -> Non
         "nDCG@10 0.6; but the selftest convicts this gate: it passed in 15.5 % [10.8 %, 21.3 %] of"
         " 200 trials whose loss was its bound (rare total losses); 2.5 % is allowed"
     )
-    assert "judge more queries" in found.settle
+    assert "judge more queries" in found.remedy
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])

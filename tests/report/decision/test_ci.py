@@ -44,8 +44,8 @@ def finding(verdict: Verdict) -> Finding:
     )
 
 
-def checked(verdict: Verdict, *losses: Loss, waits_for: str = "") -> Checked:
-    decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), waits_for)  # noqa: FBT003
+def checked(verdict: Verdict, *losses: Loss, blocked_by: str = "") -> Checked:
+    decision = StepDecision("own", "fts5", "own", False, (finding(verdict),), blocked_by)  # noqa: FBT003
     held = (Held("own", "fts5", losses or (LOSS,), verdict),)
     return Checked("out", ENTRY, (decision,), held, file="data/q.jsonl", lines={"q1": 4})
 
@@ -69,7 +69,7 @@ def test_a_loss_is_an_error_only_where_a_gate_fails(
 
 
 def test_what_would_settle_it_is_said() -> None:
-    said = to_markdown(checked(Verdict.INCONCLUSIVE, waits_for="before"), 5)
+    said = to_markdown(checked(Verdict.INCONCLUSIVE, blocked_by="before"), 5)
     assert "- **INCONCLUSIVE** own, quality: it lost To reach a decision: ask more" in said
     assert "- own waits for before" in said
     assert "- **" not in to_markdown(checked(Verdict.PASS), 5)

@@ -102,7 +102,7 @@ def later(report: ReportInput) -> ReportInput:
             else f
             for f in decision.findings
         )
-        return replace(decision, findings=findings, waits_for="")
+        return replace(decision, findings=findings, blocked_by="")
 
     of = replace(
         report.provenance, machine="other", decided_at="2027-01-01T00:00:00Z", expires_at=None

@@ -23,12 +23,12 @@ def test_every_reason_and_settlement_is_there(text: str) -> None:
         assert f"### {decision.step}: {decision.outcome.value.upper()}" in text
         for finding in decision.findings:
             assert markdown(finding.reason) in text
-            assert markdown(finding.settle) in text
+            assert markdown(finding.remedy) in text
 
 
 def test_sentences_of_a_gate_stand_apart() -> None:
     def terse(decision: StepDecision) -> StepDecision:
-        said = [replace(one, reason="too noisy", settle="wait") for one in decision.findings]
+        said = [replace(one, reason="too noisy", remedy="wait") for one in decision.findings]
         return replace(decision, findings=tuple(said))
 
     text = to_markdown([builder.rejudged(builder.report(), terse)])

@@ -19,12 +19,12 @@ OPEN = replace(
     verdict=Verdict.INCONCLUSIVE,
     cause=Cause.OPEN,
     reason="unclear",
-    settle="more",
+    remedy="more",
 )
 
 
-def step(*findings: Finding, taken: bool = False, waits_for: str = "") -> StepDecision:
-    return StepDecision("shadow", "a", "b", taken, findings, waits_for)
+def step(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepDecision:
+    return StepDecision("shadow", "a", "b", taken, findings, blocked_by)
 
 
 @pytest.mark.parametrize(
@@ -32,12 +32,12 @@ def step(*findings: Finding, taken: bool = False, waits_for: str = "") -> StepDe
     [
         (step(PASS), Tone.PROMOTE, "May be taken"),
         (step(PASS, taken=True), Tone.PROMOTE, "still passes"),
-        (step(PASS, waits_for="x"), Tone.WAITS, "waits for x"),
+        (step(PASS, blocked_by="x"), Tone.WAITS, "waits for x"),
         (step(PASS, OPEN), Tone.UNSURE, "Cannot be decided yet"),
         (step(PASS, OPEN, taken=True), Tone.UNSURE, "no longer proves"),
         (step(), Tone.UNSURE, "no gate judged it"),
         (step(PASS, OPEN, FAIL), Tone.HOLD, "May not be taken"),
-        (step(FAIL, waits_for="x"), Tone.HOLD, "also waits for x"),
+        (step(FAIL, blocked_by="x"), Tone.HOLD, "also waits for x"),
         (step(OPEN, FAIL, taken=True), Tone.ROLLBACK, "Take it back"),
     ],
 )

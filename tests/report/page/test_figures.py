@@ -133,7 +133,7 @@ def test_the_value_of_a_gate_ends_before_its_verdict_and_that_on_the_picture(
 
 def test_a_gate_without_a_number_is_words() -> None:
     none = Finding(
-        "g", "r", Verdict.INCONCLUSIVE, Cause.OPEN, "why", "b", None, None, "u", settle="s"
+        "g", "r", Verdict.INCONCLUSIVE, Cause.OPEN, "why", "b", None, None, "u", remedy="s"
     )
     svg = figures.gates("x", [none, replace(none, estimate=Estimate(1.0, 1.0, 1.0, 1))])
     assert svg is not None

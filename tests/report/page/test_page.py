@@ -121,7 +121,7 @@ def test_hostile_reasons_are_shown_as_text() -> None:
 
     def hostile(decision: StepDecision) -> StepDecision:
         finding = replace(decision.findings[0], gate=bad, reason=bad, bound=bad, unit=bad)
-        return replace(decision, step=bad + decision.step, findings=(finding,), waits_for=bad)
+        return replace(decision, step=bad + decision.step, findings=(finding,), blocked_by=bad)
 
     page = to_page([builder.rejudged(builder.report(), hostile)])
     page.encode()
@@ -144,7 +144,7 @@ def test_the_data_of_the_script_are_json(read: Reader) -> None:
 def test_every_finding_is_on_the_page(read: Reader) -> None:
     for decision in builder.report().decisions:
         for finding in decision.findings:
-            for said in (finding.gate, finding.reason, finding.bound, finding.settle):
+            for said in (finding.gate, finding.reason, finding.bound, finding.remedy):
                 assert " ".join(printable(said).split()) in read.text
 
 
@@ -153,7 +153,7 @@ def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
     for decision in builder.report().decisions:
         for finding in decision.blocking:
             assert finding.reason in first
-            assert finding.settle in first
+            assert finding.remedy in first
 
 
 def test_every_gate_is_on_the_first_screen_and_leads_to_its_row(page: str) -> None:
@@ -199,12 +199,12 @@ def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None
 @pytest.mark.parametrize("verdict", list(Verdict))
 def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
     def all_of(decision: StepDecision) -> StepDecision:
-        settle = "more" if verdict is Verdict.INCONCLUSIVE else ""
+        remedy = "more" if verdict is Verdict.INCONCLUSIVE else ""
         cause = OF_VERDICT[verdict]
         findings = tuple(
-            replace(f, verdict=verdict, cause=cause, settle=settle) for f in decision.findings
+            replace(f, verdict=verdict, cause=cause, remedy=remedy) for f in decision.findings
         )
-        return replace(decision, findings=findings, waits_for="", taken=False)
+        return replace(decision, findings=findings, blocked_by="", taken=False)
 
     read = Reader(to_page([builder.rejudged(builder.report(), all_of)]))
     classes = [" ".join((attrs.get("class") or "").split()) for _, attrs in read.elements]
@@ -277,7 +277,7 @@ def test_bare_evidence_still_renders() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_step_without_gates_cannot_look_taken() -> None:
-    report = builder.rejudged(builder.report(), lambda d: replace(d, findings=(), waits_for=""))
+    report = builder.rejudged(builder.report(), lambda d: replace(d, findings=(), blocked_by=""))
     read = Reader(to_page([report]))
     assert "No gate judged this step, so it cannot be taken." in read.text
     assert not [a for _, a in read.elements if "promote" in (a.get("class") or "")]

@@ -28,7 +28,7 @@ def test_logs_of_other_engines_have_no_common_name(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("text", ["", "[]", "{}", '{"control": 1, "candidate": "b"}', "\udcff"])
-def test_a_file_that_names_nothing_is_named_with_its_cure(tmp_path: Path, text: str) -> None:
+def test_a_file_that_names_nothing_is_named_with_its_hint(tmp_path: Path, text: str) -> None:
     (tmp_path / FILE).write_text(text, errors="surrogateescape")
     with pytest.raises(BadFile, match=r"between\.json: does not name two engines.*Remove it"):
         read([tmp_path])

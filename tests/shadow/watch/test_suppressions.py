@@ -88,7 +88,7 @@ def test_what_is_wrong_is_named_with_its_line(
     with pytest.raises(BadPolicy, match=says) as raised:
         read_suppressions(path)
     assert raised.value.line == line
-    assert raised.value.cure
+    assert raised.value.hint
 
 
 def test_an_entry_is_added_and_nothing_else_changes(tmp_path: Path) -> None:

@@ -53,7 +53,7 @@ def test_what_is_kept_is_read_again(tmp_path: Path) -> None:
     assert first.steps == {"q1": (Step(-0.25, 0.0),), "q2": (Step(0.0, 0.125),)}
 
 
-def test_a_broken_file_is_named_with_its_cure(tmp_path: Path) -> None:
+def test_a_broken_file_is_named_with_its_hint(tmp_path: Path) -> None:
     place = layout(tmp_path)
     keep(place, decomposed("a", "b"))
     (file,) = (tmp_path / "perf" / "apart").iterdir()

@@ -20,7 +20,7 @@ from harness.stages.replay.stage import replay
 from tests.toy import CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
-CURE = rf"Run: harness replay --dataset {NAME} --arm {CONTROL}"
+HINT = rf"Run: harness replay --dataset {NAME} --arm {CONTROL}"
 
 
 def aged(project: Toy, days: float) -> None:
@@ -63,7 +63,7 @@ def test_a_run_that_is_too_old_is_not_judged(project: Toy) -> None:
     aged(project, 1.9)
     project.decide()
     aged(project, 2.1)
-    says = rf"fts5\.parquet: .* 2 days old, and the policy takes none older than 2.*{CURE}"
+    says = rf"fts5\.parquet: .* 2 days old, and the policy takes none older than 2.*{HINT}"
     with pytest.raises(EvidenceError, match=says):
         project.decide()
     assert not project.layout.decision.exists()
@@ -87,13 +87,13 @@ def test_a_run_of_unknown_age_is_not_judged(project: Toy, spoil: str) -> None:
         other = project.layout.replayed(CANDIDATE).read_bytes()
         project.layout.replayed(CONTROL).write_bytes(other)
     assert replayed_at(project.layout, CONTROL) is None
-    with pytest.raises(EvidenceError, match=rf"may be of any age\. {CURE}"):
+    with pytest.raises(EvidenceError, match=rf"may be of any age\. {HINT}"):
         project.decide()
 
 
 def test_a_note_that_is_none_is_named(project: Toy) -> None:
     project.layout.replayed(CONTROL).write_text("[]")
-    with pytest.raises(BadFile, match=rf"does not say when.*{CURE}"):
+    with pytest.raises(BadFile, match=rf"does not say when.*{HINT}"):
         check_replayed(project.layout, [CONTROL], now=datetime.now(UTC), evidence_days=2)
 
 

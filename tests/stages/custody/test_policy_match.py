@@ -29,7 +29,7 @@ def right(settings: GateSettings) -> Estimate | None:
         return None
     beside = {"above": 0.1, "below": -0.1, "within": -settings.limit, None: 0.0}
     at = settings.limit + beside[settings.passes]
-    return Estimate(at, at, at, max(settings.fewest, 2))
+    return Estimate(at, at, at, max(settings.required_queries, 2))
 
 
 def decided(policy: Policy) -> StepDecision:

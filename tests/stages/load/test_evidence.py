@@ -82,7 +82,7 @@ def test_a_load_test_is_judged_and_derived_again(project: Toy) -> None:
         verify(project.layout)
     assert queueing(project).verdict is not Verdict.PASS
     trials_of(project.layout).unlink()
-    assert queueing(project).settle == "run: harness load --arm fts5 --arm tantivy --rate 40"
+    assert queueing(project).remedy == "run: harness load --arm fts5 --arm tantivy --rate 40"
 
 
 def test_a_load_that_the_policy_does_not_look_at_changes_no_decision(project: Toy) -> None:

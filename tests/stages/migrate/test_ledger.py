@@ -1,4 +1,4 @@
-"""The ledger only grows: whatever else is done to it is missed, and the cure is named."""
+"""The ledger only grows: whatever else is done to it is missed, and the hint is named."""
 
 from __future__ import annotations
 
@@ -79,7 +79,7 @@ def last(whole: dict[str, Any]) -> dict[str, Any]:
         (lambda w: w.update(more=1), "is not a ledger"),
     ],
 )
-def test_an_edit_is_missed_and_the_cure_named(
+def test_an_edit_is_missed_and_the_hint_named(
     folder: Path, change: Callable[[Any], object], says: str
 ) -> None:
     spoil(folder, change)

@@ -97,7 +97,7 @@ def test_every_step_gets_a_verdict_and_every_slice_a_row(
         said = {found.gate: found.verdict for found in decision.findings}
         assert said["Engine identity"] is Verdict.PASS
         assert decision.outcome is Outcome.HOLD
-    assert "leave room for a loss that none of them shows" in finding(tantivy, IDENTIFIERS).settle
+    assert "leave room for a loss that none of them shows" in finding(tantivy, IDENTIFIERS).remedy
     assert finding(hybrid, FILTERS).estimate is not None
     written = json.loads((out / "decision.json").read_text(encoding="utf-8"))["datasets"][0]
     assert {"paraphrase", "identifier", "filter-thread", "hostile", "negative"} < set(

@@ -110,7 +110,7 @@ def test_a_race_that_was_dropped_and_begun_anew_is_in_the_log(project: Toy, begi
 
 
 def test_a_race_begins_though_the_last_one_cannot_be_read(project: Toy) -> None:
-    """That is the cure which is named where it cannot."""
+    """That is the hint which is named where it cannot."""
     project.layout.race_receipt.write_text("{not")
     project.race()
     begun, ended = experiment_log.read(project.layout).experiments[-2:]

@@ -15,7 +15,7 @@ from harness.core.errors import BadFile, UnknownName
 from harness.core.formats import toml_file
 from harness.core.reading import Malformed
 
-CURE = (
+HINT = (
     "Write a table [viewers.NAME] for each, with agent, projects, contacts and token_sha256,"
     " the SHA-256 of the viewer's token in hexadecimal digits"
 )
@@ -56,7 +56,7 @@ def read(path: Path) -> Mapping[str, Listed]:
     try:
         found = _File.model_validate(toml_file(path)).viewers
     except (OSError, Malformed, ValidationError) as exc:
-        raise BadFile(path, f"cannot be read ({exc})", CURE) from exc
+        raise BadFile(path, f"cannot be read ({exc})", HINT) from exc
     if len({one.token_sha256 for one in found.values()}) < len(found):
         raise BadFile(path, "gives two viewers one token", "Give each viewer a token of its own")
     return found

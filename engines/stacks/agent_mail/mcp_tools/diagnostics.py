@@ -28,7 +28,7 @@ class Signal(StrEnum):
 NOTHING_RAN = "empty"
 """``explain.method`` of a query that no engine answered."""
 
-CURES = {
+HINTS = {
     Signal.INVALID_QUERY: "give a text or a filter",
     Signal.SEARCH_FAILED: "build the index again",
     Signal.MODE_DOWNGRADED: "see the reason; the mode needs a model, an index, or the kill switch",
@@ -68,7 +68,7 @@ def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
         actual_mode=str(explain.actual_mode),
         cursor_invalidated=explain.cursor_invalidated,
         reason=explain.note or ", ".join(signals).replace("_", " "),
-        remediation_hints=[CURES[signal] for signal in signals],
+        remediation_hints=[HINTS[signal] for signal in signals],
     )
 
 
@@ -82,5 +82,5 @@ def failed(reason: str) -> SearchDiagnostics:
         actual_mode=None,
         cursor_invalidated=False,
         reason=reason,
-        remediation_hints=[CURES[Signal.SEARCH_FAILED]],
+        remediation_hints=[HINTS[Signal.SEARCH_FAILED]],
     )

@@ -11,7 +11,7 @@ import pytest
 from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavailable
 from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchMode
-from engines.stacks.agent_mail.mcp_tools.diagnostics import CURES, Signal
+from engines.stacks.agent_mail.mcp_tools.diagnostics import HINTS, Signal
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from tests.engines.agent_mail.fakes import Counting, Failing, message, service
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools, over
@@ -156,8 +156,8 @@ def test_what_is_said_is_the_same_each_time() -> None:
     assert tools.found("plan")["diagnostics"] == tools.found("plan")["diagnostics"]
 
 
-def test_every_signal_has_its_cure() -> None:
-    assert set(CURES) == set(Signal)
+def test_every_signal_has_its_hint() -> None:
+    assert set(HINTS) == set(Signal)
 
 
 @pytest.mark.parametrize(

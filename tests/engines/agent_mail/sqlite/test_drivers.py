@@ -46,7 +46,7 @@ def no_apsw(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("no_apsw")
-def test_an_absent_driver_is_told_with_its_cure_when_built_and_when_opened(tmp_path: Path) -> None:
+def test_an_absent_driver_is_told_with_its_hint_when_built_and_when_opened(tmp_path: Path) -> None:
     (index := tmp_path / "index").mkdir()
     stack(tmp_path, "stdlib").build(DOCUMENTS, index)
     asked = stack(tmp_path, "apsw")
