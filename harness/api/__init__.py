@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from harness.api.contract import EngineCheck, engine_contract
     from harness.api.deciding import Decided, decide
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
+    from harness.api.frames import Collection, load_collection, save_collection
     from harness.api.grouping import near_duplicates
     from harness.api.loading import load_qrels, load_run
     from harness.api.scoring import Scored, score
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from harness.api.shadowing import Watched, load_shadow_log
 
 __all__ = [
+    "Collection",
     "Decided",
     "Difference",
     "Drawing",
@@ -43,10 +45,12 @@ __all__ = [
     "draw_sequences",
     "engine_contract",
     "leaderboard",
+    "load_collection",
     "load_qrels",
     "load_run",
     "load_shadow_log",
     "near_duplicates",
+    "save_collection",
     "score",
 ]
 HOMES = {
@@ -56,6 +60,7 @@ HOMES = {
     "contract": ("EngineCheck", "engine_contract"),
     "deciding": ("Decided", "decide"),
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
+    "frames": ("Collection", "load_collection", "save_collection"),
     "grouping": ("near_duplicates",),
     "loading": ("load_qrels", "load_run"),
     "scoring": ("Scored", "score"),

@@ -3,32 +3,26 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.imports import (
+    NOT_STATED,
+    Dangling,
+    Fields,
+    Force,
+    Forms,
+    Licence,
+    Name,
+    Source,
+    Split,
+    Title,
+    shown,
+)
 from harness.cli.base.project import Project
-
-if TYPE_CHECKING:
-    from harness.stages.imports.report import ImportReport
-
-Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
-Split = Annotated[str, typer.Option(help="Which judgements.")]
-Fields = Annotated[
-    str, typer.Option(help="What is searched of a document: title,text or one of them.")
-]
-Forms = Annotated[
-    bool, typer.Option("--forms", help="Slice queries by form: identifier, keyword, language.")
-]
-Title = Annotated[str, typer.Option(help="One line for the card.")]
-Source = Annotated[str, typer.Option(help="Where it is from; for the card.")]
-Licence = Annotated[str, typer.Option(help="Its terms; for the card.")]
-Dangling = Annotated[
-    bool, typer.Option(help="Keep judgements of documents or queries that do not exist.")
-]
-Force = Annotated[bool, typer.Option(help="Replace a data set of this name.")]
-NOT_STATED = "not stated"
+from harness.cli.exchange import ir_datasets, ratings
 
 
 def register(app: typer.Typer) -> None:
@@ -38,6 +32,8 @@ def register(app: typer.Typer) -> None:
     group.command("trec")(trec)
     group.command("jsonl")(jsonl)
     group.command("mbox")(mbox)
+    group.command("ratings")(ratings)
+    group.command("ir-datasets")(ir_datasets)
     app.add_typer(group, name="import")
 
 
@@ -67,7 +63,7 @@ def beir(
     from harness.stages.imports.report import About
 
     root = Project.own().root
-    _show(
+    shown(
         import_beir(
             path,
             name,
@@ -101,7 +97,7 @@ def trec(
     from harness.stages.imports.report import About
 
     root = Project.own().root
-    _show(
+    shown(
         import_trec(
             name,
             root / "datasets",
@@ -135,7 +131,7 @@ def jsonl(
     from harness.stages.imports.report import About
 
     root = Project.own().root
-    _show(
+    shown(
         import_jsonl(
             name,
             root / "datasets",
@@ -187,16 +183,4 @@ def mbox(
     )
     for note in found.notes:
         out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)
-    _show(found.report)
-
-
-def _show(found: ImportReport) -> None:
-    out.print(
-        f"imported {found.name} ({found.split}): {found.documents} documents,"
-        f" {found.queries} queries, {found.judgements} judgements"
-    )
-    for line in found.warnings:
-        out.print(f"  note: {line}", markup=False)
-    out.print(
-        f"Add {found.name} to datasets in params.yaml, or: harness run --dataset {found.name}"
-    )
+    shown(found.report)

@@ -14,9 +14,9 @@ from harness.cli.base.boundary import aside
 from harness.cli.base.called import called
 from harness.cli.base.data import prepare
 from harness.cli.base.hands import Cluster, Workers, shared
+from harness.cli.base.imports import Fields, Forms
 from harness.cli.base.places import Threads, missing_rule, name_of, own, tie_rule
 from harness.cli.base.project import Project
-from harness.cli.importing import Fields, Forms
 
 
 def register(app: typer.Typer) -> None:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.imports import Forms
 from harness.cli.base.places import Left, left_by_run, one_of
 from harness.cli.base.project import Project
-from harness.cli.importing import Forms
 from harness.cli.migrate.options import by, now
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from rich.table import Table
 
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
+from harness.cli.base.imports import Fields, Forms
 from harness.cli.base.project import Project
-from harness.cli.importing import Fields, Forms
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -31,6 +31,7 @@ EXTRAS = {
     "lucene": ("jpype",),
     "nearest": ("usearch",),
     "cluster": ("distributed",),
+    "ir-datasets": ("ir_datasets",),
     "fast": ("apsw", "numba"),
 }
 """Modules by the name of the extra that installs them."""

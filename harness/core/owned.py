@@ -19,13 +19,16 @@ from harness.core.paths import check_leads
 
 RUN = "harness run"
 EXPORT = "harness export"
+CONVERT = "harness convert"
 EXPERIMENT_LOG = "harness run log"
 REPORT = "harness report"
 HISTORY = "harness history"
 MIGRATION = "harness migrate"
 SHADOW_LOG = "harness shadow"
 SHADOW_REPORT = "harness shadow report"
-OWNERS = (RUN, EXPERIMENT_LOG, EXPORT, REPORT, HISTORY, MIGRATION, SHADOW_LOG, SHADOW_REPORT)
+OWNERS = (
+    RUN, EXPERIMENT_LOG, EXPORT, CONVERT, REPORT, HISTORY, MIGRATION, SHADOW_LOG, SHADOW_REPORT,
+)  # fmt: skip
 """Every command, or group of commands, that marks a folder."""
 PASSING = re.compile(r"\..*\.(?:lock|journal|partial)")
 """What writers of ours leave for a while, or when they are killed: it makes no folder foreign."""

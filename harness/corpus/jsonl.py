@@ -67,12 +67,12 @@ def queries(path: Path) -> Iterator[Query]:
         raise BadFile(path, "it holds no query", "Write one JSON object a line.")
 
 
-def write_documents(path: Path, found: Iterable[Document]) -> None:
-    """Write one object a line; the same documents give the same bytes."""
+def write_documents(path: Path, found: Iterable[Document], key: str = "doc_id") -> None:
+    """Write one object a line, its id under ``key``; the same documents give the same bytes."""
     with path.open("w", encoding="utf-8", newline="\n") as out:
         for document in found:
             fields: JsonObject = {
-                "doc_id": document.doc_id,
+                key: document.doc_id,
                 "title": document.title,
                 "text": document.text,
             }
@@ -86,13 +86,13 @@ def write_queries(path: Path, found: Iterable[Query]) -> None:
     path.write_text(queries_text(found), encoding="utf-8", newline="\n")
 
 
-def queries_text(found: Iterable[Query]) -> str:
-    """Give the lines that ``write_queries`` writes."""
-    return "".join(_line(_query_fields(query)) for query in found)
+def queries_text(found: Iterable[Query], key: str = "query_id") -> str:
+    """Give the lines that ``write_queries`` writes, the id under ``key``."""
+    return "".join(_line(_query_fields(query, key)) for query in found)
 
 
-def _query_fields(query: Query) -> JsonObject:
-    fields: JsonObject = {"query_id": query.query_id, "text": query.text}
+def _query_fields(query: Query, key: str) -> JsonObject:
+    fields: JsonObject = {key: query.query_id, "text": query.text}
     if query.slices:
         fields["slices"] = list(query.slices)
     if query.intent is not None:

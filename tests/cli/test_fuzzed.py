@@ -45,6 +45,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "code index": ("kept", *WORDS),
     "code serve": ("kept", "--arm", "fts5"),
     "compare": DATA,
+    "convert": ("toy", "--to", "ltr", "--out", "{new}"),
     "decide": ("--policy", "policy/toy.toml", *DATA),
     "decompose": (*DATA, *PAIR),
     "docs ask": ("kept", "balo", "--arm", "documents-bm25"),
@@ -60,6 +61,8 @@ WORKS: dict[str, tuple[str, ...]] = {
         "toy.mbox", "--name", "{new}", "--queries", "beir/queries.jsonl", "--qrels", "toy.qrels",
         "--allow-dangling",
     ),
+    "import ir-datasets": ("absent", "--name", "{new}"),
+    "import ratings": ("case.csv", FILES[0], "--format", "quepid", "--name", "{new}"),
     "import trec": ("topics.tsv", "toy.qrels", "beir/corpus.jsonl", "--name", "{new}"),
     "index": (*DATA, "--arm", "fts5"),
     "init": ("{new}",),
@@ -170,6 +173,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     shutil.copy(ROOT / "examples" / "shadow" / "http.toml", root / "reading.toml")
     shutil.copy(root / "qrels" / "toy" / "test.qrels", root / "toy.qrels")
     (root / "topics.tsv").write_text("q00\tbalo\n")
+    (root / "case.csv").write_text("query,docid,rating\nbalo,d00,1\n")
     (root / "toy.mbox").write_text("From a\nMessage-ID: <d00>\n\nwords\n")
     (root / "loop").symlink_to("loop")
     (root / "kept").mkdir()

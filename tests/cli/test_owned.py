@@ -16,6 +16,7 @@ import typer
 
 from harness.cli import application
 from harness.core.owned import (
+    CONVERT,
     EXPERIMENT_LOG,
     EXPORT,
     HISTORY,
@@ -64,6 +65,7 @@ OWNED = {
         command="run",
     ),
     "export": Owns(TOY, "--to", EXPORT),
+    "convert": Owns(("toy", "--to", "quepid"), "--out", CONVERT),
     "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
     "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
     "shadow http": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),

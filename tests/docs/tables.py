@@ -137,6 +137,10 @@ ELSEWHERE = {
         "it reads what the demo recorded",
         "tests/cli/custody/test_reproduce.py::test_what_was_recorded_is_reproduced",
     ),
+    "harness import ir-datasets": Elsewhere(
+        "it downloads a collection",
+        "tests/stages/imports/test_ir_datasets.py::test_what_is_written_for_it_comes_back",
+    ),
     "harness load --dataset python-docs --arm fts5 --arm tantivy --find": Elsewhere(
         "dozens of trials, each with processes of its own",
         "tests/stages/load/test_stage.py::test_a_search_finds_a_rate_or_says_why_not",
@@ -268,6 +272,7 @@ BEFORE = {
 
 WRITES = {
     "harness ci": ("{--out}/ci.md", "{--out}/gl-code-quality-report.json"),
+    "harness convert": ("{--out}/harness-convert.txt",),
     "harness export": (
         "{--to}/table.csv", "{--to}/table.md", "{--to}/table.tex", "{--to}/per_query.csv",
         "{--to}/runs/tantivy.trec", "{--to}/qrels.trec",

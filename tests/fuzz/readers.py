@@ -20,6 +20,7 @@ from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
 from harness.corpus import beir, card, jsonl, mbox, pool, runs, score_table, topics, trec
+from harness.corpus.exchange import ltr, opensearch, quepid, rank_eval
 from harness.policy import pins
 from harness.policy.load import load_policy
 from harness.replay.load import arrivals
@@ -108,6 +109,16 @@ _SEEDS: dict[str, tuple[Read, str]] = {
     "topics": (topics.tagged, "<top>\n<num> Number: 1\n<title> words\n</top>\n"),
     "topic table": (topics.table, "1\twords\n"),
     "mbox": (mbox.read, "From a\nSubject: =?utf-8?q?=C3=A9?=\nContent-Type: text/html\n\n<p>a\n"),
+    "quepid": (quepid.read, 'query,docid,rating\n"a, b",d,1\n'),
+    "rank-eval": (
+        rank_eval.read,
+        '{"requests": [{"id": "q", "params": {"q": "a"}, "ratings": [{"_id": "d", "rating": 1}]}]}',
+    ),
+    "judgement list": (
+        opensearch.read,
+        '{"judgmentRatings": [{"query": "a", "ratings": [{"docId": "d", "rating": "1.0"}]}]}',
+    ),
+    "ltr": (ltr.read, "# qid:1: words\n3 qid:1 # d\n"),
     "card": (_within(card.FILE, card.read), _text("datasets/python-docs/card.toml")),
     "policy": (load_policy, _text("policy/pairwise.toml")),
     "accepted": (

@@ -59,11 +59,11 @@ def import_beir(
             not given.
     """
     read = beir.Beir(path, split, fields)
-    given = _Given(
+    given = Given(
         read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
     )
-    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
-    return _register(given, to)
+    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return register(given, to)
 
 
 def import_trec(
@@ -88,9 +88,9 @@ def import_trec(
     """
     read = topics.table if topics_file.suffix == ".tsv" else topics.tagged
     files = corpus_file, topics_file, qrels_file
-    given = _Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
-    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
-    return _register(given, to)
+    given = Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
+    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return register(given, to)
 
 
 def import_jsonl(
@@ -116,9 +116,9 @@ def import_jsonl(
     judged = beir.qrels if qrels_file.suffix == ".tsv" else trec.qrels
     asked = tuple(jsonl.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
-    given = _Given(_corpus(corpus_file), asked, judged(qrels_file), files)
-    to = _Target(name, split, datasets, qrels, about, allow_dangling, force)
-    return _register(given, to)
+    given = Given(_corpus(corpus_file), asked, judged(qrels_file), files)
+    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
+    return register(given, to)
 
 
 def load_folder(
@@ -148,7 +148,9 @@ def load_folder(
 
 
 @dataclass(frozen=True, slots=True)
-class _Given:
+class Given:
+    """What was read, and of which files."""
+
     documents: Callable[[], Iterator[Document]]
     queries: tuple[Query, ...]
     qrels: Qrels
@@ -157,7 +159,9 @@ class _Given:
 
 
 @dataclass(frozen=True, slots=True)
-class _Target:
+class Target:
+    """Where a data set goes, and what is said of it."""
+
     name: str
     split: str
     datasets: Path
@@ -175,7 +179,12 @@ def _corpus(path: Path) -> Callable[[], Iterator[Document]]:
     return lambda: jsonl.documents(path)
 
 
-def _register(given: _Given, to: _Target) -> ImportReport:
+def register(given: Given, to: Target) -> ImportReport:
+    """Write a data set, its judgements and its card, together or not at all.
+
+    Raises:
+        BadName, DatasetError: as ``import_beir``.
+    """
     checked("a split", to.split)
     folder, qrels = to.datasets / checked("a data set", to.name), to.qrels / to.name
     check_distinct("a data set", to.name, (path.name for path in to.datasets.glob("*")))
@@ -183,7 +192,7 @@ def _register(given: _Given, to: _Target) -> ImportReport:
         return _registered(given, to, folder, change)
 
 
-def _registered(given: _Given, to: _Target, folder: Path, change: Change) -> ImportReport:
+def _registered(given: Given, to: Target, folder: Path, change: Change) -> ImportReport:
     judged = to.qrels / to.name / f"{to.split}.qrels"
     check_apart(folder, given.reads)
     check_free(folder, judged, force=to.force)
@@ -212,7 +221,7 @@ def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
 
 
 def _card(
-    given: _Given, to: _Target, found: ImportReport, asked: tuple[Query, ...], corpus: str
+    given: Given, to: Target, found: ImportReport, asked: tuple[Query, ...], corpus: str
 ) -> Card:
     about = to.about
     return Card(

@@ -1,0 +1,42 @@
+"""Options that the imports share, and what they say at the end."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.base.app import out
+
+if TYPE_CHECKING:
+    from harness.stages.imports.report import ImportReport
+
+Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
+Split = Annotated[str, typer.Option(help="Which judgements.")]
+Fields = Annotated[
+    str, typer.Option(help="What is searched of a document: title,text or one of them.")
+]
+Forms = Annotated[
+    bool, typer.Option("--forms", help="Slice queries by form: identifier, keyword, language.")
+]
+Title = Annotated[str, typer.Option(help="One line for the card.")]
+Source = Annotated[str, typer.Option(help="Where it is from; for the card.")]
+Licence = Annotated[str, typer.Option(help="Its terms; for the card.")]
+Dangling = Annotated[
+    bool, typer.Option(help="Keep judgements of documents or queries that do not exist.")
+]
+Force = Annotated[bool, typer.Option(help="Replace a data set of this name.")]
+NOT_STATED = "not stated"
+
+
+def shown(found: ImportReport) -> None:
+    """Say what was imported, and what is odd about it."""
+    out.print(
+        f"imported {found.name} ({found.split}): {found.documents} documents,"
+        f" {found.queries} queries, {found.judgements} judgements"
+    )
+    for line in found.warnings:
+        out.print(f"  note: {line}", markup=False)
+    out.print(
+        f"Add {found.name} to datasets in params.yaml, or: harness run --dataset {found.name}"
+    )

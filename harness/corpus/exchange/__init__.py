@@ -1,0 +1,1 @@
+"""Query sets and judgements as other tools write and read them."""

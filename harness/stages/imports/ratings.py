@@ -1,0 +1,36 @@
+"""Stage ``import`` for ratings of other tools: queries and grades, over a corpus of JSON lines."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from harness.corpus import jsonl
+from harness.corpus.exchange.formats import reader
+from harness.stages.imports.collections import Given, Target, register
+from harness.stages.imports.report import ImportReport
+
+
+def import_ratings(
+    to: Target, *, kind: str, ratings_file: Path, corpus_file: Path, text: str = ""
+) -> ImportReport:
+    """Register the ratings of a format of ``harness.corpus.exchange.formats``.
+
+    ``text`` is the key of a query's text, where a format has several.
+
+    Raises:
+        UnknownName: the format is unknown.
+        BadFile, DatasetError: a file is malformed, or as ``import_beir``.
+    """
+    found = reader(kind)(ratings_file, text)
+    odd = f"{found.unrated} pairs were listed without a rating and left out."
+    about = to.about
+    if found.unrated:
+        about = replace(about, warnings=(*about.warnings, odd))
+    given = Given(
+        lambda: jsonl.documents(corpus_file),
+        found.queries,
+        found.qrels,
+        (ratings_file, corpus_file),
+    )
+    return register(given, replace(to, about=about))

@@ -1,0 +1,48 @@
+"""Judgement lists of the learning-to-rank plugins."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from harness.core.errors import BadFile
+from harness.corpus.exchange.ltr import read
+
+HEAD = "# qid:1: rambo: first blood\n#\n"
+
+
+def written(tmp_path: Path, content: str) -> Path:
+    path = tmp_path / "j.txt"
+    path.write_text(content)
+    return path
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        HEAD + "4 qid:1 # 7555 Rambo\n0\tqid:1\t#\t1370\n",
+        HEAD + "4 qid:1 1:9.5 2:0.1 # 7555\n0 qid:1 #1370\n",
+        "\n4 qid:1 # 7555 rambo: first blood\n\n\n0 qid:1 # 1370 rambo: first blood\n",
+    ],
+)
+def test_a_list_is_read(tmp_path: Path, content: str) -> None:
+    found = read(written(tmp_path, content))
+    assert [(query.query_id, query.text) for query in found.queries] == [
+        ("1", "rambo: first blood")
+    ]
+    assert found.qrels.grades == {"1": {"1370": 0, "7555": 4}}
+
+
+@pytest.mark.parametrize(
+    ("content", "says"),
+    [
+        (HEAD + "4 qid:1\n", r"j\.txt:3: the line is not: grade qid:ID # document"),
+        (HEAD + "x qid:1 # d\n", r"j\.txt:3: the grade 'x'"),
+        ("4 qid:1 # d\n", r"j\.txt:1: the query has no text"),
+        ("4 qid:1 # d one\n4 qid:1 # e two\n", r"j\.txt:2: the query '1' has another text"),
+    ],
+)
+def test_a_broken_list_names_its_line(tmp_path: Path, content: str, says: str) -> None:
+    with pytest.raises(BadFile, match=says):
+        read(written(tmp_path, content))
