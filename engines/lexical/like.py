@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass
 
+from engines.lexical.normal import Normal, folded
 from engines.lexical.typed import Occur, exact_clauses, normalise
 
 LIKE = "like"
@@ -15,7 +16,7 @@ LIKE = "like"
 class Like:
     """Looks for every word and phrase of a query in a text, and for what it refuses.
 
-    Parts of words count, in any case: a run of Chinese or a piece of a name is found this way.
+    Parts of words count, in any case and however composed: a piece of a name is found this way.
     """
 
     wanted: tuple[re.Pattern[str], ...]
@@ -33,14 +34,18 @@ class Like:
 
     def has(self, text: str) -> bool:
         """Tell whether a text contains all that is wanted and nothing that is refused."""
-        wanted = bool(self.wanted) and all(one.search(text) for one in self.wanted)
-        return wanted and not any(one.search(text) for one in self.never)
+        form = folded(text)
+        wanted = bool(self.wanted) and all(one.search(form) for one in self.wanted)
+        return wanted and not any(one.search(form) for one in self.never)
 
     def at(self, text: str) -> int:
         """Give the place of the first thing wanted; 0 where it is not there."""
-        found = self.wanted[0].search(text) if self.wanted else None
-        return found.start() if found else 0
+        if not self.wanted:
+            return 0
+        normal = Normal.of(text)
+        found = self.wanted[0].search(normal.text)
+        return normal.span(*found.span())[0] if found else 0
 
 
 def _pattern(typed: str) -> re.Pattern[str]:
-    return re.compile(r"\s+".join(map(re.escape, typed.split())), re.IGNORECASE)
+    return re.compile(r"\s+".join(map(re.escape, folded(typed).split())), re.IGNORECASE)

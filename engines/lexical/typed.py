@@ -13,6 +13,8 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import NamedTuple
 
+from engines.lexical.normal import word
+
 MOST_WORDS = 1_000
 """Words beyond these are not searched for; a query is typed or pasted, not a book."""
 
@@ -39,7 +41,7 @@ class Clause:
 
     occur: Occur
     words: tuple[str, ...]
-    """Runs of letters and digits, as typed."""
+    """Runs of letters and digits with their marks, and emoji, as typed."""
     quoted: bool
     """Whether the words came in quotation marks; several unquoted ones are a joined word."""
     text: str = field(default="", compare=False)
@@ -115,11 +117,11 @@ def exact_clauses(text: str) -> tuple[Clause, ...]:
             following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
             continue
         bare = plain if plain is not None else piece["phrase"]
-        spans = list(_WORD.finditer(bare))
+        spans = list((_WORD if bare.isascii() else word()).finditer(bare))
         kept = spans[: MOST_WORDS - words]
         if not kept:
             continue
-        parts = tuple(word[0] for word in kept)
+        parts = tuple(one[0] for one in kept)
         text_kept = bare if len(kept) == len(spans) else bare[: kept[-1].end()]
         sign = {"+": Occur.MUST, "-": Occur.NOT}.get(piece["sign"] or "")
         found.append(Clause(sign or following or Occur.SHOULD, parts, plain is None, text_kept))

@@ -28,7 +28,7 @@ from harness.core.errors import BadFile
 from harness.core.formats import json_of
 from harness.core.reading import Malformed
 
-VERSION = "1"
+VERSION = "2"
 PACKAGE = "__init__.py"
 COLUMNS = ", ".join(FIELDS)
 MARKS = ", ".join("?" * len(FIELDS))

@@ -9,18 +9,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from functools import cache, lru_cache
 
 from engines.lexical.analysis import Language, analyzer
+from engines.lexical.normal import folded, word
+from engines.lexical.terms import terms
 
 LONGEST_BYTES = 200
 """Longer words are not words; data pasted into code."""
-PREFIX = "zz"
-"""Before the hexadecimal form of a word that is not ASCII; no backend then splits it by its own
-table of Unicode."""
-
 _RUN = re.compile(r"[^\W_]++(?:_++[^\W_]++)*+")
 _HUMP = re.compile(r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])")
+
+
+@cache
+def _any_run() -> re.Pattern[str]:
+    return re.compile(rf"(?:{word().pattern})(?:_++(?:{word().pattern}))*+")
 
 
 def parts(run: str) -> list[str]:
@@ -32,7 +35,7 @@ def words(text: str, language: Language) -> tuple[list[str], list[str]]:
     """Give the terms of ``text`` in their order, and the joined forms of its names."""
     in_order: list[str] = []
     wholes: list[str] = []
-    for run in _RUN.findall(text):
+    for run in _RUN.findall(text) if text.isascii() else _any_run().findall(folded(text)):
         pieces = parts(run)
         in_order.extend(term for piece in pieces for term in _term(piece, language))
         if len(pieces) > 1 and (whole := "".join(pieces)).isascii():
@@ -52,8 +55,9 @@ def typed(run: str, language: Language) -> Iterator[str]:
 
 
 @lru_cache(maxsize=1 << 16)
-def _term(word: str, language: Language) -> tuple[str, ...]:
-    """Stem a word; a stop word gives none, and one that is not ASCII its bytes."""
-    found = analyzer(language).analyze(word) if len(word) <= LONGEST_BYTES else []
-    coded = (one if one.isascii() else PREFIX + one.encode().hex() for one in found)
-    return tuple(term for term in coded if len(term) <= LONGEST_BYTES)
+def _term(piece: str, language: Language) -> tuple[str, ...]:
+    """Stem a word; a stop word gives none, and one that is not ASCII has the terms of any index."""
+    if len(piece) > LONGEST_BYTES:
+        return ()
+    found = (stem for one in terms(piece) for stem in analyzer(language).analyze(one))
+    return tuple(term for term in found if len(term) <= LONGEST_BYTES)

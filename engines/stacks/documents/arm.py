@@ -20,7 +20,7 @@ from harness.core.errors import ModelNotReady
 from harness.core.records import Document, Scalar
 
 ENGINE = "documents"
-OWN_VERSION = "1"
+OWN_VERSION = "2"
 """Of chunking, BM25, fusion and projection; raised when one of them answers otherwise."""
 
 

@@ -6,13 +6,14 @@ before the first stage, by their text itself.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.lexical.typed import Clause, held
+from engines.lexical.terms import holds, spelled
+from engines.lexical.typed import held
+from engines.stacks.documents.words import unbroken
 
 Mask = NDArray[np.bool_]
 
@@ -25,16 +26,10 @@ def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -
     must, never = held(query)
     if not must and not never:
         return allowed
-    has, lacks = [_finder(one) for one in must], [_finder(one) for one in never]
+    has, lacks = [holds(one) for one in must], [holds(one) for one in never]
+    written = (spelled(unbroken(text)) for text in texts())
     found = np.array(
-        [all(one(text) for one in has) and not any(one(text) for one in lacks) for text in texts()],
+        [all(one(w) for one in has) and not any(one(w) for one in lacks) for w in written],
         dtype=np.bool_,
     )
     return found if allowed is None else found & allowed
-
-
-def _finder(clause: Clause) -> Callable[[str], bool]:
-    """Look for the words of a clause, next to each other and whole, in any case."""
-    joined = r"[\W_]+".join(map(re.escape, clause.words))
-    pattern = re.compile(rf"(?<![^\W_]){joined}(?![^\W_])", re.IGNORECASE)
-    return lambda text: pattern.search(text) is not None

@@ -24,7 +24,7 @@ from engines.stacks.documents.sources import Extraction, Page, Source
 from engines.stacks.documents.words import words
 
 BIGGEST = 64 << 20
-VERSION = "1"
+VERSION = "2"
 TABLES = """
 CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
   extraction TEXT NOT NULL, ingested_at TEXT NOT NULL, PRIMARY KEY (path, at)) WITHOUT ROWID;

@@ -22,6 +22,7 @@ from engines.sparse.splade import Splade
 from engines.sparse.store import SparseStore
 from engines.stacks.documents.projection import DIMENSION, Projection
 from engines.stacks.documents.settings import Settings
+from engines.stacks.documents.words import unbroken
 from engines.vector import store
 from engines.vector.bulk import embed_all
 from engines.vector.models import model
@@ -141,8 +142,8 @@ def identity(settings: Settings) -> str:
 
 
 def read_by_models(text: str) -> str:
-    """Collapse white space: how a file is laid out is not part of what it says."""
-    return " ".join(text.split())
+    """Join broken words, collapse white space: how a file is laid out is not what it says."""
+    return " ".join(unbroken(text).split())
 
 
 def build(

@@ -24,6 +24,7 @@ from engines.stacks.documents.ranking import Pipeline
 from engines.stacks.documents.read_by import Loaded
 from engines.stacks.documents.response import Response
 from engines.stacks.documents.tables import Times
+from engines.stacks.documents.words import unbroken
 from harness.core.errors import HarnessError, UnknownName
 
 TOP = 10
@@ -82,7 +83,7 @@ class FolderSearch:
         like, allowed = Like.of(query), self.collection.allowed(document)
         chunks = self.collection.library.chunks
         rows = range(len(chunks)) if allowed is None else np.flatnonzero(allowed).tolist()
-        has = (row for row in rows if like.has(chunks[row].text))
+        has = (row for row in rows if like.has(unbroken(chunks[row].text)))
         found = tuple(self.collection.shown(row, 0.0) for row, _ in zip(has, range(top_k)))  # noqa: B905  the cap ends it
         return replace(response, results=found, stages_used=(LIKE,) if found else ())
 

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.lexical.terms import clause_terms, indexed
 from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
@@ -49,7 +50,7 @@ class Fts5:
                     "CREATE VIRTUAL TABLE search USING fts5(title, text, content='document',"
                     f" content_rowid='id', tokenize='{self.settings.tokenize}')"
                 )
-                in_order = sorted((d.doc_id, d.title, d.text) for d in passing)
+                in_order = sorted((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
                 db.executemany(
                     "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", in_order
                 )
@@ -104,24 +105,27 @@ class Fts5Searcher:
         wanted = exact_clauses(text)
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
             return self._lacking(wanted, k)
-        asked = match_expression(wanted, self.settings.joined)
-        if not asked:
+        expression = match_expression(wanted, self.settings.joined)
+        if not expression:
             return Answer((), self.manifest.fingerprint, "no word to search for")
         weights = f"bm25({self.settings.title_weight}, {self.settings.text_weight})"
         rows = self.db.execute(
             "SELECT (SELECT doc_id FROM document WHERE id = search.rowid), rank FROM search"
             " WHERE search MATCH ? AND rank MATCH ? ORDER BY rank, rowid LIMIT ?",
-            (asked, weights, k),
+            (expression, weights, k),
         )
         hits = by_best(((doc_id, -rank) for doc_id, rank in rows), k)
         return Answer(hits, self.manifest.fingerprint)
 
     def _lacking(self, refused: tuple[Clause, ...], k: int) -> Answer:
         """List what has none of the words, by id: nothing else was said of it."""
+        expression = " OR ".join(filter(None, (_one(c, self.settings.joined) for c in refused)))
+        if not expression:
+            return Answer((), self.manifest.fingerprint, "no word to search for")
         rows = self.db.execute(
             "SELECT doc_id FROM document WHERE id NOT IN"
             " (SELECT rowid FROM search WHERE search MATCH ?) ORDER BY id LIMIT ?",
-            (" OR ".join(_one(clause, self.settings.joined) for clause in refused), k),
+            (expression, k),
         )
         return Answer(by_best(((row[0], 0.0) for row in rows), k), self.manifest.fingerprint)
 
@@ -134,25 +138,26 @@ def match_expression(wanted: tuple[Clause, ...], joined: str) -> str:
     latter is written twice as well, and the order is that of counting all once.
     """
     groups: Mapping[Occur, list[str]] = {
-        occur: [_one(clause, joined) for clause in wanted if clause.occur is occur]
+        occur: [one for c in wanted if c.occur is occur and (one := _one(c, joined))]
         for occur in Occur
     }
     should, must = groups[Occur.SHOULD], groups[Occur.MUST]
-    asked = " OR ".join(should)
+    found = " OR ".join(should)
     if must:
         every = " AND ".join(must)
-        asked = f"({every}) AND ({every} OR {asked} OR {asked})" if asked else every
-    if groups[Occur.NOT] and asked:
-        asked = f"({asked}) NOT ({' OR '.join(groups[Occur.NOT])})"
-    return asked
+        found = f"({every}) AND ({every} OR {found} OR {found})" if found else every
+    if groups[Occur.NOT] and found:
+        found = f"({found}) NOT ({' OR '.join(groups[Occur.NOT])})"
+    return found
 
 
 def _one(clause: Clause, joined: str) -> str:
-    phrase = '"' + " ".join(clause.words) + '"'
-    if clause.quoted or len(clause.words) == 1 or joined == "phrase":
-        return phrase
-    words = [f'"{word}"' for word in clause.words]
-    return "(" + " OR ".join(words if joined == "words" else [phrase, *words]) + ")"
+    """Write a clause; empty where its words hold nothing that an index keeps."""
+    whole, each = clause_terms(clause, joined)
+    phrase = ['"' + " ".join(whole) + '"'] if whole else []
+    if not each:
+        return "".join(phrase)
+    return "(" + " OR ".join([*phrase, *(f'"{term}"' for term in each)]) + ")"
 
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:  # noqa: ARG001  keeps nothing

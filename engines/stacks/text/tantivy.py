@@ -17,6 +17,7 @@ from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical.analysis import Language, analyzer
 from engines.lexical.tantivy_hits import best
+from engines.lexical.terms import clause_terms, indexed
 from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.ranking.order import by_best
 from harness.core.engine import Answer, Engine, Manifest, Searcher
@@ -86,7 +87,7 @@ class Tantivy:
             folder = tantivy.Index(schema, path=str(index))
             folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
             writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
-            in_order = sorted((d.doc_id, d.title, d.text) for d in passing)
+            in_order = sorted((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
             for at, (_, title, text) in enumerate(in_order):
                 row = {"id": at, **self.settings.indexed(title, text)}
                 writer.add_document(tantivy.Document.from_dict(row, schema))
@@ -161,13 +162,12 @@ class TantivySearcher:
         return tantivy.Query.boolean_query([(kinds[occur], query) for occur, query in compiled])
 
     def _clause(self, clause: Clause) -> Iterator[tantivy.Query]:
-        terms = list(self._terms(clause.words))
-        if not terms:
+        whole, each = (list(self._terms(one)) for one in clause_terms(clause, self.settings.joined))
+        options = [[term] for term in each]
+        if whole and (len(whole) > 1 or not each):
+            options.append(whole)
+        if not options:
             return
-        as_phrase = clause.quoted or self.settings.joined == "phrase"
-        options = [terms] if as_phrase else [[term] for term in terms]
-        if not as_phrase and self.settings.joined == "both" and len(terms) > 1:
-            options.append(terms)
         found = [
             (tantivy.Occur.Should, tantivy.Query.boost_query(self._match(field, some), weight))
             for some in options

@@ -26,6 +26,8 @@ from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document, Scalar
 
 ENGINE = "writing"
+OWN_VERSION = "2"
+"""Of how texts are read; raised when a query finds otherwise."""
 
 
 class Settings(StackSettings):
@@ -145,7 +147,8 @@ class Writing:
         )
 
     def _version(self, embedder: Embedder | None) -> str:
-        return f"sqlite {sqlite3.sqlite_version}" + (f", {embedder.identity}" if embedder else "")
+        words = f"notes {OWN_VERSION}, sqlite {sqlite3.sqlite_version}"
+        return words + (f", {embedder.identity}" if embedder else "")
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,21 +8,22 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from engines.stacks.writing.arm import Settings
-from engines.stacks.writing.snippets import chunks
-from engines.stacks.writing.store import TABLES
+from engines.stacks.writing.store import INSERT, TABLES, rows
 from harness.core.errors import BadFile
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
 BIGGEST = 16 << 20
-VERSION = "1"
+VERSION = "2"
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*?)[ \t#]*$", re.MULTILINE)
 TRIGGERS = """
 CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
-  INSERT INTO search (rowid, title, text) VALUES (new.id, new.title, new.text);
+  INSERT INTO search (rowid, title, text)
+    VALUES (new.id, coalesce(new.indexed_title, new.title), coalesce(new.indexed_text, new.text));
 END;
 CREATE TRIGGER given_up AFTER DELETE ON chunk BEGIN
   INSERT INTO search (search, rowid, title, text)
-    VALUES ('delete', old.id, old.title, old.text);
+    VALUES ('delete', old.id, coalesce(old.indexed_title, old.title),
+      coalesce(old.indexed_text, old.text));
 END;
 """
 FIRST = 2_000
@@ -56,11 +57,7 @@ class Notes:
     def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
         text = text_of(path, data)
         title = title_of(path, text)
-        rows = enumerate(chunks(text, self.settings.chunk_characters))
-        db.executemany(
-            "INSERT INTO chunk (doc_id, number, title, text) VALUES (?, ?, ?, ?)",
-            ((path, number, title, part) for number, part in rows),
-        )
+        db.executemany(INSERT, rows(path, title, text, self.settings.chunk_characters))
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
         db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))

@@ -7,11 +7,13 @@ taken for syntax of FTS5.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
+from engines.lexical.normal import word
+from engines.lexical.terms import terms
 from engines.lexical.typed import (
     MOST_WORDS,
     Clause,
@@ -112,8 +114,11 @@ def plan(
 
 
 def words_of(text: str) -> tuple[str, ...]:
-    """Give the different words, lower-cased, in their order."""
-    return tuple(dict.fromkeys(word[0] for word in _TOKEN.finditer(normalise(text).lower())))
+    """Give the different terms, lower-cased, in their order."""
+    typed = normalise(text).lower()
+    if typed.isascii():
+        return tuple(dict.fromkeys(_TOKEN.findall(typed)))
+    return tuple(dict.fromkeys(t.lower() for one in word().findall(typed) for t in terms(one)))
 
 
 def tokens_of(text: str, choice: Choice, frequency: Frequency) -> tuple[str, ...]:
@@ -141,16 +146,16 @@ def refused(text: str) -> str:
     found = exact_clauses(text)
     if not found or any(clause.occur is not Occur.NOT for clause in found):
         return ""
-    return " OR ".join(map(_one, found))
+    return " OR ".join(_each(found))
 
 
 def constraint(text: str) -> Callable[[str], str]:
     """Make what adds to any query the constraints of a text."""
-    must, never = held(text)
+    must, never = map(_each, held(text))
 
     def add(query: str) -> str:
-        with_must = " AND ".join([f"({query})", *map(_one, must)]) if must else query
-        return f"({with_must}) NOT ({' OR '.join(map(_one, never))})" if never else with_must
+        with_must = " AND ".join([f"({query})", *must]) if must else query
+        return f"({with_must}) NOT ({' OR '.join(never)})" if never else with_must
 
     return add
 
@@ -158,7 +163,7 @@ def constraint(text: str) -> Callable[[str], str]:
 def typed_query(text: str) -> str:
     """Write what was typed: words together, or any of them where OR stands between them."""
     found = exact_clauses(text)
-    wanted = {occur: [_one(c) for c in found if c.occur is occur] for occur in Occur}
+    wanted = {occur: _each(c for c in found if c.occur is occur) for occur in Occur}
     between = " OR " if re.search(r"\bOR\b", normalise(text)) else " AND "
     should = between.join(wanted[Occur.SHOULD])
     every = [*wanted[Occur.MUST], *([f"({should})"] if should else [])]
@@ -172,5 +177,7 @@ def quoted(words: str) -> str:
     return f'"{words}"'
 
 
-def _one(clause: Clause) -> str:
-    return quoted(" ".join(clause.words))
+def _each(found: Iterable[Clause]) -> list[str]:
+    """Write clauses, each a phrase; one whose words hold nothing that an index keeps is none."""
+    phrases = (" ".join(term for one in c.words for term in terms(one)) for c in found)
+    return [quoted(phrase) for phrase in phrases if phrase]

@@ -4,22 +4,30 @@ from __future__ import annotations
 
 import json
 import sqlite3
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from engines.lexical.terms import indexed, passage
 from engines.stacks.writing.snippets import chunks, source_ref
 from harness.core.records import Document
 
 FILE = "notes.db"
 TABLES = """CREATE TABLE chunk (id INTEGER PRIMARY KEY, doc_id TEXT NOT NULL,
-  number INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL, UNIQUE (doc_id, number));
-CREATE VIRTUAL TABLE search USING fts5(title, text, content='chunk', content_rowid='id',
+  number INTEGER NOT NULL, title TEXT NOT NULL, text TEXT NOT NULL,
+  indexed_title TEXT, indexed_text TEXT, UNIQUE (doc_id, number));
+CREATE VIEW indexed AS SELECT id, coalesce(indexed_title, title) AS title,
+  coalesce(indexed_text, text) AS text FROM chunk;
+CREATE VIRTUAL TABLE search USING fts5(title, text, content='indexed', content_rowid='id',
   tokenize='{tokenize}');
 """
+INSERT = (
+    "INSERT INTO chunk (doc_id, number, title, text, indexed_title, indexed_text)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
 BEFORE = 80
 """Characters shown before what LIKE finds."""
 Tokenize = Literal["unicode61", "porter unicode61"]
@@ -52,15 +60,16 @@ def write(path: Path, documents: Iterable[Document], tokenize: Tokenize, most: i
         db.executescript(TABLES.format(tokenize=tokenize))
         for document in sorted(documents, key=lambda document: document.doc_id):
             source_ref(document.doc_id, 0)
-            db.executemany(
-                "INSERT INTO chunk (doc_id, number, title, text) VALUES (?, ?, ?, ?)",
-                (
-                    (document.doc_id, number, document.title, text)
-                    for number, text in enumerate(chunks(document.text, most))
-                ),
-            )
+            db.executemany(INSERT, rows(document.doc_id, document.title, document.text, most))
         db.execute("INSERT INTO search (search) VALUES ('rebuild')")
         db.execute("INSERT INTO search (search) VALUES ('optimize')")
+
+
+def rows(doc_id: str, title: str, text: str, most: int) -> Iterator[tuple[str | int | None, ...]]:
+    """Yield what ``INSERT`` takes for each chunk; of plain text nothing is kept twice."""
+    for number, part in enumerate(chunks(text, most)):
+        read = (None if one.isascii() else indexed(one) for one in (title, part))
+        yield (doc_id, number, title, part, *read)
 
 
 @dataclass(frozen=True, slots=True)
@@ -149,9 +158,10 @@ class Store:
     def chunk(self, rowid: int, query: str) -> Chunk:
         """Read one chunk that ``query`` found."""
         row = self.db.execute(
-            "SELECT doc_id, number, chunk.title, snippet(search, 1, '', '', '', ?)"
+            "SELECT doc_id, number, chunk.title, chunk.text, snippet(search, 1, '', '', '', ?)"
             " FROM search JOIN chunk ON chunk.id = search.rowid"
             " WHERE search MATCH ? AND search.rowid = ?",
             (self.passage_tokens, query, rowid),
         ).fetchone()
-        return Chunk(rowid, *row)
+        doc_id, number, title, text, written = row
+        return Chunk(rowid, doc_id, number, title, passage(text, written))

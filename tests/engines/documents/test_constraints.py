@@ -31,6 +31,21 @@ def test_whole_words_count_in_any_case(query: str, rows: list[int]) -> None:
     assert np.flatnonzero(both).tolist() == [row for row in rows if row % 2 == 0]
 
 
+@pytest.mark.parametrize(
+    ("text", "query"),
+    [
+        ("A café in the Straße", "+cafe +STRASSE"),
+        ("住在東京大学的人", "+東京大学"),
+        ("an inter-\nnational line", '+international "international line"'),
+        ("ok 👍🏽", "+👍"),
+    ],
+)
+def test_words_count_as_a_word_index_has_them(text: str, query: str) -> None:
+    found = gate(lambda: [text, "else"], query, None)
+    assert found is not None
+    assert found.tolist() == [True, False]
+
+
 @pytest.mark.parametrize("query", ["salt water", '"salt" OR "sea"', ""])
 def test_without_a_constraint_no_text_is_read(query: str) -> None:
     def unread() -> tuple[str, ...]:

@@ -34,7 +34,7 @@ def test_a_query_that_no_index_answers_is_looked_for_as_it_is(tmp_path: Path, st
     write(tmp_path / "root", "b.md", "# B\n\nsalt\n")
     followed = live(stack, tmp_path / "root", tmp_path / "kept")
     with followed.now() as (now, _):
-        for text in ("京都", "forgett", "+forgett -salt"):
+        for text in ("京", "forgett", "+forgett -salt"):
             answer = ask(stack, now, text)
             shown = str(answer)
             assert "'fallback': 'like'" in shown, text

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from engines.lexical.normal import word
 from engines.lexical.typed import (
     MOST_WORDS,
     Clause,
@@ -66,6 +67,7 @@ def read(text: str) -> list[str]:
         ("- + ! * ^", []),
         ("don't", ["don t"]),
         ("東京 naïve Ⅻ", ["東京", "naïve", "Ⅻ"]),
+        ("हिन्दी -co\xadop 👍🏽!", ["हिन्दी", "-co\xadop", "👍🏽"]),
         ("-salt", ["salt"]),
         ("NOT salt -water", ["salt", "water"]),
         ("", []),
@@ -133,10 +135,9 @@ def test_white_space_and_what_is_no_character(text: str, trimmed: str) -> None:
 
 
 @given(st.text(max_size=80) | st.text('a_"+-AND OR NOT', max_size=40))
-def test_every_text_gives_words_of_letters_and_digits(text: str) -> None:
+def test_every_text_gives_words_of_letters_digits_and_emoji(text: str) -> None:
     found = clauses(text)
-    words = [word for clause in found for word in clause.words]
-    assert all(word.isalnum() for word in words)
+    assert all(word().fullmatch(one) for clause in found for one in clause.words)
     assert all(clause.words for clause in found)
     assert not found or any(clause.occur is not Occur.NOT for clause in found)
 

@@ -26,7 +26,7 @@ def match_expression(text: str) -> str:
     once.
     """
     typed = normalise(text)
-    wanted = clauses(typed)
+    wanted = [one for one in clauses(typed) if any(map(str.isalnum, one.text))]
     if not wanted:
         return quoted(typed) if typed else ""
     groups: Mapping[Occur, list[str]] = {

@@ -44,10 +44,15 @@ def terms_of(clauses: Sequence[Clause], language: Language) -> Phrase:
 def _of(clause: Clause, language: Language) -> TermClause:
     both = [words(word, language) for word in _runs(clause)]
     in_order = [term for terms, _ in both for term in terms]
-    if clause.quoted:
+    if clause.quoted or _is_run(clause):
         return TermClause(clause.occur, (tuple(in_order),) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]
     return TermClause(clause.occur, tuple((term,) for term in [*in_order, *joined]))
+
+
+def _is_run(clause: Clause) -> bool:
+    """Tell of what must or must not match whether it may be words without spaces: a phrase."""
+    return clause.occur is not Occur.SHOULD and not clause.text.isascii()
 
 
 def _runs(clause: Clause) -> tuple[str, ...]:

@@ -8,10 +8,11 @@ from pathlib import Path
 
 import pytest
 
+from engines.lexical.terms import terms
 from engines.stacks.code.reading import documented, structured
 from engines.stacks.code.reading.packages import documents
 from engines.stacks.code.reading.understand import embedded, understand
-from engines.stacks.code.terms import PREFIX, indexed, parts, typed, words
+from engines.stacks.code.terms import indexed, parts, typed, words
 from engines.stacks.code.unit import Mode, Unit
 from harness.core.records import Document
 from tests.engines.code.build import write_shop
@@ -65,7 +66,13 @@ def test_a_name_gives_its_parts_and_its_whole() -> None:
 def test_what_is_indexed_is_plain_ascii(text: str) -> None:
     made = indexed(text, "none")
     assert made.isascii()
-    assert made.startswith(PREFIX)
+    assert made
+
+
+def test_comments_have_the_terms_of_any_index() -> None:
+    assert indexed("Ünïcode_naïve", "none") == "unicode naive unicodenaive"
+    assert indexed("東京大学", "none").split() == list(terms("東京大学"))
+    assert indexed("हिन्दी", "none").split() == list(terms("हिन्दी"))
 
 
 def test_data_pasted_into_code_is_no_word() -> None:
