@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
@@ -77,21 +78,74 @@ def judge(
         str, typer.Option(help="Ask nothing: add what was judged to this data set.")
     ] = "",
     by: Annotated[str, typer.Option(help="With --merge: who judged, for the card.")] = "",
+    machine: Annotated[
+        Path | None, typer.Option(help="Let the judge of this TOML file judge every pair.")
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option("--out", help="With --machine: file of labels to write.")
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="With --machine: say the cost, send nothing.")
+    ] = False,
 ) -> None:
     """Judge a pool, one pair at a time: a key gives the grade.
 
     Every key is written to the file at once; stop when you like, and the same command goes on.
-    Keys may also come from a pipe. Then add what was judged to the data set:
+    Keys may also come from a pipe. --merge adds what was judged to a data set. --machine leaves
+    the pool as it is and writes labels that say who judged: judge, model and instructions.
+    Answers are kept, so none is paid twice.
 
-    Example: harness judge out/pool.qrels --merge mine --by "two editors"
+    Example: harness judge out/pool.qrels --machine examples/judge/overlap.toml --out
+    out/machine.jsonl
     """
+    from harness.core.errors import HarnessError
     from harness.stages.judging.judge import judge as sit
 
+    if machine is None and (to or dry_run):
+        raise HarnessError("--out and --dry-run belong to --machine FILE; name the judge's file")
+    if machine is not None:
+        if merge or by:
+            raise HarnessError("--merge and --by are for judgements of people; leave them out")
+        _by_machine(file, machine, to, dry_run=dry_run)
+        return
     if merge:
         _merge(file, merge, by)
         return
     done = sit(file, _keys(), _show)
     out.print(f"{len(done.judgements)} of {len(done.pairs)} pairs are judged.", markup=False)
+
+
+def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) -> None:
+    from harness.core.errors import HarnessError
+    from harness.core.owned import check_apart
+    from harness.stages.judging.machine.label import estimate, label, opened
+
+    if to is None and not dry_run:
+        raise HarnessError("name the file of labels: --out FILE, or see the cost: --dry-run")
+    project = Project.here()
+    if to is not None:
+        check_apart(to, (*project.sources, machine))
+    with opened(machine, project.cache / "judges") as (judge, answers):
+        if to is None or dry_run:
+            cost = estimate(file, judge, answers)
+            out.print(
+                f"{cost.pairs} pairs, {cost.known} answered before. The others send about"
+                f" {cost.tokens:,.0f} tokens and cost about {cost.likely:.4f}, at most"
+                f" {cost.most:.4f} without retries. Nothing was sent.",
+                markup=False,
+            )
+            return
+        done = label(file, judge, answers, to)
+    grades = Counter(one.grade for one in done.labels)
+    out.print(
+        f"{judge.name}: {len(done.labels)} labels in {to}, {done.sent} pairs judged now for"
+        f" {done.cost:.4f} with {done.retries} retries",
+        markup=False,
+    )
+    for grade, count in sorted(grades.items()):
+        out.print(f"  grade {grade}: {count}", markup=False)
+    for query_id, doc_id, why in done.lacking:
+        out.print(f"  no label: {doc_id} for query {query_id}: {why}", markup=False)
 
 
 def _merge(file: Path, dataset: str, by: str) -> None:

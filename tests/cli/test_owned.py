@@ -32,6 +32,7 @@ from tests.cli.conftest import Harness
 from tests.cli.test_tune import SPACE
 from tests.docs.shell import Shell
 from tests.shadow.attempts import WATCH
+from tests.stages.judging.desk import OVERLAP, write_pool
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -92,6 +93,7 @@ ADDS = {
 NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
     "decompose": PAIR,
+    "judge": ("pool.qrels", "--machine", "judge.toml"),
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
@@ -101,10 +103,10 @@ NEW = {
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
-    "pool": "--out", "decompose": "--to", "history page": "--to", "plan": "--register",
-    "queries from-log": "--out", "sbom": "--to", "tune": "--out", "measure": "--to",
+    "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
+    "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out", "measure": "--to",
 }  # fmt: skip
-AGAIN = {"history page", "sbom", "tune"}
+AGAIN = {"history page", "judge", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
@@ -275,6 +277,8 @@ def test_a_file_of_somebodys_own_is_never_replaced(
 ) -> None:
     harness("history", "add", "--dataset", "toy")
     (ready.root / "space.toml").write_text(SPACE)
+    (ready.root / "judge.toml").write_text(OVERLAP)
+    write_pool(ready.root)
     words = (*name.split(), *NEW[name], FILE_OPTION[name])
     before = seen(ready.root)
     assert "is there already" in harness(*words, "site/index.html").error

@@ -44,6 +44,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
     "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
     "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
+    "OPENAI_API_KEY": "the key of `harness judge --machine` with an endpoint",
+    "OPENAI_BASE_URL": "its address, for example `http://127.0.0.1:11434/v1`",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
@@ -104,6 +106,9 @@ FILES: Mapping[str, Mapping[str, str]] = {
         " ([why](decisions/0028-a-folder-bears-the-mark-of-its-command.md)).",
         "POOL": "By `harness pool --out`: pairs to judge, `?` for a grade.",
         "POOL.jsonl": "Words of the query and of the document of each pair.",
+        "LABELS": "By `harness judge --machine --out`: a label a line, which says who judged.",
+        ".cache/judges/NAME": "What the machine of that name answered and cost; deleting it pays"
+        " for all of it anew.",
         "TO/runs/ARM.trec": "By `harness export --to`: rankings.",
         "TO/qrels.trec": "Judgements.",
         "TO/per_query.csv": "Values by query.",

@@ -148,7 +148,7 @@ class Connection:
         status = response.status_code
         why = self.headers.hide(failures.of_status(status, url, location, told))
         if status in TRIED_AGAIN:
-            wait_s = _seconds(response.headers.get("retry-after", ""))
+            wait_s = seconds(response.headers.get("retry-after", ""))
             raise _Again(why, wait_s, limited=status == HTTPStatus.TOO_MANY_REQUESTS)
         raise NoAnswer(why)
 
@@ -172,7 +172,7 @@ class Connection:
         sleep(max(turn - monotonic(), 0.0))
 
 
-def _seconds(told: str) -> float | None:
+def seconds(told: str) -> float | None:
     """Read Retry-After: seconds, or a date; None where it is neither."""
     if told.strip().isdecimal():
         return float(told)

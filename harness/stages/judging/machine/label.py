@@ -1,0 +1,181 @@
+"""Let a machine judge a pool, and write labels that say who judged."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+
+from harness.core.errors import DatasetError
+from harness.core.owned import check_new
+from harness.core.progress import progress
+from harness.corpus import labels
+from harness.corpus import pool as pools
+from harness.corpus.labels import Label
+from harness.corpus.pool import Pair
+from harness.stages.judging.machine import settings as judge_file
+from harness.stages.judging.machine.answers import Answers
+from harness.stages.judging.machine.overlap import Overlap
+from harness.stages.judging.machine.protocol import Answer, Judge, Seen, Unlabelled, key_of
+from harness.stages.judging.machine.settings import (
+    EncoderSettings,
+    EndpointSettings,
+    OverlapSettings,
+    Settings,
+)
+
+IN_A_ROW = 3
+"""Pairs without a valid answer, one after the other, that end the command."""
+
+
+@dataclass(frozen=True, slots=True)
+class Labelled:
+    """What a machine said of a pool."""
+
+    labels: tuple[Label, ...]
+    sent: int
+    """Pairs that were judged now; the others were answered before."""
+    cost: float
+    """Of those judged now."""
+    retries: int
+    lacking: tuple[tuple[str, str, str], ...]
+    """Query, document and reason of each pair without a label."""
+
+
+@dataclass(frozen=True, slots=True)
+class Estimated:
+    """What judging a pool would cost; nothing was sent."""
+
+    pairs: int
+    known: int
+    """Pairs that were answered before."""
+    tokens: float
+    likely: float
+    most: float
+
+
+@contextmanager
+def opened(path: Path, cache: Path) -> Iterator[tuple[Judge, Answers]]:
+    """Open the judge of a file, with its answers below ``cache``.
+
+    Raises:
+        BadFile: the file cannot be read.
+        HarnessError: the judge cannot be opened.
+    """
+    found = judge_file.read(path)
+    answers = Answers(cache / found.name, found.name)
+    with _judge(found, path.parent, answers.folder) as judge:
+        yield judge, answers
+
+
+@contextmanager
+def _judge(found: Settings, beside: Path, kept: Path) -> Iterator[Judge]:
+    match found:
+        case OverlapSettings():
+            yield Overlap(found)
+        case EncoderSettings():
+            from harness.stages.judging.machine.encoder import Encoder
+
+            yield Encoder.load(found, beside)
+        case EndpointSettings():
+            from harness.stages.judging.machine.endpoint import opened as endpoint
+
+            with endpoint(found, beside, kept) as judge:
+                yield judge
+
+
+def estimate(path: Path, judge: Judge, answers: Answers) -> Estimated:
+    """Say what judging a pool costs; nothing is sent.
+
+    Raises:
+        BadFile: the pool cannot be read.
+    """
+    pool = pools.read(path)
+    seen = [Seen.of(pair) for pair in pool.pairs]
+    fresh = [one for one in dict.fromkeys(seen) if answers.known(key_of(judge, one)) is None]
+    bounds = [judge.bound(one) for one in fresh]
+    return Estimated(
+        pairs=len(seen),
+        known=sum(one not in set(fresh) for one in seen),
+        tokens=sum(one.tokens for one in bounds),
+        likely=sum(one.likely for one in bounds),
+        most=sum(one.most for one in bounds),
+    )
+
+
+def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
+    """Judge every pair of a pool, whatever people said of it, and write ``to``.
+
+    Each answer is on the disk before the next request, so a command that is cut off goes on where
+    it was. ``to`` appears when all pairs are done. A pair without a valid answer has no label.
+
+    Raises:
+        NotOurs: ``to`` is there and holds something else than labels of this judge.
+        JudgeChanged: two models answered.
+        Unlabelled: three pairs in a row have no valid answer.
+        DatasetError: the judge has cuts for another scale.
+    """
+    check_new(
+        to,
+        reads=(path, pools.beside(path)),
+        ours=lambda file: labels.are_of(file, judge.name),
+    )
+    pool = pools.read(path)
+    found: list[Label] = []
+    lacking: list[tuple[str, str, str]] = []
+    fresh: list[Answer] = []
+    models: set[str] = set()
+    row = 0
+    with progress(f"judged by {judge.name}", len(pool.pairs)) as advance:
+        for pair in pool.pairs:
+            seen = Seen.of(pair)
+            try:
+                answer = answers.ask(key_of(judge, seen), partial(_asked, judge, seen, fresh))
+            except Unlabelled as exc:
+                lacking.append((pair.query_id, pair.doc_id, str(exc)))
+                row += 1
+                if row == min(IN_A_ROW, len(pool.pairs)):
+                    raise
+            else:
+                row = 0
+                if answer.model not in models:
+                    answers.check_model(answer.model)
+                    models.add(answer.model)
+                found.append(_label(judge, pair, answer))
+            advance(1)
+    labels.write(to, found)
+    return Labelled(
+        tuple(found),
+        len(fresh),
+        sum(one.cost for one in fresh),
+        sum(one.retries for one in fresh),
+        tuple(lacking),
+    )
+
+
+def _asked(judge: Judge, seen: Seen, fresh: list[Answer]) -> Answer:
+    found = judge.judge(seen)
+    if len(found.probabilities) != len(seen.scale):
+        raise DatasetError(
+            f"the judge {judge.name} tells {len(found.probabilities)} grades apart, and the pool"
+            f" has {len(seen.scale)}: {', '.join(map(str, seen.scale))}. Change cuts in its file"
+        )
+    fresh.append(found)
+    return found
+
+
+def _label(judge: Judge, pair: Pair, answer: Answer) -> Label:
+    return Label(
+        query_id=pair.query_id,
+        doc_id=pair.doc_id,
+        grade=answer.grade(tuple(sorted(pair.scale))),
+        kind="machine",
+        by=judge.name,
+        model=answer.model,
+        template=judge.template,
+        probabilities=answer.probabilities,
+        cost=answer.cost,
+        note=answer.note,
+    )

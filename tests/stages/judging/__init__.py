@@ -1,0 +1,1 @@
+"""Judgements: the machines that give them, and the people."""

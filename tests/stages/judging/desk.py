@@ -1,0 +1,75 @@
+"""A pool, a judge's file, and a server: what a machine needs to judge."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from harness.corpus import pool as pools
+from harness.corpus.pool import Pair, Pool
+from harness.stages.judging.machine import pace
+from harness.stages.judging.machine.label import Labelled, label, opened
+from tests.stages.judging.server import Reply, Server, serving
+
+KEY = "sk-toy-secret"
+SCALE = (0, 1, 2)
+ENDPOINT = """\
+name = "grader"
+kind = "endpoint"
+model = "toy"
+template = "instructions.txt"
+max_tokens = 100
+price_in = 1000.0
+price_out = 5000.0
+budget = 100.0
+per_minute = 1000000.0
+retries = 2
+timeout_s = 20.0
+"""
+OVERLAP = 'name = "overlap"\nkind = "overlap"\ncuts = [0.4, 0.8]\nslope = 20.0\n'
+INSTRUCTIONS = "Judge what you are given.\n"
+
+
+def write_pool(folder: Path, count: int = 4, **changed: str) -> Path:
+    """Write a pool; document n shares n of the four words of its query."""
+    words = ["salt", "water", "moon", "sea"]
+    pairs = [
+        Pair(
+            query_id=f"q{at}", doc_id=f"d{at}", query=" ".join(words), narrows=0.1, scale=SCALE,
+            **{"title": f"No {at}", "snippet": " ".join(words[:at])} | changed,
+        )
+        for at in range(count)
+    ]  # fmt: skip
+    path = folder / "pool.qrels"
+    pools.begin(path, Pool(tuple(pairs), (None,) * count))
+    return path
+
+
+class Desk:
+    """Lets the judge of a file judge the pool."""
+
+    def __init__(self, folder: Path, server: Server | None = None) -> None:
+        self.folder, self.server = folder, server
+        self.pool = write_pool(folder)
+        self.file, self.to = folder / "judge.toml", folder / "machine.jsonl"
+        self.kept = folder / "judges"
+
+    def label(self, text: str = ENDPOINT) -> Labelled:
+        self.file.write_text(text)
+        with opened(self.file, self.kept) as (judge, answers):
+            return label(self.pool, judge, answers, self.to)
+
+
+@contextmanager
+def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Iterator[Desk]:
+    """Set a desk with a server that answers by a script; no pause takes time."""
+    (folder / "instructions.txt").write_text(INSTRUCTIONS)
+    monkeypatch.setattr(pace, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(pace, "LONGEST_PAUSE_S", 0.0)
+    with serving(*script) as server:
+        monkeypatch.setenv("OPENAI_BASE_URL", server.url)
+        monkeypatch.setenv("OPENAI_API_KEY", KEY)
+        yield Desk(folder, server)
