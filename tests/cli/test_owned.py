@@ -104,7 +104,8 @@ NEW = {
 """Commands that write a file, and its option."""
 FILE_OPTION = {
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
-    "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out", "measure": "--to",
+    "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
+    "measure": "--to",
 }  # fmt: skip
 AGAIN = {"history page", "judge", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
