@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from engines import stacks
-from engines.contract import brought
+from engines.contract import brought, lines
 from engines.contract.replaced import opened_whole
 from engines.contract.settings import with_values
 from engines.stacks import remote, text
@@ -22,7 +22,7 @@ from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import checked
-from harness.core.reading import Malformed, text_of
+from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 
 FOLDER = Path(__file__).parent / "arms"
@@ -61,9 +61,9 @@ class Arm:
         """Write an index into the empty folder ``index``.
 
         Raises:
-            InvalidArm: the engine cannot.
+            InvalidArm: the engine cannot; BadPolicy: the arm's file names what is unknown.
         """
-        with brought.named(self.name, "its index cannot be built"):
+        with _written_in(self.path), brought.named(self.name, "its index cannot be built"):
             return self.engine.build(documents, index)
 
     @contextmanager
@@ -73,9 +73,10 @@ class Arm:
         Raises:
             InvalidArm: the engine cannot; IndexNotReady and ModelNotReady are of that kind. Or it
                 exits while it is queried.
+            BadPolicy: the arm's file names what is unknown.
         """
         with ExitStack() as until_closed:
-            with brought.named(self.name, "its index cannot be opened"):
+            with _written_in(self.path), brought.named(self.name, "its index cannot be opened"):
                 searcher = until_closed.enter_context(opened_whole(self.engine, index))
             with brought.named(self.name, "its engine ended", only=SystemExit):
                 yield searcher
@@ -112,8 +113,9 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     ``instead`` are values in place of those of its file, by dotted key (``words.title_weight``).
 
     Raises:
-        UnknownName: no such arm, stack, or key of ``instead``.
-        BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type.
+        UnknownName: no such arm, or key of ``instead``.
+        BadPolicy: the file is not TOML, or a key is unknown, missing or of the wrong type. Or it
+            names a stack or a model that is unknown.
         InvalidArm: its code cannot be imported or fails, or code is not allowed.
         NotInstalled: it needs a package of an extra.
     """
@@ -125,15 +127,22 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     _check_keys(path, about)
     settings = with_values(about.get("settings", {}), instead or {})
     brought.check_allowed(path, about["stack"], settings)
-    stack = _stack(path, about["stack"])
+    with _written_in(path):
+        stack = _stack(path, about["stack"])
     try:
-        with brought.named(path.stem, "its engine cannot be made", but=ValidationError):
+        with (
+            _written_in(path),
+            brought.named(path.stem, "its engine cannot be made", but=ValidationError),
+        ):
             engine = stack.engine(settings, cache)
     except ValidationError as exc:
         first = min(exc.errors(), key=lambda error: error["type"] != "extra_forbidden")
         key = ["settings", *_written(settings, first["loc"])]
         raise BadPolicy(
-            path, f"{'.'.join(key)}: {first['msg']}", _hint(stack, about["stack"]), _line(path, key)
+            path,
+            f"{'.'.join(key)}: {first['msg']}",
+            _hint(stack, about["stack"]),
+            lines.of_key(path, key),
         ) from exc
     return Arm(
         path.stem,
@@ -157,12 +166,12 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
         " of its tuning record"
     )
     for key in sorted(set(about) - KEYS):
-        raise BadPolicy(path, f"{key}: no such key", hint, _line(path, [key]))
+        raise BadPolicy(path, f"{key}: no such key", hint, lines.of_key(path, [key]))
     for key in sorted({"summary", "stack"} - set(about)):
         raise BadPolicy(path, f"{key}: is missing", hint)
     for key, value in about.items():
         if not isinstance(value, dict if key == "settings" else str):
-            raise BadPolicy(path, f"{key}: is {value!r}", hint, _line(path, [key]))
+            raise BadPolicy(path, f"{key}: is {value!r}", hint, lines.of_key(path, [key]))
 
 
 def _stack(path: Path, stack: str) -> ModuleType:
@@ -174,6 +183,20 @@ def _stack(path: Path, stack: str) -> ModuleType:
         raise UnknownName("stack", stack, (*known, "or a Python file beside the arm"))
     with brought.named(path.stem, f"the stack {stack} cannot be imported"):
         return import_module(f"{stacks.__name__}.{known[stack]}")
+
+
+@contextmanager
+def _written_in(path: Path) -> Iterator[None]:
+    """Give the file and the line of a name that the block does not know.
+
+    Raises:
+        BadPolicy: in place of an UnknownName.
+    """
+    try:
+        yield
+    except UnknownName as exc:
+        hint = f"Write {exc.meant}" if exc.meant else "Write one of these"
+        raise BadPolicy(path, exc.problem, hint, lines.of_value(path, exc.name)) from exc
 
 
 def known_stacks() -> Mapping[str, str]:
@@ -207,21 +230,3 @@ def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]
         elif at == len(loc):
             found.append(str(part))
     return found
-
-
-def _line(path: Path, key: Sequence[str]) -> int | None:
-    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
-    table: list[str] = []
-    around: dict[int, int] = {}
-    for number, line in enumerate(text_of(path).splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("["):
-            table = bare.strip("[] ").split(".")
-            here = table
-        else:
-            here = [*table, line.split("=")[0].strip()]
-        if here == list(key):
-            return number
-        if bare.startswith("[") and here == list(key[: len(here)]):
-            around[len(here)] = number
-    return around[max(around)] if around else None

@@ -94,7 +94,7 @@ def crc(file: BinaryIO) -> int:
 
 
 def vectors_at(file: BinaryIO, offset: int, shape: tuple[int, int]) -> Half:
-    """Map the vectors that begin at ``offset``; of no vectors there is nothing to map."""
+    """Map the vectors that begin at ``offset``; without vectors, nothing is mapped."""
     if not shape[0]:
         return np.zeros(shape, dtype=np.float16)
     return np.memmap(file, dtype="<f2", mode="r", offset=offset, shape=shape)

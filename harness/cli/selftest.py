@@ -130,7 +130,7 @@ def _show(found: Selftest, steps: Iterable[str]) -> None:
     if not all(null.as_it_should for null in found.nulls):
         out.print("[red]INVALID[/]: a null model was not refused; see the judgements of this data")
     for name in found.untried(steps):
-        out.print(f"  {escape(name)}: no null model was tried, for no gate there is on quality")
+        out.print(f"  {escape(name)}: null models were not tested: the step has no gate on quality")
 
 
 def _show_gate(one: OperatingCharacteristic, found: Selftest) -> None:

@@ -61,6 +61,11 @@ class Answer:
     """Of these, attempts that the server refused to limit the rate."""
 
 
+def surplus(shown: int, k: int) -> str:
+    """Say that more hits were shown than requested; empty where they were not."""
+    return f"{shown} hits were shown, {k} were requested" if shown > k else ""
+
+
 class Searcher(Protocol):
     """An open index that answers queries."""
 

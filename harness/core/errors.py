@@ -95,9 +95,8 @@ class UnknownName(HarnessError):
         near = get_close_matches(name.casefold(), folded, n=1)
         self.meant = meant or (folded[near[0]] if near else "")
         ask = f". Did you mean {self.meant}?" if self.meant else ""
-        super().__init__(
-            f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}{ask}"
-        )
+        self.problem = f"no {kind} named {name!r}; there is {', '.join(self.known) or 'none'}"
+        super().__init__(f"{self.problem}{ask}")
 
 
 class BadName(HarnessError):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from numbers import Real
 from time import perf_counter_ns
 
-from harness.core.engine import Answer, Hit, Searcher, TakesParams
+from harness.core.engine import Answer, Hit, Searcher, TakesParams, surplus
 from harness.core.records import Query
 from harness.core.run import Row, Status
 
@@ -71,11 +71,7 @@ def fault(answer: object, k: int) -> str:
         return f"answered {type(answer).__name__} instead of an Answer with its fingerprint"
     if not isinstance(answer.hits, tuple):
         return f"hits are a {type(answer.hits).__name__} instead of a tuple"
-    if wrong := next(filter(None, map(_wrong, answer.hits)), ""):
-        return wrong
-    if len(answer.hits) > k:
-        return f"{len(answer.hits)} hits were shown, {k} were requested"
-    return ""
+    return surplus(len(answer.hits), k) or next(filter(None, map(_wrong, answer.hits)), "")
 
 
 def _wrong(hit: object) -> str:

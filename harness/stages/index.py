@@ -47,8 +47,13 @@ def _keep_tuning(layout: Layout, arm: Arm) -> None:
 
 def note_files(folder: Path) -> None:
     """Note the digest of each file of an index, as it was built."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
-    receipt.write(folder / FILES, files)
+    receipt.write(folder / FILES, _files(folder))
+
+
+def _files(folder: Path) -> list[Path]:
+    """List all that stands in an index's folder, but for what the harness notes there."""
+    notes = {folder / name for name in NOTES}
+    return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in notes)
 
 
 def sources(arm: Arm) -> tuple[Path, ...]:
@@ -60,18 +65,23 @@ def sources(arm: Arm) -> tuple[Path, ...]:
 def check_index(layout: Layout, arm: Arm) -> None:
     """Compare the arm and the files of its index with what they were when it was built.
 
+    A file more is one that SQLite may take for the end of its own: a journal changes every answer.
     The files of an engine that is not of this project may change: some write where they read.
 
     Raises:
-        IndexNotReady: the index is missing, or the arm or a file of its index was changed since.
+        IndexNotReady: the index is missing. Or the arm or a file of its index was changed since, or
+            there is another file.
     """
     check_settings(layout, arm)
     if type(arm.engine).__module__.split(".")[0] != OURS:
         return
+    folder, hint = layout.index(arm.name), _hint(layout, arm)
     try:
-        receipt.check_all(layout.index(arm.name) / FILES, _hint(layout, arm))
+        noted = receipt.check_all(folder / FILES, hint)
     except EvidenceError as exc:
         raise IndexNotReady(str(exc)) from exc
+    if strange := [path for path in _files(folder) if path not in noted]:
+        raise IndexNotReady(f"{strange[0]}: came into the index after it was built. {hint}")
 
 
 def check_settings(layout: Layout, arm: Arm) -> None:

@@ -190,8 +190,9 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     )
     made.harness("migrate", "begin", "--serving", "fts5", "--at", "moved", "--policy", "mail.toml")
     with (
-        mock.patch("harness.shadow.proxy.listening.listen"),
         mock.patch("harness.shadow.proxy.listening.server"),
+        mock.patch("harness.shadow.proxy.http_proxy._serve", mock.AsyncMock(return_value=0)),
+        mock.patch("harness.shadow.proxy.mcp_proxy.server", mock.AsyncMock()),
     ):
         yield made
 

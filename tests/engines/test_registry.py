@@ -124,10 +124,25 @@ def test_what_is_not_toml_is_refused(tmp_path: Path, text: bytes) -> None:
 
 
 def test_an_unknown_stack_is_told_what_there_is(tmp_path: Path) -> None:
-    with pytest.raises(
-        UnknownName, match=r"dense, .*fts5, http, hybrid, .*mail, .*tantivy, .*remote/mcp"
-    ):
+    known = r"dense, .*fts5, http, hybrid, .*mail, .*tantivy, .*remote/mcp"
+    with pytest.raises(BadPolicy, match=rf"toml:\d+: no stack named 'sphinx'; .*{known}") as told:
         arms.load(written(tmp_path, FTS5.replace('"fts5"', '"sphinx"')), tmp_path)
+    assert told.value.line == FTS5.splitlines().index('stack = "fts5"') + 1
+    assert told.value.hint == "Write one of these"
+
+
+@pytest.mark.parametrize("arm", ["dense", "hybrid", "documents-free", "code-mixed", "mail-hybrid"])
+def test_an_unknown_model_names_the_file_and_the_line_that_want_it(
+    tmp_path: Path, arm: str
+) -> None:
+    """Whether it is looked up when the arm is made, built or opened."""
+    text = (arms.FOLDER / f"{arm}.toml").read_text()
+    one = written(tmp_path, text.replace('"all-MiniLM-L6-v2"', '"all-MiniLM-L6"'))
+    (tmp_path / "index").mkdir()
+    with pytest.raises(BadPolicy, match=r"no model named 'all-MiniLM-L6'; there is") as told:
+        arms.load(one, tmp_path).build([Document("d", "", "words")], tmp_path / "index")
+    assert "all-MiniLM-L6" in text.splitlines()[(told.value.line or 0) - 1]
+    assert told.value.hint == "Write all-MiniLM-L6-v2"
 
 
 OWN = """\

@@ -16,6 +16,7 @@ BANNED = {
     r"(?<!there )(?:is|are|was|were) no(?! (?:longer|more|less|worse|better)\b)": (
         "is not a, has no, missing"
     ),
+    r"no \w+ there (?:is|are|was|were)": "put the subject first: the step has no gate",
     r"(?<!there )(?:is|are|was|were) none": "none, not reported, missing",
     r"questions?": "query, queries",
     r"(?:is|are|was|were|be|been) asked": "is queried, was requested",

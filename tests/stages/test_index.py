@@ -97,6 +97,31 @@ def test_a_flipped_byte_of_any_index_file_is_named(project: Toy, arm: str) -> No
     check_index(project.layout, of)
 
 
+@pytest.mark.parametrize("name", ["fts5.db-wal", "fts5.db-journal", "more", "below/files.json"])
+def test_a_file_that_came_later_is_named(project: Toy, name: str) -> None:
+    """SQLite read the first of these as a part of the index, which nothing noticed."""
+    of = arms.load("fts5", project.cache)
+    path = project.layout.index("fts5") / name
+    path.parent.mkdir(exist_ok=True)
+    path.write_bytes(b"")
+    with pytest.raises(IndexNotReady, match=rf"{re.escape(str(path))}: came into the index after"):
+        check_index(project.layout, of)
+    path.unlink()
+    check_index(project.layout, of)
+    path.symlink_to("nowhere")
+    with pytest.raises(IndexNotReady, match="came into the index after"):
+        check_index(project.layout, of)
+
+
+def test_what_an_arm_reads_brings_no_file_into_its_index(project: Toy) -> None:
+    for name in ARMS:
+        of = arms.load(name, project.cache)
+        with of.open(project.layout.index(name)) as searcher:
+            searcher.search("balo", 5)
+            check_index(project.layout, of)
+        check_index(project.layout, of)
+
+
 def test_an_engine_of_ones_own_may_write_where_it_reads(project: Toy) -> None:
     of = arms.load("fts5", project.cache)
     (project.layout.index("fts5") / FILES).unlink()

@@ -155,7 +155,7 @@ class HttpSearcher:
         body = self.body.filled(values) if given.body else None
         request = Request(given.method, given.url, self.query.filled(values), body)
         got = self.to.call(request)
-        return self.reader.read(got.answer), got
+        return self.reader.read(got.answer, k), got
 
     def _moved(self, found: Reading) -> str:
         if self.to.settings.generation and word(found.generation) != self.who.generation:

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from engines.stacks.http.expression import Expression, NoMatch, compiled
 from engines.stacks.http.failures import Malformed
 from engines.stacks.http.settings import Settings
+from harness.core.engine import surplus
 
 KEYS = 8
 """Members of an answer that a message lists."""
@@ -42,18 +43,19 @@ class Reader:
     incomplete: Expression | None
     generation: Expression | None
 
-    def read(self, answer: Any) -> Reading:  # noqa: ANN401  any JSON
-        """Read an answer.
+    def read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
+        """Read an answer to a request for ``k`` hits.
 
         Raises:
-            Malformed: an expression matches nothing, or what it matches is of another type.
+            Malformed: an expression matches nothing, or what it matches is of another type. Or
+                there are more hits, of which none is read.
         """
         try:
-            return self._read(answer)
+            return self._read(answer, k)
         except NoMatch as exc:
             raise Malformed(str(exc)) from exc
 
-    def _read(self, answer: Any) -> Reading:  # noqa: ANN401  any JSON
+    def _read(self, answer: Any, k: int) -> Reading:  # noqa: ANN401  any JSON
         if self.incomplete and (why := self.incomplete(answer)):
             raise Malformed(
                 f"a partial answer: {self.settings.incomplete!r} is {why!r}. Nothing of it counts"
@@ -66,11 +68,27 @@ class Reader:
             )
         if not isinstance(listed, list):
             raise Malformed(f"hits: {self.settings.hits!r} is {_shape(listed)}, not a list")
+        if too_many := surplus(len(listed), k):
+            raise Malformed(too_many)
         found = [self._hit(at, one) for at, one in enumerate(listed, start=1)]
         total = self.total(answer) if self.total else None
         if self.total and (not isinstance(total, int) or isinstance(total, bool) or total < 0):
             raise Malformed(f"total: {self.settings.total!r} is {total!r}, not a number of hits")
-        return Reading(found, total, self.generation(answer) if self.generation else None)
+        return Reading(found, total, self._generation(answer))
+
+    def generation_of(self, answer: Any) -> object:  # noqa: ANN401  any JSON
+        """Read the generation alone; None where the file names none.
+
+        Raises:
+            Malformed: its expression cannot be evaluated.
+        """
+        try:
+            return self._generation(answer)
+        except NoMatch as exc:
+            raise Malformed(str(exc)) from exc
+
+    def _generation(self, answer: Any) -> object:  # noqa: ANN401  any JSON
+        return self.generation(answer) if self.generation else None
 
     def _hit(self, at: int, hit: Any) -> Found:  # noqa: ANN401  any JSON
         found = self.id(hit)

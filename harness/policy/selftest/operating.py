@@ -122,7 +122,7 @@ class Selftest:
         return not self.convicted and all(null.as_it_should for null in self.nulls)
 
     def untried(self, steps: Iterable[str]) -> tuple[str, ...]:
-        """Name the steps in which no null model was tried, for they have no gate on quality."""
+        """Name the steps where null models were not tested, because no gate is on quality."""
         tried = {null.step for null in self.nulls}
         return tuple(step for step in steps if step not in tried)
 

@@ -96,8 +96,8 @@ class Trust:
             yield "Null-model check passed."
         if steps := selftest.untried(step.name for step in self.policy.steps):
             yield (
-                f"No null model was tried in {', '.join(steps)}: no gate there is on quality, so"
-                " an engine that knows nothing can pass."
+                f"Null models were not tested in {', '.join(steps)}, because no gate is on quality."
+                " An engine that ignores the query can pass."
             )
 
     def gate(self, step: str, gate: str) -> str:

@@ -31,13 +31,13 @@ class Backend:
         self._digits = self.manifest.fingerprint[:DIGITS]
         self.generation: int | str | None = None if reading.answer.generation else ""
 
-    def read(self, found: Any) -> Told:  # noqa: ANN401  any JSON
-        """Read an answer.
+    def read(self, found: Any, k: int) -> Told:  # noqa: ANN401  any JSON
+        """Read an answer to a request for ``k`` hits.
 
         Raises:
             Unreadable: it is not as the file says.
         """
-        answer = self._reading.answer_of(found, self.manifest)
+        answer = self._reading.answer_of(found, self.manifest, k)
         number = self._reading.generation_of(found)
         self.generation = number
         return Told(answer, stated(self._digits, number))

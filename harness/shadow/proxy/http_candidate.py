@@ -51,7 +51,7 @@ class HttpSearcher:
             Unreadable: the server does not answer with 200 and JSON as the file says, or too much.
             httpx.HTTPError: it cannot be reached, or not in time.
         """
-        del text, k
+        del text
         body = str(params["body"]).encode()
         headers = {"accept": ANSWER_TYPE, "accept-encoding": "identity"}
         if params["type"]:
@@ -62,7 +62,7 @@ class HttpSearcher:
         try:
             if got.status_code != OK:
                 raise Unreadable(f"HTTP {got.status_code}")
-            return self.backend.read(json_of(self._read(got))).answer
+            return self.backend.read(json_of(self._read(got)), k).answer
         finally:
             got.close()
 

@@ -63,7 +63,7 @@ class Offers(Thread):
         answer, generation, error = None, self._backend.now(), exchange.error
         try:
             if not error:
-                answer, generation = self._backend.read(self._json(exchange))
+                answer, generation = self._backend.read(self._json(exchange), k)
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         served = Served(text, k, params, answer, error, exchange.waited_ns, generation)

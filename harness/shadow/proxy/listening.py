@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from ipaddress import ip_address
 from typing import TYPE_CHECKING
@@ -17,17 +17,6 @@ if TYPE_CHECKING:
 
 BACKLOG = 4096
 """Connections that the system queues before they are accepted, as far as it allows."""
-
-
-def listen(app: ASGIApp, host: str, port: int, ready: Callable[[str], object]) -> None:
-    """Serve until interrupted; port 0 takes a free one, ``ready`` is told where.
-
-    Raises:
-        HarnessError: the host is not an address in numbers, or the port is taken.
-    """
-    with bound(host, port) as (opened, url):
-        ready(url)
-        server(app).run(sockets=[opened])
 
 
 @contextmanager

@@ -88,7 +88,7 @@ class McpProxy:
         answer, generation = None, self.backend.now()
         try:
             if found is not None:
-                answer, generation = self.backend.read(_structured(found))
+                answer, generation = self.backend.read(_structured(found), k)
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         params = {"tool": call.name, "arguments": arguments}

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json
-from harness.core.engine import Answer, Hit, Manifest
+from harness.core.engine import Answer, Hit, Manifest, surplus
 from harness.shadow.proxy.pointer import Pointer, UnresolvedPointer, pointed
 
 
@@ -97,19 +97,22 @@ class Reading(_Table):
             raise Unreadable(f"it asks for {k!r} hits for a {type(text).__name__}")
         return RequestedQuery(text, k)
 
-    def answer_of(self, answer: Any, manifest: Manifest) -> Answer:  # noqa: ANN401  any JSON
-        """Read an answer of the server that ``manifest`` names.
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
+        """Read an answer of the server that ``manifest`` names to a request for ``k`` hits.
 
         Raw scores are brought into [0, 1] without changing their order or their ties.
 
         Raises:
-            Unreadable: there is not a list of hits, or a hit has no id or no number for a score.
+            Unreadable: there is not a list of at most ``k`` hits, or a hit has no id or no number
+                for a score.
         """
         table = self.answer
         try:
             found = pointed(answer, table.hits)
             if not isinstance(found, list):
                 raise Unreadable(f"at {table.hits} is not a list of hits")
+            if too_many := surplus(len(found), k):
+                raise Unreadable(too_many)
             hits = tuple(self._hit(hit, place) for place, hit in enumerate(found, start=1))
         except UnresolvedPointer as exc:
             raise Unreadable(f"the answer: {exc}") from None

@@ -84,9 +84,9 @@ class McpSearcher:
             Unreadable: the answer is not as the file says.
             ToolFailed, MCPError, TimeoutError: the call failed.
         """
-        del text, k
+        del text
         found = self.to.call(str(params["tool"]), json_of(str(params["arguments"])))
-        return self.backend.read(found).answer
+        return self.backend.read(found, k).answer
 
 
 @contextmanager

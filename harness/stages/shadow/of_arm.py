@@ -36,9 +36,9 @@ class ArmReading(Reading):
 
     settings: Settings
 
-    def answer_of(self, answer: Any, manifest: Manifest) -> Answer:  # noqa: ANN401  any JSON
+    def answer_of(self, answer: Any, manifest: Manifest, k: int) -> Answer:  # noqa: ANN401  any JSON
         try:
-            found = self._reader.read(answer)
+            found = self._reader.read(answer, k)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
         hits = tuple(
@@ -53,7 +53,7 @@ class ArmReading(Reading):
         if not self.settings.generation:
             return ""
         try:
-            found = self._reader.read(answer).generation
+            found = self._reader.generation_of(answer)
         except NoAnswer as exc:
             raise Unreadable(str(exc)) from None
         if not isinstance(found, int | str) or isinstance(found, bool) or found == "":

@@ -17,7 +17,7 @@ import pytest
 
 from harness.agreement.classes import Class
 from harness.core.errors import HarnessError
-from harness.shadow.proxy.listening import listen
+from harness.shadow.proxy.listening import bound
 from tests.cli.conftest import Harness
 from tests.cli.mail_project import BOUNDED_S, listening
 from tests.make.logs import written
@@ -116,9 +116,7 @@ def test_bad_input_is_one_line(
 
 
 def test_a_port_that_is_taken_is_said() -> None:
-    async def app(*_: object) -> None: ...
-
     with serving() as url:
         port = int(url.rpartition(":")[2])
-        with pytest.raises(HarnessError, match="name another"):
-            listen(app, "127.0.0.1", port, lambda _: None)
+        with pytest.raises(HarnessError, match="name another"), bound("127.0.0.1", port):
+            pass

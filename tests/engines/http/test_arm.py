@@ -128,6 +128,12 @@ def test_more_hits_than_requested_fail(arm: Write, served: Served, index: Path) 
     assert "2 hits were shown, 1 were requested" in failed(seen(arm(), index, k=1))
 
 
+def test_of_more_hits_than_requested_none_is_read(arm: Write, served: Served, index: Path) -> None:
+    """300,000 of them took half a minute before the query failed."""
+    served.change = lambda answer: answer.update(hits=[{}, {}])
+    assert failed(seen(arm(), index, k=1)) == "Malformed: 2 hits were shown, 1 were requested"
+
+
 def test_a_hit_that_comes_twice_counts_once(arm: Write, served: Served, index: Path) -> None:
     """The run takes it out and counts it; ``harness arm check`` names it."""
     served.change = lambda answer: answer.update(hits=[answer["hits"][0]] * 2)

@@ -70,13 +70,13 @@ def test_nothing_is_known_before_the_first_answer() -> None:
     backend = Backend(TELLS, "http", "a")
     digits = backend.manifest.fingerprint[:16]
     assert (backend.generation, backend.now()) == (None, "")
-    assert backend.read(FOUND).generation == f"{digits}:7"
+    assert backend.read(FOUND, 10).generation == f"{digits}:7"
     assert (backend.generation, backend.now()) == (7, f"{digits}:7")
 
 
 def test_a_server_that_tells_none_has_that_of_its_name() -> None:
     backend = Backend(READING, "http", "a")
-    assert backend.read(FOUND).generation == backend.now() == backend.manifest.fingerprint[:16]
+    assert backend.read(FOUND, 10).generation == backend.now() == backend.manifest.fingerprint[:16]
     assert stated("ab", backend.generation) == "ab"
 
 
@@ -84,7 +84,7 @@ def test_a_server_that_tells_none_has_that_of_its_name() -> None:
                                    {"generation": ""}, {"generation": [1]}])  # fmt: skip
 def test_a_server_that_promised_to_tell_and_does_not_has_failed(index: object) -> None:
     with pytest.raises(Unreadable, match="generation"):
-        Backend(TELLS, "http", "a").read({**FOUND, "index": index})
+        Backend(TELLS, "http", "a").read({**FOUND, "index": index}, 10)
 
 
 def test_pairs_of_indexes_that_stand_still_are_compared(tmp_path: Path) -> None:

@@ -72,14 +72,14 @@ def test_what_is_no_question(query: dict[str, object]) -> None:
 def test_scores_keep_their_order_and_their_ties() -> None:
     raw = [1200.5, 12.0, 12.0, 1.0, 0.5, 0, -3.5, -1200.5]
     answer = of(*({"_id": str(at), "_score": score} for at, score in enumerate(raw)))
-    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST).hits]
+    scores = [hit.score for hit in READING.answer_of(answer, MANIFEST, 10).hits]
     assert all(0 <= score <= 1 for score in scores)
     assert scores == sorted(scores, reverse=True)
     assert [a == b for a, b in pairwise(scores)] == [a == b for a, b in pairwise(raw)]
 
 
 def test_without_scores_the_order_counts() -> None:
-    found = changed(score="", id="").answer_of(of("a", 7), MANIFEST)
+    found = changed(score="", id="").answer_of(of("a", 7), MANIFEST, 10)
     assert found.hits == (Hit("a", 1.0, 1.0), Hit("7", 0.5, 0.5))
 
 
@@ -91,16 +91,21 @@ def test_without_scores_the_order_counts() -> None:
 )  # fmt: skip
 def test_what_is_no_answer(answer: Any) -> None:  # noqa: ANN401  any JSON
     with pytest.raises(Unreadable):
-        READING.answer_of(answer, MANIFEST)
+        READING.answer_of(answer, MANIFEST, 10)
+
+
+def test_of_more_hits_than_requested_none_is_read() -> None:
+    with pytest.raises(Unreadable, match="2 hits were shown, 1 were requested"):
+        READING.answer_of(of({}, {}), MANIFEST, 1)
 
 
 def test_degraded_answers_are_signed_by_another() -> None:
-    whole = READING.answer_of(of(), MANIFEST)
-    assert READING.answer_of({**of(), "timed_out": False}, MANIFEST) == whole
+    whole = READING.answer_of(of(), MANIFEST, 10)
+    assert READING.answer_of({**of(), "timed_out": False}, MANIFEST, 10) == whole
     assert whole.served_by == MANIFEST.fingerprint
-    half = READING.answer_of({**of(), "timed_out": True}, MANIFEST)
+    half = READING.answer_of({**of(), "timed_out": True}, MANIFEST, 10)
     assert half.served_by != whole.served_by
-    assert changed(degraded="").answer_of({**of(), "timed_out": True}, MANIFEST) == whole
+    assert changed(degraded="").answer_of({**of(), "timed_out": True}, MANIFEST, 10) == whole
 
 
 def test_a_server_read_in_another_way_is_another() -> None:

@@ -53,16 +53,18 @@ def test_an_answer_is_read_as_the_arm_reads_it(tmp_path: Path) -> None:
     reading = http_reading(written(tmp_path))
     whole = {"state": 4, "timed_out": False, "_shards": {"failed": 0}}
     hits = [{"_id": "a", "_score": 3.0}, {"_id": 7, "_score": -1.0}]
-    found = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO)
+    found = reading.answer_of({**whole, "hits": {"hits": hits}}, WHO, 10)
     assert [(hit.doc_id, hit.score, hit.raw_score) for hit in found.hits] == [
         ("a", 0.875, 3.0),
         ("7", 0.25, -1.0),
     ]
     assert reading.generation_of({**whole, "hits": {"hits": []}}) == 4
     with pytest.raises(Unreadable, match="partial answer"):
-        reading.answer_of({**whole, "_shards": {"failed": 1}, "hits": {"hits": hits}}, WHO)
+        reading.answer_of({**whole, "_shards": {"failed": 1}, "hits": {"hits": hits}}, WHO, 10)
     with pytest.raises(Unreadable, match="has no id"):
-        reading.answer_of({**whole, "hits": {"hits": [{}]}}, WHO)
+        reading.answer_of({**whole, "hits": {"hits": [{}]}}, WHO, 10)
+    with pytest.raises(Unreadable, match="2 hits were shown, 1 were requested"):
+        reading.answer_of({**whole, "hits": {"hits": [{}, {}]}}, WHO, 1)
     with pytest.raises(Unreadable, match="generation is None"):
         reading.generation_of({"hits": {"hits": []}})
 
