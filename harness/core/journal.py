@@ -16,6 +16,7 @@ from harness.core import digest
 from harness.core.errors import BadFile
 from harness.core.files import remove, write_json, write_text
 from harness.core.formats import json_file
+from harness.core.leftovers import sweep
 from harness.core.locks import held
 
 HINT = "Look at the files that it names; remove the journal when they are as they should be"
@@ -105,13 +106,16 @@ def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Chan
     """Hold ``thing`` alone, complete what an earlier change of it left, and change it.
 
     ``within`` are the folders whose files may change, ``what`` names the change in words. An
-    exception before ``Change.commit`` changes nothing. A block that ends without it commits.
+    exception before ``Change.commit`` changes nothing. A block that ends without it commits. What
+    dead writers left in these folders is swept, also where nothing is to be written there.
 
     Raises:
         Locked: another writer does not come to an end.
         BadFile: the journal is not one, or names a file outside ``within``.
     """
     with held(thing):
+        for folder in filter(Path.is_dir, within):
+            sweep(folder)
         change = Change(thing, within, what)
         change.finish()
         yield change

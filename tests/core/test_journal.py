@@ -137,3 +137,12 @@ def test_a_change_of_nothing_writes_nothing(
     with changing(tmp_path / "thing", within=[tmp_path], what="nothing"):
         pass
     assert list(tmp_path.iterdir()) == []
+
+
+def test_what_a_dead_writer_left_is_swept_also_where_nothing_is_written(tmp_path: Path) -> None:
+    left = tmp_path / "other" / ".0123456789abcdef.partial"
+    left.mkdir(parents=True)
+    (left / ".lock").touch()
+    with changing(tmp_path / "thing", within=[left.parent, tmp_path / "none"], what="set"):
+        pass
+    assert list(left.parent.iterdir()) == []
