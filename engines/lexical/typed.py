@@ -68,6 +68,28 @@ def clauses(text: str) -> tuple[Clause, ...]:
     return found
 
 
+def refusals(text: str) -> tuple[Clause, ...]:
+    """Give the clauses of a text that only says what must not be there; none of another text."""
+    if "-" not in text and "NOT" not in text:
+        return ()
+    found = exact_clauses(text)
+    return found if all(clause.occur is Occur.NOT for clause in found) else ()
+
+
+def signed(text: str) -> str:
+    """Write only what a text says with a sign or an operator: what must and must not be there."""
+    signs = {Occur.MUST: "+", Occur.NOT: "-"}
+    if not any(sign in text for sign in ("+", "-", "AND", "NOT")):
+        return ""
+    kept = [clause for clause in exact_clauses(text) if clause.occur in signs]
+    return " ".join(
+        f'{signs[clause.occur]}"{clause.text}"'
+        if clause.quoted
+        else f"{signs[clause.occur]}{clause.text}"
+        for clause in kept
+    )
+
+
 class Held(NamedTuple):
     """What holds for every hit, whatever found it."""
 

@@ -16,6 +16,8 @@ from engines.lexical.typed import (
     held,
     normalise,
     positive,
+    refusals,
+    signed,
 )
 
 SIGNS = {Occur.SHOULD: "", Occur.MUST: "+", Occur.NOT: "-"}
@@ -103,6 +105,27 @@ def test_constraints_hold_whatever_finds(
 
 def test_negatives_alone_stay_negative() -> None:
     assert [one.occur for one in exact_clauses("-salt NOT water")] == [Occur.NOT, Occur.NOT]
+
+
+@pytest.mark.parametrize(
+    ("text", "refused", "said"),
+    [
+        ("-salt NOT water", ["salt", "water"], "-salt -water"),
+        ('-"sea salt"', ["sea salt"], '-"sea salt"'),
+        ("-salt water", [], "-salt"),
+        ('a AND b +"c d" e -br-2tnl', [], '+a +b +"c d" -br-2tnl'),
+        ('salt "sea water" br-2tnl OR x', [], ""),
+        ("NOT", [], ""),
+        ("- +", [], ""),
+        ("", [], ""),
+    ],
+)
+def test_what_only_refuses_and_what_is_said_with_signs(
+    text: str, refused: list[str], said: str
+) -> None:
+    assert [clause.text for clause in refusals(text)] == refused
+    assert signed(text) == said
+    assert signed(said) == said
 
 
 def test_a_text_all_in_capitals_has_no_operators() -> None:

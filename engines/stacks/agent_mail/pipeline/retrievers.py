@@ -9,6 +9,7 @@ from time import perf_counter_ns
 from typing import TypeVar
 
 from engines.contract.errors import FeatureUnavailable
+from engines.lexical.typed import positive, signed
 from engines.ranking.rrf import fuse
 from engines.rerank.window import Reranked, Reranker, joined
 from engines.stacks.agent_mail.budget import Deadline, Parts
@@ -29,6 +30,8 @@ from engines.stacks.agent_mail.pipeline.semantic import Nearest
 
 FUSED_DEPTH = 1_000
 """Candidates of each leg. Fixed, since a fused score depends on it and pages must agree."""
+EVERY = 2**31 - 2
+"""As many candidates as an engine counts."""
 NEAREST = FUSED_DEPTH
 """Messages near enough to be shown newest first; all have some cosine, and pages must agree."""
 
@@ -50,6 +53,11 @@ class TierQuery:
     rerank_top_k: int
     until: Deadline | None = None
     """When the tier that is tried will be left; None waits for it."""
+
+    @property
+    def meant(self) -> str:
+        """What a model reads: it knows no signs, and would look for what is refused."""
+        return positive(self.text) if signed(self.text) else self.text
 
 
 def digits_of(query: SearchQuery, asked: TierQuery) -> str:
@@ -118,16 +126,27 @@ class Tiers:
     def _nearest(self, asked: TierQuery, depth: int) -> Found:
         if self.semantic is None:
             raise FeatureUnavailable("no model for semantic search")
-        if not asked.text:
+        if not asked.meant:
             raise FeatureUnavailable("semantic search needs a text")
         semantic = self.semantic
 
         def search() -> Found:
-            return semantic.search(asked.text, asked.filters, depth)
+            return semantic.search(asked.meant, asked.filters, depth)
 
         found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
         checked(found.candidates)
-        return found
+        return self._held(asked, found)
+
+    def _held(self, asked: TierQuery, found: Found) -> Found:
+        """Keep what the signs of the text allow: a vector knows no ``-word`` and no ``+word``."""
+        said = signed(asked.text)
+        if not said:
+            return found
+        alike = replace(asked, text=said, ranking=RankingMode.RELEVANCE)
+        words = self._words(FallbackTier.TANTIVY, alike, EVERY)
+        allowed = {candidate.message_id for candidate in words.candidates}
+        kept = tuple(one for one in found.candidates if one.message_id in allowed)
+        return replace(found, candidates=kept)
 
     def _fused(self, asked: TierQuery) -> Ranked:
         with faults.of_leg(FallbackTier.SEMANTIC):
@@ -163,7 +182,7 @@ class Tiers:
         reranker = self.reranker
 
         def rerank() -> Sequence[Reranked]:
-            return reranker.rerank(asked.text, ids, scores)
+            return reranker.rerank(asked.meant, ids, scores)
 
         judged, rerank_us = _timed(
             lambda: self.parts.call(FallbackTier.RERANK, rerank, asked.until)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass, replace
 from time import perf_counter
 
-from engines.lexical.typed import normalise
+from engines.lexical.typed import normalise, refusals
 from engines.stacks.agent_mail.contract.lifecycle import (
     Candidates,
     DocChange,
@@ -21,7 +21,11 @@ from engines.stacks.agent_mail.sqlite.connecting import Param
 from engines.stacks.agent_mail.sqlite.filters import EVERYTHING, where
 from engines.stacks.agent_mail.sqlite.like import BY_TIME, contained, within
 from engines.stacks.agent_mail.sqlite.match import match_expression
-from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, sanitize_fts_query
+from engines.stacks.agent_mail.sqlite.sanitize import (
+    extract_like_terms,
+    refused_terms,
+    sanitize_fts_query,
+)
 from engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
 
 _SYNTAX = ("fts5: ", "no such column: ", "unterminated string", "unknown special query")
@@ -62,8 +66,10 @@ class Fts5Engine:
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
         if not normalise(text):
-            return contained(self.store, (), filters, ranking, depth, self.table)
+            return contained(self.store, ((), ()), filters, ranking, depth, self.table)
         try:
+            if refusals(text):
+                return self._lacking(self.compiled(text), filters, ranking, depth)
             return self._match(self.compiled(text), filters, ranking, depth)
         except sqlite3.Error as exc:
             note = f"FTS5 refused the query ({_refusal(exc)})"
@@ -74,7 +80,7 @@ class Fts5Engine:
                 return replace(found, note=f"{note}; asked for its words")
             except sqlite3.Error as exc:
                 note = f"{note}; and its words ({_refusal(exc)})"
-        terms = extract_like_terms(text)
+        terms = extract_like_terms(text), refused_terms(text)
         found = contained(self.store, terms, filters, ranking, depth, self.table)
         return replace(found, note=f"{note}; asked LIKE")
 
@@ -97,6 +103,20 @@ class Fts5Engine:
             sql=sql,
             best=-rows[0][2] if recent and rows else None,
         )
+
+    def _lacking(self, refused: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+        """List what does not match, with score 0: nothing else was said of it."""
+        passing, fts, wanted = where(filters), f"{self.table}_fts", within(depth)
+        order = BY_TIME if ranking is RankingMode.RECENCY else "m.id"
+        sql = (
+            f"SELECT m.id FROM {self.table} AS m WHERE m.id NOT IN"  # noqa: S608  values are bound
+            f" (SELECT rowid FROM {fts} WHERE {fts} MATCH ?) AND {passing.sql}"
+            f" ORDER BY {order} LIMIT ?"
+        )
+        rows = self.store.ask(sql, (refused, *passing.params, wanted + 1))
+        ids = [row[0] for row in rows[:wanted]]
+        exhausted = len(rows) <= wanted
+        return Found(Candidates(ids, [0.0] * len(ids)), exhausted, "fts5", f"NOT ({refused})", sql)
 
     def _joined(self, condition: str, *, recent: bool) -> str:
         """Write the statement that looks at the row of each match, which takes longer."""

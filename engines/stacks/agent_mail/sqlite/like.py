@@ -14,7 +14,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.sqlite.connecting import Param
 from engines.stacks.agent_mail.sqlite.filters import MOST, where
-from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms
+from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, refused_terms
 from engines.stacks.agent_mail.sqlite.schema import MESSAGES
 from engines.stacks.agent_mail.sqlite.store import MessageStore, search_error
 
@@ -24,7 +24,7 @@ _CONTAINS = r"(m.subject LIKE ? ESCAPE '\' OR m.body LIKE ? ESCAPE '\')"
 
 @dataclass(frozen=True, slots=True)
 class LikeEngine:
-    """Rows that contain every term, oldest id first; nothing is scored (decision 4)."""
+    """Rows that contain every term and none refused, oldest id first; nothing is scored."""
 
     store: MessageStore
     table: str = MESSAGES
@@ -34,43 +34,52 @@ class LikeEngine:
         return "like"
 
     def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
-        return contained(self.store, extract_like_terms(text), filters, ranking, depth, self.table)
+        terms = extract_like_terms(text), refused_terms(text)
+        return contained(self.store, terms, filters, ranking, depth, self.table)
 
 
 def contained(  # noqa: PLR0917  a question, and of what it is asked
     store: MessageStore,
-    terms: Sequence[str],
+    terms: tuple[Sequence[str], Sequence[str]],
     filters: Filters,
     ranking: RankingMode,
     depth: int,
     table: str,
 ) -> Found:
-    """List rows of ``table`` that pass and whose subject or body contains each of ``terms``.
+    """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others.
+
+    A term is in the subject or in the body.
 
     Raises:
         IndexUnavailable: the table is missing or broken.
         EngineError: SQLite failed.
     """
     passing = where(filters)
+    wanted, refused = terms
     sql = (
         f"SELECT m.id FROM {table} AS m WHERE "  # noqa: S608  our own text, values are bound
-        + " AND ".join([*[_CONTAINS] * len(terms), passing.sql])
+        + " AND ".join([
+            *[_CONTAINS] * len(wanted),
+            *[f"NOT {_CONTAINS}"] * len(refused),
+            passing.sql,
+        ])
         + f" ORDER BY {BY_TIME if ranking is RankingMode.RECENCY else 'm.id'} LIMIT ?"
     )
-    patterns = (pattern(term) for term in terms)
+    patterns = (pattern(term) for term in (*wanted, *refused))
+    said = bool(wanted or refused)
     params: list[Param] = [half for both in patterns for half in (both, both)]
-    wanted = within(depth)
+    most = within(depth)
     try:
-        rows = store.ask(sql, (*params, *passing.params, wanted + 1))
+        rows = store.ask(sql, (*params, *passing.params, most + 1))
     except sqlite3.Error as exc:
         raise search_error(exc, f"table {table}") from exc
     return Found(
-        tuple(Candidate(row[0], 0.0) for row in rows[:wanted]),
-        exhausted=len(rows) <= wanted,
-        method="like" if terms else "filter_only",
-        normalized_query=None if terms else "",
+        tuple(Candidate(row[0], 0.0) for row in rows[:most]),
+        exhausted=len(rows) <= most,
+        method="like" if said else "filter_only",
+        normalized_query=None if said else "",
         sql=sql,
-        used_like_fallback=bool(terms),
+        used_like_fallback=said,
     )
 
 

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 
 from engines.lexical.identifiers import identifiers
-from engines.lexical.typed import Clause, Occur, clauses, normalise
+from engines.lexical.typed import Clause, Occur, exact_clauses, normalise, refusals
 from engines.stacks.agent_mail.sqlite.schema import whole
 
 _PREFIX = re.compile(r"[^\W_]+\*")
@@ -23,15 +23,17 @@ def match_expression(text: str) -> str:
     without a letter or digit is searched as it is, so that FTS5 and nothing before it says that it
     matches nothing. What must match is written twice where something else may match, and bm25
     counts it twice. So the latter is written twice as well, and the order is that of counting all
-    once.
+    once. Of a text that only refuses, what must not match is written.
     """
     typed = normalise(text)
-    wanted = [one for one in clauses(typed) if any(map(str.isalnum, one.text))]
+    wanted = [one for one in exact_clauses(typed) if any(map(str.isalnum, one.text))]
     if not wanted:
         return quoted(typed) if typed else ""
     groups: Mapping[Occur, list[str]] = {
         occur: [_one(clause) for clause in wanted if clause.occur is occur] for occur in Occur
     }
+    if refusals(typed):
+        return " OR ".join(groups[Occur.NOT])
     should, must, never = groups[Occur.SHOULD], groups[Occur.MUST], groups[Occur.NOT]
     asked = " OR ".join(should)
     if must:

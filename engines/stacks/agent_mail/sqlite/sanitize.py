@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import re
 
-from engines.lexical.typed import Clause, Occur, clauses, normalise
+from engines.lexical.typed import Clause, Occur, exact_clauses, normalise, refusals
 from engines.stacks.agent_mail.sqlite.match import prefix, quoted
 
 OPERATORS = frozenset({"AND", "OR", "NOT", "NEAR"})
 MOST_TERMS = 5
+MOST_REFUSED = 20
 LONGEST_TERM = 256
 """Characters; SQLite refuses a LIKE pattern of more than 50,000 bytes."""
 
@@ -33,13 +34,16 @@ def sanitize_fts_query(text: str) -> str | None:
 
 
 def extract_like_terms(text: str) -> tuple[str, ...]:
-    """Choose at most five terms of ``text``; only a blank text has none.
+    """Choose at most five terms of ``text``.
 
-    Joined words stay whole, and so do phrases; what must not match is left out. Operators and
-    single ASCII characters are dropped where something better is there. A text without a letter
-    or digit gives its pieces between white space, for LIKE can find what no index holds.
+    Joined words stay whole, and so do phrases; what must not match is left out, and of a text that
+    only refuses nothing stays. Operators and single ASCII characters are dropped where something
+    better is there. A text without a letter or digit gives its pieces between white space, for
+    LIKE can find what no index holds.
     """
     found: list[str] = []
+    if refusals(text):
+        return ()
     for clause in _wanted(text):
         found += [clause.text.strip()] if clause.quoted else _TOKEN.findall(clause.text)
     telling = [
@@ -53,5 +57,12 @@ def extract_like_terms(text: str) -> tuple[str, ...]:
     return tuple(once.values())[:MOST_TERMS]
 
 
+def refused_terms(text: str) -> tuple[str, ...]:
+    """Give the words and phrases that must not be there, at most ``MOST_REFUSED``."""
+    found = (clause for clause in exact_clauses(text) if clause.occur is Occur.NOT)
+    terms = (clause.text.strip().rstrip("*")[:LONGEST_TERM] for clause in found)
+    return tuple(dict.fromkeys(terms))[:MOST_REFUSED]
+
+
 def _wanted(text: str) -> list[Clause]:
-    return [clause for clause in clauses(text) if clause.occur is not Occur.NOT]
+    return [clause for clause in exact_clauses(text) if clause.occur is not Occur.NOT]

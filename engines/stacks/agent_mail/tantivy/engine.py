@@ -12,7 +12,7 @@ import tantivy
 
 from engines.contract.errors import EngineError, IndexUnavailable
 from engines.lexical.analysis import analyzer
-from engines.lexical.typed import normalise
+from engines.lexical.typed import normalise, refusals
 from engines.stacks.agent_mail.contract.events import Emit, Event
 from engines.stacks.agent_mail.contract.lifecycle import (
     Candidates,
@@ -89,6 +89,8 @@ class TantivyMailEngine:
             if words is None:
                 return Found((), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD)
             query = restricted(words, filters, fields)
+            if refusals(typed):
+                return cut(listed(now, query, ranking, most), most, NAME, typed)
             found = cut(matching(now, query, ranking, most), most, NAME, typed)
             by_time = ranking is RankingMode.RECENCY
             return replace(found, best=highest(now, query)) if by_time else found

@@ -11,13 +11,14 @@ keeps the marks of Devanagari or Thai within a word.
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import tantivy
 
 from engines.lexical.analysis import LONGEST_TERM_BYTES
 from engines.lexical.identifiers import identifiers
-from engines.lexical.typed import Clause, Occur, clauses, words_alone
+from engines.lexical.typed import Clause, Occur, exact_clauses, refusals, words_alone
 from engines.stacks.agent_mail.tantivy.schema import WHOLE, Weights
 
 OCCURS = {
@@ -43,14 +44,22 @@ class Compiler:
             return self._letters(alone)
         compiled = [
             (clause.occur, query)
-            for clause in clauses(text)
+            for clause in exact_clauses(text)
             if (query := self._clause(clause)) is not None
         ]
         if all(occur is Occur.NOT for occur, _ in compiled):
-            return None
+            return self._lacking(query for _, query in compiled) if refusals(text) else None
         if len(compiled) == 1:
             return compiled[0][1]
         return tantivy.Query.boolean_query([(OCCURS[occur], query) for occur, query in compiled])
+
+    def _lacking(self, refused: Iterable[tantivy.Query]) -> tantivy.Query:
+        """Ask for all that lacks what is refused, each with score 0."""
+        whole = tantivy.Query.const_score_query(tantivy.Query.all_query(), 0.0)
+        return tantivy.Query.boolean_query([
+            (tantivy.Occur.Must, whole),
+            *((tantivy.Occur.MustNot, query) for query in refused),
+        ])
 
     def _letters(self, words: list[str]) -> tantivy.Query | None:
         """Ask for any of ``words`` of ASCII letters; most of what is typed, and quickly done."""

@@ -15,7 +15,7 @@ from engines.contract.errors import EngineError, IndexUnavailable
 from engines.stacks.agent_mail.contract.lifecycle import Candidate
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, TimeRange
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
-from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms
+from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, refused_terms
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from tests.engines.agent_mail.build import (
     NOON,
@@ -66,7 +66,9 @@ def ids(engine: LikeEngine, text: str, ranking: RankingMode = RELEVANCE) -> list
         ("salt water", [1]),
         ("salt stone", []),
         ("salt AND water", [1]),
-        ("salt -moss", [1, 2]),
+        ("salt -moss", [1]),
+        ("-salt", [3, 4, 5]),
+        ('-salt -"back\\slash" -Zo*', [4]),
         ('"salt water"', []),
         ("a_b", [3]),
         ("%", [3]),
@@ -110,11 +112,13 @@ def test_random_questions_find_what_the_rules_say(store: MessageStore, mail: Mai
     for _ in range(400):
         text, filters = some_text(rng), some_filters(rng)
         terms = [term.lower() for term in extract_like_terms(text)]
+        refused = [term.lower() for term in refused_terms(text)]
         expected = [
             m.message_id
             for m in mail.messages
             if passes(m, filters)
             and all(t in m.subject.lower() or t in m.body.lower() for t in terms)
+            and not any(t in m.subject.lower() or t in m.body.lower() for t in refused)
         ]
         found = LikeEngine(store).search(text, filters, RELEVANCE, 1_000)
         assert [candidate.message_id for candidate in found.candidates] == expected

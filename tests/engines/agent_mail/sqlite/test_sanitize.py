@@ -10,13 +10,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from engines.lexical.typed import normalise
+from engines.lexical.typed import normalise, refusals
 from engines.stacks.agent_mail.sqlite.match import match_expression
 from engines.stacks.agent_mail.sqlite.sanitize import (
     LONGEST_TERM,
+    MOST_REFUSED,
     MOST_TERMS,
     OPERATORS,
     extract_like_terms,
+    refused_terms,
     sanitize_fts_query,
 )
 from engines.stacks.agent_mail.sqlite.schema import MESSAGES, index_of
@@ -74,6 +76,7 @@ def test_fts5_refuses_what_stands_bare(fts: sqlite3.Connection, bare: str) -> No
         ("a-mig*", '("a-mig*" OR identifiers : "a\ue02dmig")'),
         ('"mig*"', '"mig*"'),
         ("salt -water", '("salt") NOT ("water")'),
+        ("-salt NOT water", '"salt" OR "water"'),
         ("+salt +water", '"salt" AND "water"'),
         ("+salt water", '("salt") AND ("salt" OR "water" OR "water")'),
         ("🎉 !!", '"🎉 !!"'),
@@ -86,6 +89,19 @@ def test_what_fts5_is_asked(text: str, asked: str) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "terms"),
+    [
+        ('salt -moss -"sea water" -br-2tnl -mig*', ("moss", "sea water", "br-2tnl", "mig")),
+        ("-moss NOT moss", ("moss",)),
+        ("salt water", ()),
+        (" ".join(f"-w{n}" for n in range(90)), tuple(f"w{n}" for n in range(MOST_REFUSED))),
+    ],
+)
+def test_what_must_not_be_there_for_like(text: str, terms: tuple[str, ...]) -> None:
+    assert refused_terms(text) == terms
+
+
+@pytest.mark.parametrize(
     ("text", "asked"),
     [
         ("salt AND (water", '"salt" OR "water"'),
@@ -95,6 +111,7 @@ def test_what_fts5_is_asked(text: str, asked: str) -> None:
         ("salt salt", '"salt"'),
         ("部署 é", '"部署" OR "é"'),
         ("Near AND not", None),
+        ("-salt", None),
         ("!!! 🎉", None),
         ("", None),
     ],
@@ -115,6 +132,7 @@ def test_what_is_left_for_fts5(text: str, asked: str | None) -> None:
         ("失 a", ("失",)),
         ("🎉 🚀", ("🎉", "🚀")),
         ("100%", ("100",)),
+        ("-salt", ()),
         (" \0 ", ()),
     ],
 )
@@ -123,9 +141,9 @@ def test_what_is_left_for_like(text: str, terms: tuple[str, ...]) -> None:
 
 
 @given(text=TYPED)
-def test_only_a_blank_text_has_no_term(text: str) -> None:
+def test_only_a_text_that_looks_for_nothing_has_no_term(text: str) -> None:
     terms = extract_like_terms(text)
-    assert bool(terms) == bool(normalise(text))
+    assert bool(terms) == bool(normalise(text) and not refusals(text))
     assert len(terms) <= MOST_TERMS
     assert len({term.lower() for term in terms}) == len(terms)
     assert all(0 < len(term) <= LONGEST_TERM and term in normalise(text) for term in terms)
