@@ -35,7 +35,7 @@ def match_expression(text: str) -> str:
     if refusals(typed):
         return " OR ".join(groups[Occur.NOT])
     should, must, never = groups[Occur.SHOULD], groups[Occur.MUST], groups[Occur.NOT]
-    asked = " OR ".join(should)
+    asked = " OR ".join(should) if should or must else quoted("")
     if must:
         every = " AND ".join(must)
         asked = f"({every}) AND ({every} OR {asked} OR {asked})" if asked else every
