@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -177,5 +177,7 @@ class Evidence:
     """Live traffic of these two arms; None without a live comparison."""
     load: Load | None = None
     """The last load test of these indexes and runs; None without one."""
+    labels: Mapping[str, Qrels] = field(default_factory=dict)
+    """Grades by each machine that judged; never part of ``qrels``."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""

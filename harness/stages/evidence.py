@@ -15,6 +15,7 @@ from harness.policy.model import Policy
 from harness.stages.compare.stage import Pair, check_compared, read_agreement
 from harness.stages.custody.freshness import replayed_index
 from harness.stages.custody.proof import read_manifest
+from harness.stages.judging.taken_in import with_labels
 from harness.stages.layout import Layout
 from harness.stages.load.evidence import with_load
 from harness.stages.score.stage import check_scores, slices
@@ -77,7 +78,7 @@ def gathered(
         )
         for name, (control, candidate) in pairs.items()
     }
-    return with_load(layout, with_traffic(layout, found))
+    return with_labels(layout, with_load(layout, with_traffic(layout, found)))
 
 
 def _compared(layout: Layout, found: Mapping[Pair, Agreement], pair: Pair) -> Agreement:

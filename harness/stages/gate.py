@@ -30,6 +30,7 @@ from harness.stages.custody.policy_match import held_to
 from harness.stages.custody.promotion import check_accepted
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.notes import note_judged
+from harness.stages.judging.taken_in import labels_in
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
@@ -131,6 +132,7 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
     if layout.race_receipt.is_file():
         yield from (layout.race_receipt, layout.times)
     yield from taken_in(layout)
+    yield from labels_in(layout)
     yield from (layout.data / name for name in (MANIFEST, CORPUS, QUERIES, QRELS, CLUSTERS))
     for arm in arms:
         yield from (layout.manifest(arm), layout.run_receipt(arm))

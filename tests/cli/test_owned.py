@@ -83,6 +83,7 @@ ADDS = {
     "decompose": ("--control", "fts5", "--candidate", "tantivy", *LEFT),
     "load": ("--arm", "fts5", *LEFT),
     "mail-server": ("--dataset", "toy", "--arm", "fts5", *LEFT),
+    "labels": ("machine.jsonl", *LEFT),
     "sign": ("--key", "absent", *LEFT),
     "selftest": (
         "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,
@@ -119,7 +120,7 @@ READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--human", "--key",
     "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
-    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "folder",
+    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
     "folders", "log", "logs", "path", "qrels", "queries", "run", "sample",
     "topics",
 }  # fmt: skip

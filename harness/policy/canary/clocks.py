@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from harness.core.evidence import Race, Stolen, Traffic
 from harness.core.gate import Verdict
 from harness.core.load import AtRate, Load
+from harness.core.qrels import Qrels
 from harness.replay.load.trial import PERCENTS
 from harness.stats.processes import fewest_for
 
@@ -43,7 +44,7 @@ class Clocked(NamedTuple):
     """Measurements by field of the evidence, and the right verdicts on them."""
 
     what: str
-    measured: Mapping[str, Race | Load | Traffic | None]
+    measured: Mapping[str, Race | Load | Traffic | Qrels | Mapping[str, Qrels] | None]
     right: frozenset[Verdict]
 
 
@@ -203,9 +204,25 @@ def _lived(written: Written, arms: tuple[str, str], sure: float) -> Iterator[Clo
     yield Clocked("no traffic", {"traffic": None}, OPEN)
 
 
+def _labelled(written: Written, arms: tuple[str, str], sure: float) -> Iterator[Clocked]:  # noqa: ARG001  every maker is called alike
+    """Let a machine say what people say, the opposite, or nothing."""
+    ids = [f"labelled {at}" for at in range(max(int(written["min_queries"]), LEAST))]
+    people = Qrels({query_id: {"good": 1, "bad": 0} for query_id in ids})
+    against = Qrels({query_id: {"good": 0, "bad": 1} for query_id in ids})
+    few = Qrels({query_id: people.grades[query_id] for query_id in ids[:1]})
+    for what, found, right in (
+        ("a machine that says what people say", {written["judge"]: people}, PASSES),
+        ("a machine that says the opposite", {written["judge"]: against}, OPEN),
+        ("a machine that judged one query", {written["judge"]: few}, OPEN),
+        ("no machine", {}, OPEN),
+    ):
+        yield Clocked(what, {"labels": found, "qrels": people}, right)
+
+
 MAKERS: Mapping[str, Callable[[Written, tuple[str, str], float], Iterator[Clocked]]] = {
     "latency_ratio": _raced,
     "latency_ceiling": _raced,
+    "judge_trusted": _labelled,
     "queueing": _queued,
     "anytime_failures": _lived,
     "anytime_overlap": _lived,

@@ -33,6 +33,7 @@ from harness.stages.evidence import pairs_of
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.log import Log
 from harness.stages.gate import gate
+from harness.stages.judging.taken_in import folder_of
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.params import CompareParams, ScoreParams
@@ -139,7 +140,7 @@ def _beside(layout: Layout, folder: Path, before: Log) -> Layout:
         _link(path, again.experiments / path.name)
     write_text(again.experiments / experiment_log.FILE, before.text)
     raw = [layout.data, layout.manifests, layout.tunings, layout.runs, layout.race_receipt]
-    for path in raw:
+    for path in (*raw, folder_of(layout)):
         _link(path, again.root / path.name)
     _link(receipt_of(layout), receipt_of(again))
     for path in (layout.times, layout.replays, layout.today / "traffic", trials_of(layout)):

@@ -14,10 +14,11 @@ from harness.core.gate import Verdict
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate
-from harness.corpus import trec
+from harness.corpus import labels
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.gates.base.rules import TOUCH
+from harness.gates.judge_trusted import trusted
 from harness.measures.name import parse
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
@@ -89,16 +90,17 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
     answered = frozenset(_answered(runs[0])) & frozenset(_answered(runs[1]))
     ids = tuple(q for q in runs[0].query_ids if q in answered)
     signs = {q: _apart(*(run.ranking(q, depth) for run in runs)) for q in ids}
-    people, machine = trec.qrels(judging.human), trec.qrels(judging.machine)
+    people = labels.judgements(judging.human, "person")
+    machine = labels.judgements(judging.machine, "machine")
     judged = _judged(signs, people, judging.human, inference.seed)
     shown, grades = _shown(signs, (people, machine), depth, relevant)
     clusters = codes(ids, Prepared.open(layout.data).clusters())
     found = assisted(shown, judged, clusters=clusters, inference=inference)
     alike = _agreement(shown, grades, judged, relevant, clusters, inference)
-    trusted = alike.low >= judging.least_kappa
-    used = found.assisted if trusted else found.human
+    fine = trusted(alike, judging.least_kappa)
+    used = found.assisted if fine else found.human
     verdict = _verdict(used, -judging.margin)
-    return AssistedDifference(found, alike, grades, len(ids), int(judged.sum()), trusted, verdict)
+    return AssistedDifference(found, alike, grades, len(ids), int(judged.sum()), fine, verdict)
 
 
 def _verdict(used: Estimate, limit: float) -> Verdict:
