@@ -236,5 +236,5 @@ def _in_ms(times: NDArray[np.int64], percent: float, budget: Budget) -> Estimate
     return Estimate(found.value / 1e6, found.low / 1e6, found.high / 1e6, found.n)
 
 
-def _shown(found: Estimate) -> str:
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}]"
+def _shown(estimate: Estimate) -> str:
+    return f"{estimate.value:.2f} [{estimate.low:.2f}, {estimate.high:.2f}]"

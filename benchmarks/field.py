@@ -68,8 +68,8 @@ def measure(folder: Path, out: Path) -> Scores:
     about = ["--name", name, "--split", split, "--force"]
     harness(project, "import", "beir", str(folder.resolve()), *about)
     harness(project, "run", "--dataset", name, "--arms", ",".join(ARMS), "--out", str(result))
-    found: Scores = json.loads((result / "scores.json").read_text(encoding="utf-8"))
-    return found
+    scores: Scores = json.loads((result / "scores.json").read_text(encoding="utf-8"))
+    return scores
 
 
 def table(name: str, scores: Scores) -> Iterator[str]:

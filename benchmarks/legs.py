@@ -151,5 +151,5 @@ class Near:
         if query not in self.queries:
             return {}
         dots = self.documents @ self.queries[query]
-        found = self.ranked(dots)
-        return found | {d: float(dots[self.row[d]]) for d in also if d not in found}
+        scores = self.ranked(dots)
+        return scores | {d: float(dots[self.row[d]]) for d in also if d not in scores}

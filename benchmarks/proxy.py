@@ -72,8 +72,8 @@ def started(*words: str) -> Iterator[tuple[str, psutil.Process]]:
     ) as process:
         try:
             for line in process.stdout or ():
-                if found := re.search(r"http://[\d.]+:\d+", line):
-                    yield found.group(), psutil.Process(process.pid)
+                if match := re.search(r"http://[\d.]+:\d+", line):
+                    yield match.group(), psutil.Process(process.pid)
                     break
             else:
                 raise RuntimeError(f"{words} ended before it served")

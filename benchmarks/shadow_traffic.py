@@ -223,9 +223,9 @@ def main() -> None:
                     for at in range(len(ways)):
                         way = ways[(turn + at) % len(ways)]
                         searcher = shadowed if way == SHADOW else control
-                        found = ask(searcher, part, comparison, room)
+                        group = ask(searcher, part, comparison, room)
                         kept = times[way] if len(ways) > 1 else beside
-                        kept.append(found)
+                        kept.append(group)
                     memory.append(Memory.now())
         say(f"{rate([*times[SHADOW], *beside]):.1f} a second over all groups in shadow")
         report(times, log.folder, memory)

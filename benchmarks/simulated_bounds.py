@@ -43,8 +43,10 @@ def betting(values: Floats, limit: float) -> Said:
 
 def bootstrap(values: Floats, limit: float) -> Said:
     """Say the same by the BCa bootstrap alone, as it was before."""
-    found = bca_each(values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None)
-    return np.array([one.low > limit + TOUCH for one in found])
+    estimates = bca_each(
+        values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None
+    )
+    return np.array([one.low > limit + TOUCH for one in estimates])
 
 
 WAYS: dict[str, Callable[[Floats, float], Said]] = {

@@ -86,14 +86,14 @@ def clears(
             )
             said[said] = p_values < LEVEL
     if said.any():
-        found = bca_each(
+        estimates = bca_each(
             values[:, said],
             confidence=CONFIDENCE,
             resamples=RESAMPLES,
             seed=SEED,
             clusters=clusters,
         )
-        said[said] = [one.low > above + TOUCH and one.high < below - TOUCH for one in found]
+        said[said] = [one.low > above + TOUCH and one.high < below - TOUCH for one in estimates]
     return said
 
 

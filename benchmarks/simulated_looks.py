@@ -41,8 +41,8 @@ def growing(looks: Looks, truth: float, trials: int, *, again: float = 0.0) -> L
     values = losing(-truth).draw(rng, (LOOKS[-1], trials))[first]
     passed = np.zeros((len(LOOKS), trials), dtype=bool)
     for at, size in enumerate(LOOKS):
-        found = intervals(looks, values[:size], first[:size] if again else None)
-        passed[at] = [one.low > -MARGIN for one in found]
+        estimates = intervals(looks, values[:size], first[:size] if again else None)
+        passed[at] = [one.low > -MARGIN for one in estimates]
     return Looked(float(passed.any(axis=0).mean()), float(passed[-1].mean()))
 
 

@@ -41,14 +41,14 @@ def kept(case: Case, *, pilot: int, bound: float, pilots: int, samples: int) -> 
         )
         if count is None:
             raise ValueError(f"{case.name}: no number of queries shows a mean above {bound:g}")
-        found = interval_each(
+        estimates = interval_each(
             case.draw(rng, (count, samples)),
             span=DIFFERENCES,
             inference=Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED),
             clusters=None,
         )
         counts.append(count)
-        shares.append(np.mean([above(one, bound) is Verdict.PASS for one in found]))
+        shares.append(np.mean([above(one, bound) is Verdict.PASS for one in estimates]))
     every = np.array(shares)
     noise = 2 * (POWER * (1 - POWER) / samples) ** 0.5
     return Kept(int(np.median(counts)), float(every.mean()), float((every >= POWER - noise).mean()))

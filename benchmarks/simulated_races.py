@@ -68,8 +68,8 @@ def of_one_intent(each: int, percent: float, *, one_each: bool, texts: int, tria
         arms = [
             1e6 * np.exp(HARD * of + NOISE * rng.normal(size=(PROCESSES, len(of)))) for of in hard
         ]
-        found = _ratio(arms[0].astype(np.int64), arms[1].astype(np.int64), percent, trial)
-        below += found.high < 1
+        estimate = _ratio(arms[0].astype(np.int64), arms[1].astype(np.int64), percent, trial)
+        below += estimate.high < 1
     return below / trials
 
 

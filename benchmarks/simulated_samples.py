@@ -34,10 +34,10 @@ def coverage(case: Case, queries: int, trials: int) -> tuple[float, float, float
     for start in range(0, trials, AT_ONCE):
         values = case.draw(rng, (queries, min(AT_ONCE, trials - start)))
         seed = SEED + start
-        found = bca_each(
+        estimates = bca_each(
             values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=seed, clusters=None
         )
-        ours += [(each.low, each.high) for each in found]
+        ours += [(each.low, each.high) for each in estimates]
         means = drawn_sums(values, resamples=RESAMPLES, seed=seed) / queries
         theirs += [plain(*each) for each in zip(values.T, means.T, strict=True)]
     low, high = np.array(ours).T
@@ -89,14 +89,14 @@ def chained(queries: int, trials: int) -> float:
             values = case.draw(rng, (queries, count, 3))
             alike = rng.choice([True, False], (queries, count, 1))
             values[:, :, 1:] = np.where(alike, values[:, :, :1], values[:, :, 1:])
-            found = bca_each(
+            estimates = bca_each(
                 (values + 0.3 * good).reshape(queries, -1),
                 confidence=CONFIDENCE,
                 resamples=RESAMPLES // 2,
                 seed=SEED + start,
                 clusters=None,
             )
-            passed = np.array([each.low > -MARGIN + TOUCH for each in found]).reshape(count, 3)
+            passed = np.array([each.low > -MARGIN + TOUCH for each in estimates]).reshape(count, 3)
             promoted = np.logical_and.accumulate(passed, axis=1)
             wrong += int((promoted & ~good).any(axis=1).sum())
         worst = max(worst, wrong / trials)

@@ -72,7 +72,9 @@ def show_few(trials: int) -> Iterator[str]:
     """One line for samples of 50 of which few moved, and for those of which more did."""
     case, rng = steps("90 % zero", 0.05, 0.05), np.random.default_rng((SEED, 50))
     values = case.draw(rng, (50, trials))
-    found = bca_each(values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None)
+    estimates = bca_each(
+        values, confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, clusters=None
+    )
     p_values = sign_flip_each(
         values,
         shift=0.0,
@@ -81,7 +83,7 @@ def show_few(trials: int) -> Iterator[str]:
         seed=SEED,
         clusters=None,
     )
-    held = np.array([each.low <= TOUCH and each.high >= -TOUCH for each in found])
+    held = np.array([each.low <= TOUCH and each.high >= -TOUCH for each in estimates])
     kept, few = np.array(p_values) > 1 - CONFIDENCE, (values != 0).sum(axis=0) <= FEW
     yield "| queries that moved | samples | coverage | coverage of the sign-flip test |"
     yield "| --- | ---: | ---: | ---: |"
@@ -126,8 +128,8 @@ def show_looks(trials: int) -> Iterator[str]:
     for truth in (-0.02, 0.0, 0.02):
         for again in (0.0, 0.3):
             for looks in get_args(Looks):
-                found = growing(looks, truth, trials if truth < 0 else trials // 4, again=again)
-                shares = f"{found.ever:.2%} | {found.last:.2%}"
+                looked = growing(looks, truth, trials if truth < 0 else trials // 4, again=again)
+                shares = f"{looked.ever:.2%} | {looked.last:.2%}"
                 yield f"| `{looks}` | {truth:+g} | {again:.0%} | {shares} |"
 
 

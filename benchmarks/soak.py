@@ -149,8 +149,8 @@ def served(folder: Path) -> Iterator[tuple[str, psutil.Process]]:
     with subprocess.Popen(words, stderr=subprocess.PIPE, text=True) as process:  # noqa: S603  ours
         try:
             for line in process.stderr or ():
-                if found := ADDRESS.search(line):
-                    yield found.group(), psutil.Process(process.pid)
+                if match := ADDRESS.search(line):
+                    yield match.group(), psutil.Process(process.pid)
                     break
         finally:
             process.terminate()

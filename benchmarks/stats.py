@@ -43,8 +43,8 @@ def differences(queries: int, measures: int) -> Values:
     """Half the queries do not move; the measures of a query move together."""
     rng = np.random.default_rng(SEED)
     moved = 0.2 * rng.normal(size=(queries, 1)) + 0.1 * rng.normal(size=(queries, measures))
-    found: Values = np.where(rng.random((queries, 1)) < 0.5, 0.0, moved)  # noqa: PLR2004  half
-    return np.clip(found, *SPAN)
+    values: Values = np.where(rng.random((queries, 1)) < 0.5, 0.0, moved)  # noqa: PLR2004  half
+    return np.clip(values, *SPAN)
 
 
 def ways(values: Values, resamples: int, theirs: int) -> dict[str, Callable[[], object]]:

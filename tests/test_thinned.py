@@ -18,11 +18,11 @@ HERE = Path(__file__)
 
 
 def case(name: str, mark: str = "", *given: object, **places: int) -> Any:  # noqa: ANN401  what is looked at
-    found = SimpleNamespace(args=given)
+    simple_namespace = SimpleNamespace(args=given)
     return SimpleNamespace(
         nodeid=name,
         callspec=SimpleNamespace(params=places),
-        get_closest_marker=lambda asked: found if asked == mark else None,
+        get_closest_marker=lambda asked: simple_namespace if asked == mark else None,
     )
 
 

@@ -55,10 +55,12 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
 
 def _signature(kind: type[BaseModel]) -> Signature:
     """Write a tool's parameters as a function would have them."""
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     annotated: Any = Annotated
     for name, field in kind.model_fields.items():
         about = annotated[(field.annotation, *field.metadata, Field(description=field.description))]
         default = Parameter.empty if field.is_required() else field.default
-        found.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=about, default=default))
-    return Signature(found, return_annotation=CallToolResult)
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=about, default=default)
+        )
+    return Signature(parameters, return_annotation=CallToolResult)

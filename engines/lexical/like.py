@@ -25,12 +25,12 @@ class Like:
     @classmethod
     def of(cls, query: str) -> Like:
         """Read a query; one without a letter or digit is looked for as it was typed."""
-        found = exact_clauses(query)
-        if not found:
+        clauses = exact_clauses(query)
+        if not clauses:
             typed = normalise(query)
             return cls((_pattern(typed),) if typed else (), ())
-        refused = tuple(_pattern(one.text) for one in found if one.occur is Occur.NOT)
-        return cls(tuple(_pattern(c.text) for c in found if c.occur is not Occur.NOT), refused)
+        refused = tuple(_pattern(one.text) for one in clauses if one.occur is Occur.NOT)
+        return cls(tuple(_pattern(c.text) for c in clauses if c.occur is not Occur.NOT), refused)
 
     def has(self, text: str) -> bool:
         """Tell whether a text contains all that is wanted and nothing that is refused."""

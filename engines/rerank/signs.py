@@ -37,8 +37,8 @@ def packed_dimension(dimension: int) -> int:
 def packed(vectors: Half) -> Half:
     """Pack signs, shape (tokens, dimension), into halves, shape (tokens, dimension / 16)."""
     bits = np.packbits(np.asarray(vectors) >= 0, axis=1)
-    found: Half = bits.view("<f2").reshape(len(vectors), packed_dimension(vectors.shape[1]))
-    return found
+    half: Half = bits.view("<f2").reshape(len(vectors), packed_dimension(vectors.shape[1]))
+    return half
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -50,11 +50,11 @@ def best(
     for scores in parts:
         if len(scores):
             floor = kept.scores.min() if len(kept.scores) == k else -np.inf
-            found = _candidates(scores, k, digits, floor)
-            scored = scores[found] if exact is None else exact(start + found)
+            positions = _candidates(scores, k, digits, floor)
+            scored = scores[positions] if exact is None else exact(start + positions)
             rounded = scored.round(digits)
             higher = rounded > floor
-            kept = _cut(_joined([kept, Top(start + found[higher], rounded[higher])]), k)
+            kept = _cut(_joined([kept, Top(start + positions[higher], rounded[higher])]), k)
         start += len(scores)
     return _ranked(kept)
 
@@ -79,8 +79,8 @@ def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
         return np.flatnonzero(scores >= bound)
     inside = (starts[blocks, None] + np.arange(BLOCK)).ravel()
     inside = inside[: np.searchsorted(inside, len(scores))]
-    found: Positions = inside[scores[inside] >= bound]
-    return found
+    positions: Positions = inside[scores[inside] >= bound]
+    return positions
 
 
 def _joined(tops: Iterable[Top]) -> Top:

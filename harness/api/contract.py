@@ -34,11 +34,11 @@ class EngineCheck:
             HarnessError: the engine's file is wrong, or its index cannot be built or opened.
         """
         __tracebackhide__ = True
-        found = examine(self.check, self.bench.subject)
-        if self.skips and found.outcome is Outcome.NOT_CHECKED:
-            raise SkipTest(f"{self.check}: {found.reason}")
-        if found.outcome is not Outcome.HOLDS:
-            raise AssertionError(str(found))
+        finding = examine(self.check, self.bench.subject)
+        if self.skips and finding.outcome is Outcome.NOT_CHECKED:
+            raise SkipTest(f"{self.check}: {finding.reason}")
+        if finding.outcome is not Outcome.HOLDS:
+            raise AssertionError(str(finding))
 
     def __str__(self) -> str:
         return self.check.name

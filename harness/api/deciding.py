@@ -97,10 +97,10 @@ def _title(step: StepDecision) -> str:
     return f"{step.step}: {step.outcome.upper()} ({step.control} → {step.candidate})"
 
 
-def _row(found: Finding) -> tuple[str, ...]:
+def _row(finding: Finding) -> tuple[str, ...]:
     measured = "nothing"
-    if found.estimate is not None:
-        ends = interval_in(found.estimate, found.unit)
-        measured = f"{in_unit(found.estimate.value, found.unit)} {ends}"
-    said = found.verdict.upper()
-    return found.gate, said, measured, found.bound, found.reason, found.remedy
+    if finding.estimate is not None:
+        ends = interval_in(finding.estimate, finding.unit)
+        measured = f"{in_unit(finding.estimate.value, finding.unit)} {ends}"
+    said = finding.verdict.upper()
+    return finding.gate, said, measured, finding.bound, finding.reason, finding.remedy

@@ -49,10 +49,10 @@ class Kept(Summary):
         super().see(seen)
         self.observations.append(seen)
 
-    def tell(self, found: Divergence) -> None:
+    def tell(self, divergence: Divergence) -> None:
         """Add a diverging pair."""
-        super().tell(found)
-        self.divergences[found.writer, found.number] = found
+        super().tell(divergence)
+        self.divergences[divergence.writer, divergence.number] = divergence
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)

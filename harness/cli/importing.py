@@ -169,7 +169,7 @@ def mbox(
     from harness.stages.imports.report import About
 
     root = Project.own().root
-    found = import_mbox(
+    mbox_import = import_mbox(
         name,
         root / "datasets",
         root / "qrels",
@@ -181,6 +181,6 @@ def mbox(
         allow_dangling=allow_dangling,
         force=force,
     )
-    for note in found.notes:
+    for note in mbox_import.notes:
         out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)
-    shown(found.report)
+    shown(mbox_import.report)

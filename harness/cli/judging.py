@@ -160,10 +160,10 @@ def _merge(file: Path, dataset: str, by: str) -> None:
     project = Project.own()
     layout = project.layout(dataset)
     data, qrels = project.root / "datasets" / dataset, project.root / "qrels" / dataset
-    found = merge(file, data, qrels, by=by, at=datetime.now(UTC).date().isoformat())
+    merged = merge(file, data, qrels, by=by, at=datetime.now(UTC).date().isoformat())
     out.print(
-        f"added {found.added} judgements to {dataset}; {found.known} were known,"
-        f" {found.open} are open",
+        f"added {merged.added} judgements to {dataset}; {merged.known} were known,"
+        f" {merged.open} are open",
         markup=False,
     )
     prepare(data, qrels, layout.data)

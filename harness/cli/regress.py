@@ -85,33 +85,33 @@ def regress(
     raise typer.Exit(worst_code(codes))
 
 
-def _show(found: Regression, baseline: str, worst: int) -> None:
-    name = f"[bold]{escape(found.dataset)}[/bold]"
+def _show(regression: Regression, baseline: str, worst: int) -> None:
+    name = f"[bold]{escape(regression.dataset)}[/bold]"
     out.print(f"\n{name}, each arm compared with itself in {escape(baseline)}")
-    _judged(found)
-    for word, arms in (("only then", found.gone), ("only now", found.new)):
+    _judged(regression)
+    for word, arms in (("only then", regression.gone), ("only now", regression.new)):
         if arms:
             out.print(f"  {word}: {', '.join(arms)}", markup=False)
-    for one in found.verdicts:
+    for one in regression.verdicts:
         out.print(f"  step {one.step} was {one.then} without times, and is {one.now}", markup=False)
-    _means(found)
-    _lost(found, worst)
+    _means(regression)
+    _lost(regression, worst)
 
 
-def _judged(found: Regression) -> None:
+def _judged(regression: Regression) -> None:
     from harness.cli.base.verdicts import blocking_lines
 
-    for decision in found.decisions:
+    for decision in regression.decisions:
         out.print(f"  {WORDS[decision.verdict.value]}  {escape(decision.step)}")
         for finding in decision.blocking:
             for line in blocking_lines(finding):
                 out.print(f"            {escape(line)}")
 
 
-def _means(found: Regression) -> None:
+def _means(regression: Regression) -> None:
     table = Table("arm", "measure", "then", "now", "now - then", box=None, padding=(0, 2, 0, 0))
-    for row in found.moved:
-        if row.arm not in found.same:
+    for row in regression.moved:
+        if row.arm not in regression.same:
             apart = row.difference
             said = f"{apart.value:+.4f} [{apart.low:+.4f}, {apart.high:+.4f}]"
             table.add_row(
@@ -119,15 +119,17 @@ def _means(found: Regression) -> None:
             )
     if table.row_count:
         out.print(table)
-    if found.same:
-        out.print(f"the same answers, hit for hit: {', '.join(sorted(found.same))}", markup=False)
+    if regression.same:
+        out.print(
+            f"the same answers, hit for hit: {', '.join(sorted(regression.same))}", markup=False
+        )
 
 
-def _lost(found: Regression, worst: int) -> None:
+def _lost(regression: Regression, worst: int) -> None:
     from harness.core.printable import one_line
 
-    if found.worse:
-        out.print(f"\n{len(found.worse)} answers got worse; the worst of them:")
-    for lost in found.worse[:worst]:
+    if regression.worse:
+        out.print(f"\n{len(regression.worse)} answers got worse; the worst of them:")
+    for lost in regression.worse[:worst]:
         about = f"{lost.arm}  {lost.query_id}: {one_line(lost.text, LONGEST)}"
         out.print(f"  {lost.then:.3f} -> {lost.now:.3f}  {about}", markup=False)

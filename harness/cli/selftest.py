@@ -151,7 +151,7 @@ def _show_gate(one: OperatingCharacteristic, found: Selftest) -> None:
         )
 
 
-def _rate(found: Estimate | None) -> str:
-    if found is None:
+def _rate(estimate: Estimate | None) -> str:
+    if estimate is None:
         return "unknown (too large to be planted)"
-    return f"{found.value:.3f} [{found.low:.3f}, {found.high:.3f}]"
+    return f"{estimate.value:.3f} [{estimate.low:.3f}, {estimate.high:.3f}]"

@@ -64,15 +64,15 @@ def variance(
         _show(over_corpora(layouts, asked, confidence=sure), asked, "corpus")
 
 
-def _show(found: Varied, asked: Compared, factor: str) -> None:
+def _show(varied: Varied, asked: Compared, factor: str) -> None:
     from harness.gates.base import rules
     from harness.report.rounding import signed
     from harness.stats.components import assessor_deviation
 
-    of = found.components
+    of = varied.components
     out.print(f"\n{asked.measure}, {asked.candidate} - {asked.control}, by {factor}", markup=False)
-    for name, mean in found.means.items():
-        out.print(f"  {name}: {signed(mean)} over {found.queries[name]:,} queries", markup=False)
+    for name, mean in varied.means.items():
+        out.print(f"  {name}: {signed(mean)} over {varied.queries[name]:,} queries", markup=False)
     table = Table("component", "deviation", "variance", "share", "df", box=None)
     for part in of.parts:
         share = f"{part.variance / of.total:.0%}" if of.total else "none"
@@ -86,7 +86,7 @@ def _show(found: Varied, asked: Compared, factor: str) -> None:
     )
     out.print(f"  mean, other queries and other {plural}: {rules.signed(of.anew)}", markup=False)
     if factor == "assessor":
-        apart = assessor_deviation(of, min(found.queries.values()))
+        apart = assessor_deviation(of, min(varied.queries.values()))
         out.print(
             f"  from one assessor to another the mean differs with a deviation of {apart:.4f}:"
             " a margin below twice that is one that assessors do not agree on",

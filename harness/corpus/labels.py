@@ -65,7 +65,7 @@ def read(path: Path) -> tuple[Label, ...]:
     Raises:
         BadFile: a line is malformed, a judge gave one pair two labels, or no label is there.
     """
-    found: list[Label] = []
+    labels: list[Label] = []
     seen: dict[tuple[str, str, str], int] = {}
     for number, line in numbered(path):
         label = _label(path, number, line)
@@ -77,10 +77,10 @@ def read(path: Path) -> tuple[Label, ...]:
             )
             raise BadFile(path, problem, "Keep one of the two lines", number)
         seen[key] = number
-        found.append(label)
-    if not found:
+        labels.append(label)
+    if not labels:
         raise BadFile(path, "it holds no label", "Write one label a line")
-    return tuple(found)
+    return tuple(labels)
 
 
 def are_of(path: Path, by: str) -> bool:
@@ -100,16 +100,16 @@ def judgements(path: Path, kind: Kind) -> Qrels:
     first = next((line for _, line in numbered(path)), "")
     if not first.startswith("{"):
         return trec.qrels(path)
-    found = read(path)
-    for label in found:
+    labels = read(path)
+    for label in labels:
         if label.kind != kind:
             problem = f"{label.by} is a {label.kind}, and labels of a {kind} are read here"
             raise BadFile(path, problem, "Name another file, or the other option")
-    judges = sorted({(label.by, label.model, label.template) for label in found})
+    judges = sorted({(label.by, label.model, label.template) for label in labels})
     if len(judges) > 1:
         problem = f"it holds labels of {len(judges)} judges: {_named(judges)}"
         raise BadFile(path, problem, "Give each judge a file of its own")
-    return Qrels.of(Judgement(one.query_id, one.doc_id, one.grade) for one in found)
+    return Qrels.of(Judgement(one.query_id, one.doc_id, one.grade) for one in labels)
 
 
 def _named(judges: Sequence[tuple[str, str, str]]) -> str:

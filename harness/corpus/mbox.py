@@ -185,10 +185,10 @@ def _parsed(number: int, mail: Message, problems: list[str]) -> _Mail:
     )
 
 
-def problems_of(found: Mbox) -> Iterator[str]:
+def problems_of(mbox: Mbox) -> Iterator[str]:
     """Yield one sentence for each kind of problem, with the first mail that has it."""
     kinds: dict[str, list[Note]] = {}
-    for note in found.notes:
+    for note in mbox.notes:
         kinds.setdefault(note.problem.partition(" (")[0], []).append(note)
     for kind, notes in kinds.items():
         first = notes[0]

@@ -62,13 +62,13 @@ def _whole(file: _File) -> pa.Table:
     return pa.concat_tables(parts) if parts else _plain(file, file.parquet.read())
 
 
-def _check_columns(found: pa.Schema, wanted: pa.Schema) -> None:
-    if lacking := set(wanted.names) - set(found.names):
+def _check_columns(schema: pa.Schema, wanted: pa.Schema) -> None:
+    if lacking := set(wanted.names) - set(schema.names):
         raise Malformed(f"it lacks {sorted(lacking)}")
     for column in wanted:
-        if found.names.count(column.name) > 1:
+        if schema.names.count(column.name) > 1:
             raise Malformed(f"it has {column.name} twice")
-        if (its := found.field(column.name).type) != column.type:
+        if (its := schema.field(column.name).type) != column.type:
             raise Malformed(f"{column.name} is {its} instead of {column.type}")
 
 

@@ -98,10 +98,10 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     )
 
 
-def _at(found: Comparison, differences: list[float]) -> Comparison:
+def _at(comparison: Comparison, differences: list[float]) -> Comparison:
     """Put the differences of a completion in the place of those measured."""
-    paired = found.paired
-    return replace(found, paired=replace(paired, candidate=paired.control + differences))
+    paired = comparison.paired
+    return replace(comparison, paired=replace(paired, candidate=paired.control + differences))
 
 
 def _nearer(settings: Settings, now: Estimate) -> float:

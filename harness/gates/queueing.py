@@ -67,8 +67,10 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
             f" {tried}",
             again,
         )
-    if (found := _hindered(settings, load, rounds)) is not None:
-        return settings.undecided(name, found.cause, found.reason, found.remedy or again)
+    if (hindrance := _hindered(settings, load, rounds)) is not None:
+        return settings.undecided(
+            name, hindrance.cause, hindrance.reason, hindrance.remedy or again
+        )
     scale = settings.scale(load.reference_ns)
     in_ms = rounds.system_ns[settings.percent] / (NS_PER_MS * scale)
     over = median_of(in_ms.tolist(), confidence=rules.confidence)

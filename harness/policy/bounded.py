@@ -38,8 +38,8 @@ def judge_over(gate: Gate, evidence: Evidence, ends: Sequence[Evidence], rules: 
     return _left_open(over)
 
 
-def _left_open(found: Finding) -> Finding:
+def _left_open(finding: Finding) -> Finding:
     remedy = "a run whose scores tell hits apart: with more digits, or in the engine's own order"
-    if found.verdict is Verdict.INCONCLUSIVE:
-        return replace(found, remedy=found.remedy or remedy)
-    return replace(found, verdict=Verdict.INCONCLUSIVE, cause=Cause.TIES, remedy=remedy)
+    if finding.verdict is Verdict.INCONCLUSIVE:
+        return replace(finding, remedy=finding.remedy or remedy)
+    return replace(finding, verdict=Verdict.INCONCLUSIVE, cause=Cause.TIES, remedy=remedy)

@@ -54,8 +54,8 @@ def _unlike(sides: tuple[ArmResult, ...]) -> Iterator[Unmet]:
         yield Unmet(f"the arms were not asked alike ({said})", REPLAY)
 
 
-def _said(found: Conditions) -> str:
-    return f"{found.k} hits within {found.time_limit_s:g} s"
+def _said(conditions: Conditions) -> str:
+    return f"{conditions.k} hits within {conditions.time_limit_s:g} s"
 
 
 def _too_shallow(sides: tuple[ArmResult, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:

@@ -127,9 +127,9 @@ def for_json(value: float | None) -> float | None:
     return cut if math.isfinite(cut) else value
 
 
-def estimate_for_json(found: Estimate | None) -> dict[str, float | int | None] | None:
+def estimate_for_json(estimate: Estimate | None) -> dict[str, float | int | None] | None:
     """Give an estimate as {value, low, high, n}; None for an unbounded end."""
-    if found is None:
+    if estimate is None:
         return None
-    ends = {"value": found.value, "low": found.low, "high": found.high}
-    return {**{name: for_json(value) for name, value in ends.items()}, "n": found.n}
+    ends = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {**{name: for_json(value) for name, value in ends.items()}, "n": estimate.n}

@@ -25,8 +25,8 @@ class Table:
     rows: tuple[tuple[Cell, ...], ...]
 
 
-def time_cell(found: Estimate | None) -> Cell:
+def time_cell(estimate: Estimate | None) -> Cell:
     """Show nanoseconds in milliseconds with their interval; words where there are too few."""
-    if found is None:
+    if estimate is None:
         return Cell("too few times")
-    return Cell(milliseconds(found.value), interval_in(found, "ns"))
+    return Cell(milliseconds(estimate.value), interval_in(estimate, "ns"))

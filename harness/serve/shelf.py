@@ -145,11 +145,11 @@ def _files(folder: Folder, within: Path, depth: int) -> Iterator[Sheet]:
         if one.is_dir(follow_symlinks=False):
             if depth and one.name not in INSIDE:
                 yield from _files(folder, Path(one.path), depth - 1)
-        elif found := _sheet(folder, Path(one.path)):
-            yield found
+        elif sheet := _sheet(folder, Path(one.path)):
+            yield sheet
     load = within / LOADED / LOAD
-    if load.parent.resolve() == load.parent and (found := _sheet(folder, load)):
-        yield found
+    if load.parent.resolve() == load.parent and (sheet := _sheet(folder, load)):
+        yield sheet
 
 
 def _is_text(name: str) -> bool:

@@ -157,7 +157,7 @@ def _from(folder: Path, path: Path) -> str:
 def _source(given: str) -> tuple[str, str] | None:
     if not given:
         return None
-    found = SOURCE.fullmatch(given)
-    if not found:
+    match = SOURCE.fullmatch(given)
+    if not match:
         raise HarnessError(f"{given!r} is an invalid repository reference: give OWNER/REPO@REF")
-    return found[1], found[2]
+    return match[1], match[2]

@@ -122,12 +122,12 @@ def of_assessors(table: Floats, *, confidence: float) -> Components:
     )
 
 
-def assessor_deviation(found: Components, queries: int) -> float:
+def assessor_deviation(components: Components, queries: int) -> float:
     """Deviation of the mean over ``queries`` from one assessor to another.
 
     Of the components of ``of_assessors``.
     """
-    by = {part.source: part.variance for part in found.parts}
+    by = {part.source: part.variance for part in components.parts}
     _, assessor, rest = by.values()
     return math.sqrt(assessor + rest / queries)
 

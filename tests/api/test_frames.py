@@ -17,19 +17,21 @@ QRELS = pd.DataFrame({"query_id": ["q1", "q2"], "doc_id": ["d1", "d2"], "relevan
 
 def test_frames_come_back(tmp_path: Path) -> None:
     folder = save_collection(tmp_path / "mine", DOCUMENTS, QUERIES, QRELS)
-    found = load_collection(folder)
-    pd.testing.assert_frame_equal(found.documents, DOCUMENTS)
-    pd.testing.assert_frame_equal(found.queries, QUERIES)
-    pd.testing.assert_frame_equal(found.qrels, QRELS)
-    assert score({"q1": {"d1": 1.0}, "q2": {}}, found.qrels, ["RR"]).frame()["RR"].mean() == 0.5
+    collection = load_collection(folder)
+    pd.testing.assert_frame_equal(collection.documents, DOCUMENTS)
+    pd.testing.assert_frame_equal(collection.queries, QUERIES)
+    pd.testing.assert_frame_equal(collection.qrels, QRELS)
+    assert (
+        score({"q1": {"d1": 1.0}, "q2": {}}, collection.qrels, ["RR"]).frame()["RR"].mean() == 0.5
+    )
 
 
 def test_a_title_may_be_left_out_and_ids_may_be_numbers(tmp_path: Path) -> None:
     numbered = DOCUMENTS.assign(doc_id=[1, 2]).drop(columns="title")
     judged = QRELS.assign(doc_id=[1, 2])
-    found = load_collection(save_collection(tmp_path / "mine", numbered, QUERIES, judged))
-    assert found.documents["doc_id"].tolist() == ["1", "2"]
-    assert found.documents["title"].tolist() == ["", ""]
+    collection = load_collection(save_collection(tmp_path / "mine", numbered, QUERIES, judged))
+    assert collection.documents["doc_id"].tolist() == ["1", "2"]
+    assert collection.documents["title"].tolist() == ["", ""]
 
 
 @pytest.mark.parametrize(

@@ -92,9 +92,9 @@ def test_every_shape_of_a_run_is_the_trec_file(
 def test_every_shape_of_judgements_is_the_trec_file(
     tmp_path: Path, make: Callable[[Path], QrelsLike]
 ) -> None:
-    found = load_qrels(make(tmp_path))
-    assert found.grades == GRADES
-    assert {type(grade) for of in found.grades.values() for grade in of.values()} == {int}
+    qrels = load_qrels(make(tmp_path))
+    assert qrels.grades == GRADES
+    assert {type(grade) for of in qrels.grades.values() for grade in of.values()} == {int}
 
 
 def test_ids_that_pandas_reads_as_numbers_are_text_again() -> None:

@@ -37,33 +37,33 @@ def compared(control: Any, candidate: Any, sure: Inference, **more: Any) -> Engi
 
 
 def test_it_is_what_compare_says_of_the_two_runs(sure: Inference) -> None:
-    found = compared(late, early, sure, names=("old", "new"))
+    engine_comparison = compared(late, early, sure, names=("old", "new"))
     together = near_duplicates(QUERIES)
     runs = shown_by(late, QUERIES, "old"), shown_by(early, QUERIES, "new")
     for measure in MEASURES:
         same = compare(*runs, QRELS, measure, sure=sure, intents=together)
-        assert found.differences[measure].estimate == same.estimate
-        assert found.differences[measure].p_value == same.p_value
-    assert (found.control.arm, found.candidate.arm) == ("old", "new")
-    assert found.differences["RR"].estimate.value == pytest.approx(0.45)
+        assert engine_comparison.differences[measure].estimate == same.estimate
+        assert engine_comparison.differences[measure].p_value == same.p_value
+    assert (engine_comparison.control.arm, engine_comparison.candidate.arm) == ("old", "new")
+    assert engine_comparison.differences["RR"].estimate.value == pytest.approx(0.45)
 
 
 def test_the_worse_queries_come_with_the_greatest_loss_first(sure: Inference) -> None:
-    found = compared(by_score, early, sure, intents={})
-    assert found.worse("RR") == ("q1",)
-    assert found.differences["RR"].better == ()
-    row = found.frame().loc["RR"]
+    engine_comparison = compared(by_score, early, sure, intents={})
+    assert engine_comparison.worse("RR") == ("q1",)
+    assert engine_comparison.differences["RR"].better == ()
+    row = engine_comparison.frame().loc["RR"]
     assert (row["control"], row["queries"], row["worse"]) == (1.0, 10, 1)
     assert row["low"] <= row["difference"] == pytest.approx(-0.05)
 
 
 def test_it_is_frozen_and_shows_itself(sure: Inference) -> None:
-    found = compared(late, early, sure)
+    engine_comparison = compared(late, early, sure)
     with pytest.raises(FrozenInstanceError):
-        found.control = found.candidate  # type: ignore[misc]
-    assert repr(found).startswith("candidate against control, nDCG@10: +")
-    assert "<caption" in found._repr_html_()
-    assert "candidate compared with control" in found._repr_html_()
+        engine_comparison.control = engine_comparison.candidate  # type: ignore[misc]
+    assert repr(engine_comparison).startswith("candidate against control, nDCG@10: +")
+    assert "<caption" in engine_comparison._repr_html_()
+    assert "candidate compared with control" in engine_comparison._repr_html_()
 
 
 def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
@@ -72,15 +72,18 @@ def test_a_query_that_raises_has_no_value_and_is_named(sure: Inference) -> None:
             raise ConnectionError("refused")
         return ["d1"]
 
-    found = compared(late, fails, sure)
-    (said,) = found.failures["candidate"].values()
+    engine_comparison = compared(late, fails, sure)
+    (said,) = engine_comparison.failures["candidate"].values()
     assert re.fullmatch(r"ConnectionError: refused \(test_searching\.py:\d+\)", said)
-    assert (list(found.failures["candidate"]), found.failures["control"]) == (["q3"], {})
-    assert found.differences["RR"].estimate.n == 9
-    assert found.differences["RR"].paired.unpaired == ("q3",)
-    assert "candidate failed on 1" in repr(found)
-    assert "candidate failed on 1" in found._repr_html_()
-    assert found.candidate.count(Status.FAILED) == 1
+    assert (
+        list(engine_comparison.failures["candidate"]),
+        engine_comparison.failures["control"],
+    ) == (["q3"], {})
+    assert engine_comparison.differences["RR"].estimate.n == 9
+    assert engine_comparison.differences["RR"].paired.unpaired == ("q3",)
+    assert "candidate failed on 1" in repr(engine_comparison)
+    assert "candidate failed on 1" in engine_comparison._repr_html_()
+    assert engine_comparison.candidate.count(Status.FAILED) == 1
 
 
 def test_a_generator_that_raises_late_is_a_failed_query(sure: Inference) -> None:
@@ -118,10 +121,10 @@ def test_what_is_no_ranking_is_named(given: object, said: str, sure: Inference) 
 
 
 def test_a_document_shown_twice_is_said(sure: Inference) -> None:
-    found = compared(late, lambda _: ["d1", "d1", "d2"], sure)
+    engine_comparison = compared(late, lambda _: ["d1", "d1", "d2"], sure)
     says = "candidate showed a document twice on 10, and only the first place counts"
-    assert says in repr(found)
-    assert says in found._repr_html_()
+    assert says in repr(engine_comparison)
+    assert says in engine_comparison._repr_html_()
 
 
 def test_judgements_of_other_queries_are_told_from_missing_ones(sure: Inference) -> None:
@@ -130,9 +133,9 @@ def test_judgements_of_other_queries_are_told_from_missing_ones(sure: Inference)
 
 
 def test_an_empty_answer_is_an_answer(sure: Inference) -> None:
-    found = compared(late, lambda _: [], sure)
-    assert found.differences["RR"].estimate.value == -0.5
-    assert found.failures["candidate"] == {}
+    engine_comparison = compared(late, lambda _: [], sure)
+    assert engine_comparison.differences["RR"].estimate.value == -0.5
+    assert engine_comparison.failures["candidate"] == {}
 
 
 def test_names_and_queries_are_needed(sure: Inference) -> None:
@@ -146,7 +149,7 @@ def test_names_and_queries_are_needed(sure: Inference) -> None:
 
 
 def test_one_measure_may_be_a_word_and_queries_have_ids(sure: Inference) -> None:
-    found = compare_engines(late, early, QUERIES, QRELS, "RR", sure=sure)
-    assert list(found.differences) == ["RR"]
+    engine_comparison = compare_engines(late, early, QUERIES, QRELS, "RR", sure=sure)
+    assert list(engine_comparison.differences) == ["RR"]
     with pytest.raises(EvidenceError, match="queries is a list; give a mapping of query id"):
         compare_engines(late, early, ["birds"], QRELS, ["RR"], sure=sure)  # type: ignore[arg-type]

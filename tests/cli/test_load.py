@@ -19,10 +19,10 @@ def test_a_load_is_run_by_processes_and_shown(project: Toy, harness: Harness) ->
     assert "tantivy (A/A)" in said.out
     assert "load.html" in said.out
     assert page_of(project.layout).is_file()
-    found = read_history(history_of(project.layout))
-    assert [record.rate for record in found].count(30.0) == 2
-    assert all(record.trial.seconds > 0 for record in found)
-    assert {record.about["processes"] for record in found} == {1}
+    records = read_history(history_of(project.layout))
+    assert [record.rate for record in records].count(30.0) == 2
+    assert all(record.trial.seconds > 0 for record in records)
+    assert {record.about["processes"] for record in records} == {1}
 
 
 @pytest.mark.usefixtures("project")

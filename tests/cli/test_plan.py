@@ -39,9 +39,9 @@ def test_what_the_query_set_lacks_is_said(project: Toy, harness: Harness) -> Non
     (project.root / "policy" / "toy.toml").write_text(HEAD + STEP + SMALL)
     said = harness(*POLICY, "--dataset", NAME)
     assert said.code == 0, said
-    found = re.search(r"alone, ([\d,]+) for all gates together, with no true difference", said.out)
-    assert found
-    lacks = int(found[1].replace(",", "")) - 41
+    match = re.search(r"alone, ([\d,]+) for all gates together, with no true difference", said.out)
+    assert match
+    lacks = int(match[1].replace(",", "")) - 41
     assert f"has 41, 40 independent: lacks {lacks:,}\n" in said.out
     assert f"step tantivy lacks: {lacks:,} queries\n" in said.out
     before = harness(*POLICY, "--dataset", project.root / "beir").out

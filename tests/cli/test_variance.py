@@ -59,15 +59,15 @@ def test_two_assessors_are_taken_apart(project: Toy, harness: Harness, tmp_path:
     said = harness(*WORDS, "--dataset", NAME, "--assessor", own, "--assessor", other)
     assert said.code == 0, said
     assert re.search(r"query by assessor, and error +0\.\d+", said.out)
-    found = over_assessors(project.layout, [own, other], PAIR, confidence=0.95)
+    varied = over_assessors(project.layout, [own, other], PAIR, confidence=0.95)
     runs = [read_run(project.layout.run(arm)) for arm in ("fts5", "tantivy")]
     ids = [f"q{at:02}" for at in range(40)]
     for path in (own, other):
         scores = [score(run, trec.qrels(path), ("nDCG@10",), ids)["nDCG@10"] for run in runs]
         shared = [q for q in scores[0].by_query if q in scores[1].by_query]
         mean = np.mean([scores[1].by_query[q] - scores[0].by_query[q] for q in shared])
-        assert found.means[str(path)] == pytest.approx(mean, abs=0.02)
-    assert len(set(found.means.values())) == 2
+        assert varied.means[str(path)] == pytest.approx(mean, abs=0.02)
+    assert len(set(varied.means.values())) == 2
     assert "a margin below twice that" in said.out
 
 

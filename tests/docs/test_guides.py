@@ -75,10 +75,10 @@ def judged(empty: int, count: int) -> Finding:
     [(0, 400, Verdict.PASS), (40, 400, Verdict.FAIL), (0, 50, Verdict.INCONCLUSIVE)],
 )
 def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict: Verdict) -> None:
-    found = judged(empty, count)
-    assert found.verdict is verdict
-    assert found.rule == GATE
-    assert bool(found.remedy) is (verdict is Verdict.INCONCLUSIVE)
+    finding = judged(empty, count)
+    assert finding.verdict is verdict
+    assert finding.rule == GATE
+    assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
 @pytest.mark.usefixtures("own_gate")

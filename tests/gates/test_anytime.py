@@ -79,38 +79,38 @@ def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
 def test_the_right_and_the_wrong_side_of_the_bound(
     rule: str, share: float, verdict: Verdict
 ) -> None:
-    found = judged(rule, of(rule, flags(400, share)))
-    assert found.verdict is verdict
-    assert found.estimate is not None
-    assert found.estimate.n == 400
-    assert found.timed
+    finding = judged(rule, of(rule, flags(400, share)))
+    assert finding.verdict is verdict
+    assert finding.estimate is not None
+    assert finding.estimate.n == 400
+    assert finding.timed
 
 
 @pytest.mark.parametrize(("rule", "share"), [("anytime_overlap", 0.15), ("anytime_slow", 0.03)])
 def test_near_the_bound_it_says_how_many_more_pairs_would_settle_it(
     rule: str, share: float
 ) -> None:
-    found = judged(rule, of(rule, flags(200, share)))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    more = int(found.remedy.split()[1])
-    assert found.remedy == f"about {more} more pairs, if they come like these"
+    finding = judged(rule, of(rule, flags(200, share)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    more = int(finding.remedy.split()[1])
+    assert finding.remedy == f"about {more} more pairs, if they come like these"
     before, after = (judged(rule, of(rule, flags(200 + n, share))) for n in (more // 2, 2 * more))
     assert before.verdict is Verdict.INCONCLUSIVE
     assert after.verdict is Verdict.PASS
 
 
 def test_on_the_bound_no_number_of_pairs_is_promised() -> None:
-    found = judged("anytime_failures", of("anytime_failures", flags(200, 0.05)))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.remedy.startswith("more than 64 times the pairs")
+    finding = judged("anytime_failures", of("anytime_failures", flags(200, 0.05)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.remedy.startswith("more than 64 times the pairs")
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
-    found = judged(rule, build.evidence(5))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.cause is Cause.NO_EVIDENCE
-    assert "harness traffic" in found.remedy
+    finding = judged(rule, build.evidence(5))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.NO_EVIDENCE
+    assert "harness traffic" in finding.remedy
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -124,20 +124,20 @@ def test_too_few_pairs_are_left_open_whatever_they_say(rule: str) -> None:
 @pytest.mark.parametrize("rule", RULES)
 def test_a_mean_that_moved_on_the_right_side_is_left_open(rule: str) -> None:
     bad = np.concatenate([flags(2_000, 0.0), flags(8_000, 0.025)])
-    found = judged(rule, of(rule, bad), min_pairs=500)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.cause is Cause.MOVED
-    assert "begins after what changed" in found.remedy
+    finding = judged(rule, of(rule, bad), min_pairs=500)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.MOVED
+    assert "begins after what changed" in finding.remedy
 
 
 def test_a_mean_outside_its_interval_is_called_so() -> None:
     then = np.concatenate([np.where(flags(300, 0.1), 0.0, 1.0), np.full(60, 0.5)])
     at = {10: NS * np.arange(len(then))}
     seen = build.evidence(5, traffic=traffic(overlap={10: then}, overlap_at=at))
-    found = judged("anytime_overlap", seen, floor=0.4)
-    assert found.estimate is not None
-    assert found.estimate.value < found.estimate.low
-    assert "the mean of now lies outside the interval" in found.reason
+    finding = judged("anytime_overlap", seen, floor=0.4)
+    assert finding.estimate is not None
+    assert finding.estimate.value < finding.estimate.low
+    assert "the mean of now lies outside the interval" in finding.reason
     inside = judged("anytime_overlap", of("anytime_overlap", flags(300, 0.1)))
     assert "outside the interval" not in inside.reason
 
@@ -146,10 +146,10 @@ def test_a_mean_outside_its_interval_is_called_so() -> None:
 @pytest.mark.parametrize("shares", [(0.0, 0.6), (0.6, 0.0)])
 def test_pairs_in_a_row_beyond_the_bound_fail(rule: str, shares: tuple[float, float]) -> None:
     bad = np.concatenate([flags(2_000, share) for share in shares])
-    found = judged(rule, of(rule, bad))
-    assert found.verdict is Verdict.FAIL
+    finding = judged(rule, of(rule, bad))
+    assert finding.verdict is Verdict.FAIL
     first = 1 if shares[0] else 2_001
-    assert f"from pair {first} to {first + 49} alone it was" in found.reason
+    assert f"from pair {first} to {first + 49} alone it was" in finding.reason
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -163,9 +163,9 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
 def test_another_k_is_another_question() -> None:
     seen, at = {50: np.ones(400)}, {50: np.arange(400)}
     evidence = build.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
-    found = judged("anytime_overlap", evidence)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "the log also has k of 50" in found.reason
+    finding = judged("anytime_overlap", evidence)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "the log also has k of 50" in finding.reason
     assert judged("anytime_overlap", evidence, k=50).verdict is Verdict.PASS
 
 
@@ -195,24 +195,27 @@ def test_every_live_rule_waits_for_pairs() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_a_block_counts_once_and_one_that_is_not_over_does_not(rule: str) -> None:
-    found = judged(rule, of(rule, flags(415, 0.0)), block_pairs=20)
-    assert "over 400 pairs in 20 blocks (20 pairs and 19 s in the middle)" in found.reason
-    assert "taken to be independent of each other" in found.reason
-    assert found.estimate is not None
-    assert found.estimate.n == 400
+    finding = judged(rule, of(rule, flags(415, 0.0)), block_pairs=20)
+    assert "over 400 pairs in 20 blocks (20 pairs and 19 s in the middle)" in finding.reason
+    assert "taken to be independent of each other" in finding.reason
+    assert finding.estimate is not None
+    assert finding.estimate.n == 400
     twenty = judged(rule, of(rule, flags(20, 0.0)), min_pairs=2)
     assert twenty.estimate is not None
-    assert (found.estimate.low, found.estimate.high) == (twenty.estimate.low, twenty.estimate.high)
+    assert (finding.estimate.low, finding.estimate.high) == (
+        twenty.estimate.low,
+        twenty.estimate.high,
+    )
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_blocks_that_hang_together_are_no_proof(rule: str) -> None:
     bad = np.tile(np.repeat([False, True], [4_900, 100]), 4)
-    found = judged(rule, of(rule, bad), block_pairs=20, min_pairs=20_000)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "but each block has a correlation of 0.80 with the next one" in found.reason
-    assert found.cause is Cause.SAMPLE
-    assert "longer blocks" in found.remedy
+    finding = judged(rule, of(rule, bad), block_pairs=20, min_pairs=20_000)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "but each block has a correlation of 0.80 with the next one" in finding.reason
+    assert finding.cause is Cause.SAMPLE
+    assert "longer blocks" in finding.remedy
     longer = judged(rule, of(rule, np.tile(bad, 5)), block_pairs=200, min_pairs=100_000)
     assert longer.verdict is Verdict.PASS
 
@@ -227,19 +230,19 @@ def test_a_busy_hour_does_not_hide_behind_quiet_ones(rule: str) -> None:
         for minute, size in enumerate(sizes)
     ])
     bad = np.concatenate([flags(size, 0.5 if size > 20 else 0.0) for size in sizes])
-    found = judged(rule, of(rule, bad, at), block_pairs=20, block_s=60, min_pairs=10**5)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.cause is Cause.SAMPLE
-    assert "by pairs alone" in found.remedy
+    finding = judged(rule, of(rule, bad, at), block_pairs=20, block_s=60, min_pairs=10**5)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.SAMPLE
+    assert "by pairs alone" in finding.remedy
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_two_blocks_are_the_fewest(rule: str) -> None:
-    found = judged(rule, of(rule, flags(70, 0.0)), block_pairs=40)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "70 pairs in 1 blocks" in found.reason
-    assert found.cause is Cause.TOO_FEW
-    assert found.remedy == "10 more pairs"
+    finding = judged(rule, of(rule, flags(70, 0.0)), block_pairs=40)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "70 pairs in 1 blocks" in finding.reason
+    assert finding.cause is Cause.TOO_FEW
+    assert finding.remedy == "10 more pairs"
 
 
 @pytest.mark.sampled(1)

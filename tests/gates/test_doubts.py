@@ -26,10 +26,10 @@ def on(rule: str, **changed: object) -> Finding:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
-    found = on(rule, passed_over={LOST: 600})
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "but 600 attempts that were numbered are not in the log; were they all" in found.reason
-    assert "the lines that are missing" in found.remedy
+    finding = on(rule, passed_over={LOST: 600})
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "but 600 attempts that were numbered are not in the log; were they all" in finding.reason
+    assert "the lines that are missing" in finding.remedy
     assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
 
 
@@ -37,19 +37,19 @@ def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
 def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
     most = int(MOST_SHED * 2 * PAIRS)
     assert on(rule, passed_over={SHED: most}).verdict is Verdict.PASS
-    found = on(rule, passed_over={SHED: most + 1})
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in found.reason
-    assert found.cause is Cause.SAMPLE
+    finding = on(rule, passed_over={SHED: most + 1})
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert f"{most + 1} of {2 * PAIRS} attempts were shed, more than 50%" in finding.reason
+    assert finding.cause is Cause.SAMPLE
 
 
 @pytest.mark.parametrize("rule", RULES)
 def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
-    found = on(rule, asked=np.array([PAIRS]))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "; 1 different queries, the most asked 100.0% of all" in found.reason
-    assert "as varied as 1.0" in found.reason
-    assert found.remedy == "more different queries"
+    finding = on(rule, asked=np.array([PAIRS]))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "; 1 different queries, the most asked 100.0% of all" in finding.reason
+    assert "as varied as 1.0" in finding.reason
+    assert finding.remedy == "more different queries"
     even = np.full(FEWEST_QUERIES, PAIRS // FEWEST_QUERIES)
     assert on(rule, asked=even).verdict is Verdict.PASS
     hidden = np.array([PAIRS // 2, *([1] * (PAIRS // 2))])

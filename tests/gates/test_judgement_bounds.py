@@ -67,41 +67,43 @@ def test_one_answer_at_both_ends_or_none(
     control: str, candidate: str, asks: str, verdict: Verdict
 ) -> None:
     """``bad`` is judged irrelevant, ``old`` and ``new`` are not judged at all."""
-    found = asked(evidence(arm("was", control), arm("wants", candidate)), asks)
-    assert found.verdict is verdict, found.reason
-    assert found.rule == "judgement_bounds"
-    assert bool(found.remedy) is (verdict is Verdict.INCONCLUSIVE)
+    finding = asked(evidence(arm("was", control), arm("wants", candidate)), asks)
+    assert finding.verdict is verdict, finding.reason
+    assert finding.rule == "judgement_bounds"
+    assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
 
 
 def test_a_verdict_that_flips_names_the_pool() -> None:
-    found = asked(evidence(arm("was", "bad good"), arm("wants", "new good")), "superior")
-    assert "with 40 missing judgements at their worst" in found.reason
-    assert found.cause is Cause.UNJUDGED
-    assert found.remedy == (
+    finding = asked(evidence(arm("was", "bad good"), arm("wants", "new good")), "superior")
+    assert "with 40 missing judgements at their worst" in finding.reason
+    assert finding.cause is Cause.UNJUDGED
+    assert finding.remedy == (
         "judge the pool: harness pool --dataset toy --control was --candidate wants"
         " --measure RR@2 --size 100 --out pool.qrels"
     )
-    assert found.estimate is not None
-    assert found.estimate.value == 0.0
-    assert (found.estimate.low, found.estimate.high) == pytest.approx((-0.0885, 0.5443), abs=1e-4)
+    assert finding.estimate is not None
+    assert finding.estimate.value == 0.0
+    assert (finding.estimate.low, finding.estimate.high) == pytest.approx(
+        (-0.0885, 0.5443), abs=1e-4
+    )
 
 
 def test_where_nothing_is_missing_it_is_the_question_itself() -> None:
     """Half of the queries lose: more queries would help, no judgement would."""
     of = evidence(arm("was", "good bad"), arm("wants", "good bad", "bad good"))
-    found = asked(of, margin=0.25)
+    finding = asked(of, margin=0.25)
     itself = build.judge("non_inferior", of, measure=MEASURE, margin=0.25, min_queries=20)
-    assert found.verdict is itself.verdict is Verdict.INCONCLUSIVE
-    assert found.estimate == itself.estimate
-    assert found.remedy == itself.remedy
+    assert finding.verdict is itself.verdict is Verdict.INCONCLUSIVE
+    assert finding.estimate == itself.estimate
+    assert finding.remedy == itself.remedy
 
 
 def test_a_lost_query_is_the_worst_at_the_worse_end() -> None:
     lost = build.ids(COUNT)[:10]
     of = evidence(arm("was", "good bad"), arm("wants", "good bad", failed=lost))
-    found = asked(of)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "has no value for 10 queries" in found.reason
+    finding = asked(of)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "has no value for 10 queries" in finding.reason
 
 
 def test_too_few_queries_and_no_judgements_are_no_answer() -> None:

@@ -44,17 +44,17 @@ def judged(control: Sequence[int | None], candidate: Sequence[int | None]) -> Fi
 
 
 def test_a_candidate_that_is_as_silent_passes() -> None:
-    found = judged([0, 3] * 20, [0, 3] * 19 + [1, 3])
-    assert found.verdict is Verdict.PASS
-    assert found.bound == "fills less than 0.1 more of the first 10 places"
-    assert found.unit == "Empty@10"
+    finding = judged([0, 3] * 20, [0, 3] * 19 + [1, 3])
+    assert finding.verdict is Verdict.PASS
+    assert finding.bound == "fills less than 0.1 more of the first 10 places"
+    assert finding.unit == "Empty@10"
 
 
 def test_a_candidate_that_fills_the_page_with_anything_fails() -> None:
-    found = judged([0] * NEGATIVE, [100] * NEGATIVE)
-    assert found.verdict is Verdict.FAIL
-    assert found.estimate is not None
-    assert (found.estimate.value, found.estimate.n) == (-1.0, NEGATIVE)
+    finding = judged([0] * NEGATIVE, [100] * NEGATIVE)
+    assert finding.verdict is Verdict.FAIL
+    assert finding.estimate is not None
+    assert (finding.estimate.value, finding.estimate.n) == (-1.0, NEGATIVE)
 
 
 def test_what_is_below_the_page_does_not_count() -> None:
@@ -62,15 +62,15 @@ def test_what_is_below_the_page_does_not_count() -> None:
 
 
 def test_only_queries_without_an_answer_are_looked_at() -> None:
-    found = judged([2] * NEGATIVE, [2] * NEGATIVE)
-    assert found.estimate is not None
-    assert (found.estimate.value, found.estimate.n) == (0.0, NEGATIVE)
+    finding = judged([2] * NEGATIVE, [2] * NEGATIVE)
+    assert finding.estimate is not None
+    assert (finding.estimate.value, finding.estimate.n) == (0.0, NEGATIVE)
 
 
 def test_a_failure_is_not_silence() -> None:
-    found = judged([5] * NEGATIVE, [5] * (NEGATIVE - 8) + [None] * 8)
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "new has no value for 8 queries" in found.reason
+    finding = judged([5] * NEGATIVE, [5] * (NEGATIVE - 8) + [None] * 8)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "new has no value for 8 queries" in finding.reason
 
 
 def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:

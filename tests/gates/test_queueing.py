@@ -59,10 +59,10 @@ def judged(found: Load | None, **settings: object) -> Finding:
     ],
 )
 def test_rounds_lie_on_one_side_of_the_budget(p99_ms: tuple[float, ...], verdict: Verdict) -> None:
-    found = judged(load(at_rate(*p99_ms)))
-    assert found.verdict is verdict, found.reason
-    assert found.timed
-    assert (found.unit, found.limit) == ("ms", 5.0)
+    finding = judged(load(at_rate(*p99_ms)))
+    assert finding.verdict is verdict, finding.reason
+    assert finding.timed
+    assert (finding.unit, finding.limit) == ("ms", 5.0)
 
 
 def test_the_percentile_is_the_one_that_is_asked_for() -> None:
@@ -74,9 +74,9 @@ def test_the_percentile_is_the_one_that_is_asked_for() -> None:
 def test_a_slower_machine_has_a_longer_budget_up_to_a_point() -> None:
     rounds = at_rate(*[7.0] * 6)
     slower = load(rounds, reference_ns=np.full(5, 1_600_000))
-    found = judged(slower)
-    assert found.verdict is Verdict.PASS
-    assert "The budget there is 8 ms" in found.reason
+    finding = judged(slower)
+    assert finding.verdict is Verdict.PASS
+    assert "The budget there is 8 ms" in finding.reason
     far = judged(load(rounds, reference_ns=np.full(5, 2_100_000)))
     assert far.verdict is Verdict.INCONCLUSIVE
     assert "2.1 times as long" in far.reason

@@ -95,12 +95,12 @@ def test_all_parts_of_a_way_sum_to_the_difference(
 ) -> None:
     qrels = qrels_of({"q": {"elsewhere": 1, **good}})
     control, *way = (run_of({"q": ranking}) for ranking in rankings)
-    found = decompose_way(control, way, qrels, "nDCG@5", ["q"])
+    parts = decompose_way(control, way, qrels, "nDCG@5", ["q"])
     ends = [score(run, qrels, ["nDCG@5"], ["q"])["nDCG@5"].values for run in (control, way[-1])]
-    total = sum(part.total[0] for part in found)
+    total = sum(part.total[0] for part in parts)
     np.testing.assert_allclose(total, (ends[1] - ends[0])[0], rtol=0, atol=1e-12)
     by_hand = [one_at_a_time(old, new, qrels) for old, new in pairwise(rankings)]
-    assert [(part.shown[0], part.order[0]) for part in found] == [
+    assert [(part.shown[0], part.order[0]) for part in parts] == [
         pytest.approx(pair, rel=0, abs=1e-12) for pair in by_hand
     ]
 
@@ -109,5 +109,5 @@ def test_the_step_that_did_it_is_named() -> None:
     """The words lose b, the fusion brings it back below, and the reranker lifts it."""
     qrels = qrels_of({"q": {"b": 1}})
     way = [run_of({"q": docs}) for docs in ("ac", "ab", "ba")]
-    found = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
-    assert [(part.shown[0], part.order[0]) for part in found] == [(-1, 0), (0.5, 0), (0, 0.5)]
+    parts = decompose_way(run_of({"q": "ba"}), way, qrels, "RR@2", ["q"])
+    assert [(part.shown[0], part.order[0]) for part in parts] == [(-1, 0), (0.5, 0), (0, 0.5)]

@@ -35,11 +35,11 @@ def test_no_query_has_no_mean() -> None:
 
 def test_summary_is_the_interval_of_the_values() -> None:
     scores = scores_of({f"q{at}": at / 10 for at in range(10)})
-    found = summarise(scores, **SURE, clusters={})
-    assert found == interval(scores.values, **SURE, clusters=None)
-    assert found.low < found.value < found.high
-    assert found.value == pytest.approx(0.45)
-    assert found.n == 10
+    estimate = summarise(scores, **SURE, clusters={})
+    assert estimate == interval(scores.values, **SURE, clusters=None)
+    assert estimate.low < estimate.value < estimate.high
+    assert estimate.value == pytest.approx(0.45)
+    assert estimate.n == 10
 
 
 def test_many_are_summarised_as_each_alone() -> None:
@@ -54,25 +54,25 @@ def test_many_are_summarised_as_each_alone() -> None:
         (scores_of(whole), None),
         (scores_of(whole), SHARE._replace(least=-1.0)),
     ]
-    found = summarise_each(asked, **sure, clusters=clusters)
+    estimates = summarise_each(asked, **sure, clusters=clusters)
     alone = [summarise(of, **{**SURE, "span": span}, clusters=clusters) for of, span in asked]
-    assert found == tuple(alone)
-    assert len({(one.low, one.high) for one in found}) == len(asked)
+    assert estimates == tuple(alone)
+    assert len({(one.low, one.high) for one in estimates}) == len(asked)
 
 
 def test_queries_of_one_intent_are_drawn_together() -> None:
     scores = scores_of({"a": 0.0, "b": 0.1, "c": 0.9, "d": 1.0, "e": 0.5})
     intents = {"a": "low", "b": "low", "c": "high", "d": "high", "elsewhere": "high"}
-    found = summarise(scores, **SURE, clusters=intents)
+    estimate = summarise(scores, **SURE, clusters=intents)
     codes = np.array([0, 0, 1, 1, 2], dtype=np.int64)
-    assert found == interval(scores.values, **SURE, clusters=codes)
+    assert estimate == interval(scores.values, **SURE, clusters=codes)
 
 
 def test_an_intent_is_no_query_id() -> None:
     scores = scores_of({"a": 0.0, "b": 0.4, "c": 1.0})
-    found = summarise(scores, **SURE, clusters={"a": "b"})
+    estimate = summarise(scores, **SURE, clusters={"a": "b"})
     alone = summarise(scores, **SURE, clusters={})
-    assert found == alone
+    assert estimate == alone
 
 
 def test_one_query_has_no_interval() -> None:

@@ -62,6 +62,6 @@ def decision(
     )
 
 
-def evidence(found: Decided | None, refused: str = "") -> CurrentDecision:
+def evidence(decided: Decided | None, refused: str = "") -> CurrentDecision:
     """Give a decision that was held, or was refused."""
-    return CurrentDecision(found, refused, SHA256)
+    return CurrentDecision(decided, refused, SHA256)

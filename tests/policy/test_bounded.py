@@ -59,17 +59,17 @@ def test_one_answer_at_both_ends_or_none(
     middle, *others = (
         build.scored(control, build.shifted(control, by, 0.02)) for by in (now, *ends)
     )
-    found = judge_over(gate(tmp_path, rule), middle, others, build.RULES)
+    finding = judge_over(gate(tmp_path, rule), middle, others, build.RULES)
     alone = gate(tmp_path, rule).judge(middle, build.RULES)
-    assert found.verdict is said
+    assert finding.verdict is said
     turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
-    assert found.cause is (Cause.TIES if turned else OF_VERDICT[said])
+    assert finding.cause is (Cause.TIES if turned else OF_VERDICT[said])
     assert alone.estimate
-    assert found.estimate
-    assert found.estimate.value == alone.estimate.value
-    assert found.estimate.low < alone.estimate.low < alone.estimate.high < found.estimate.high
-    assert "at the ends of what ties leave open" in found.reason
-    assert bool(found.remedy) is (said is Verdict.INCONCLUSIVE)
+    assert finding.estimate
+    assert finding.estimate.value == alone.estimate.value
+    assert finding.estimate.low < alone.estimate.low < alone.estimate.high < finding.estimate.high
+    assert "at the ends of what ties leave open" in finding.reason
+    assert bool(finding.remedy) is (said is Verdict.INCONCLUSIVE)
 
 
 def test_where_nothing_is_open_nothing_changes(tmp_path: Path) -> None:

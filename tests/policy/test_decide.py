@@ -82,31 +82,31 @@ def outcomes(decisions: tuple[StepDecision, ...]) -> list[Outcome]:
 
 
 def test_all_gates_pass(tmp_path: Path) -> None:
-    found = decided(tmp_path, [(False, GOOD), (False, GOOD)])
-    assert outcomes(found) == [Outcome.PROMOTE, Outcome.PROMOTE]
-    assert exit_code(found) == 0
+    step_decisions = decided(tmp_path, [(False, GOOD), (False, GOOD)])
+    assert outcomes(step_decisions) == [Outcome.PROMOTE, Outcome.PROMOTE]
+    assert exit_code(step_decisions) == 0
 
 
 def test_a_fail_holds_and_what_follows_waits(tmp_path: Path) -> None:
-    found = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
-    assert outcomes(found) == [Outcome.HOLD] * 3
-    assert [decision.blocked_by for decision in found] == ["", "step0", "step0"]
-    assert found[1].verdict is Verdict.PASS
-    assert exit_code(found) == 1
+    step_decisions = decided(tmp_path, [(False, BAD), (False, GOOD), (False, GOOD)])
+    assert outcomes(step_decisions) == [Outcome.HOLD] * 3
+    assert [decision.blocked_by for decision in step_decisions] == ["", "step0", "step0"]
+    assert step_decisions[1].verdict is Verdict.PASS
+    assert exit_code(step_decisions) == 1
 
 
 def test_a_taken_step_that_fails_rolls_back_and_holds_what_follows(tmp_path: Path) -> None:
-    found = decided(tmp_path, [(True, BAD), (False, GOOD)])
-    assert outcomes(found) == [Outcome.ROLLBACK, Outcome.HOLD]
-    assert found[1].blocked_by == "step0"
-    assert exit_code(found) == 1
+    step_decisions = decided(tmp_path, [(True, BAD), (False, GOOD)])
+    assert outcomes(step_decisions) == [Outcome.ROLLBACK, Outcome.HOLD]
+    assert step_decisions[1].blocked_by == "step0"
+    assert exit_code(step_decisions) == 1
 
 
 def test_a_taken_step_lets_the_next_one_go_on(tmp_path: Path) -> None:
-    found = decided(tmp_path, [(True, OPEN), (False, GOOD)])
-    assert outcomes(found) == [Outcome.HOLD, Outcome.PROMOTE]
-    assert found[1].blocked_by == ""
-    assert exit_code(found) == 3
+    step_decisions = decided(tmp_path, [(True, OPEN), (False, GOOD)])
+    assert outcomes(step_decisions) == [Outcome.HOLD, Outcome.PROMOTE]
+    assert step_decisions[1].blocked_by == ""
+    assert exit_code(step_decisions) == 3
 
 
 def test_a_control_that_is_not_the_baseline_is_refused(tmp_path: Path) -> None:
@@ -159,11 +159,11 @@ def test_steps_of_a_policy_that_is_not_chained_wait_for_nobody(tmp_path: Path) -
 
 
 def test_inconclusive_holds_and_says_what_would_settle_it(tmp_path: Path) -> None:
-    found = decided(tmp_path, [(False, OPEN)])
-    assert outcomes(found) == [Outcome.HOLD]
-    assert found[0].verdict is Verdict.INCONCLUSIVE
-    assert found[0].blocking[0].remedy
-    assert exit_code(found) == 3
+    step_decisions = decided(tmp_path, [(False, OPEN)])
+    assert outcomes(step_decisions) == [Outcome.HOLD]
+    assert step_decisions[0].verdict is Verdict.INCONCLUSIVE
+    assert step_decisions[0].blocking[0].remedy
+    assert exit_code(step_decisions) == 3
 
 
 def test_a_step_without_evidence_is_left_open_in_every_gate(tmp_path: Path) -> None:

@@ -44,11 +44,11 @@ def test_looks_within_the_budget_hold_nothing(policy: Policy) -> None:
 
 
 def test_looks_beyond_the_budget_are_told_with_their_price(policy: Policy) -> None:
-    found = over_budget(policy.seen({"tantivy": 3, "later": 1}))
-    assert found is not None
-    assert "tantivy 3; together they may promote wrongly with 0.075, more than" in found.reason
-    assert found.cause is Cause.BUDGET
-    assert found.timed
+    finding = over_budget(policy.seen({"tantivy": 3, "later": 1}))
+    assert finding is not None
+    assert "tantivy 3; together they may promote wrongly with 0.075, more than" in finding.reason
+    assert finding.cause is Cause.BUDGET
+    assert finding.timed
     assert over_budget(replace(policy.seen({"tantivy": 9}), alpha=None)) is None
 
 

@@ -61,11 +61,11 @@ def shown(status: Mapping[str, Status] | None = None) -> Run:
 def test_the_way_and_what_stands_beside_it() -> None:
     arm = Arm()
     steps: list[int] = []
-    found = trace(arm, QUERIES, shown(), k=7, advance=steps.append)
-    assert [run.arm for run in found.way] == ["lexical", "fused"]
-    assert [run.ranking("q3") for run in found.way] == [tuple("abc"), tuple("cab")]
-    assert [(run.arm, run.ranking("q3")) for run in found.beside] == [("semantic", tuple("cba"))]
-    assert found.lost == {}
+    traced = trace(arm, QUERIES, shown(), k=7, advance=steps.append)
+    assert [run.arm for run in traced.way] == ["lexical", "fused"]
+    assert [run.ranking("q3") for run in traced.way] == [tuple("abc"), tuple("cab")]
+    assert [(run.arm, run.ranking("q3")) for run in traced.beside] == [("semantic", tuple("cba"))]
+    assert traced.lost == {}
     assert steps == [1, 1, 1]
     assert arm.asked == [(q.text, 7, q.params) for q in QUERIES]
 
@@ -78,9 +78,9 @@ def test_an_arm_without_stages_has_what_it_showed() -> None:
         def search(self, text: str, k: int) -> Answer:
             raise AssertionError(text, k)
 
-    found = trace(Plain(), QUERIES, shown(), k=7, advance=lambda _: None)
-    assert [(run.arm, run.ranking("q2")) for run in found.way] == [(ANSWER, tuple("ba"))]
-    assert not found.beside
+    traced = trace(Plain(), QUERIES, shown(), k=7, advance=lambda _: None)
+    assert [(run.arm, run.ranking("q2")) for run in traced.way] == [(ANSWER, tuple("ba"))]
+    assert not traced.beside
 
 
 def test_queries_that_fail_or_go_another_way_are_lost_and_say_why() -> None:
@@ -91,15 +91,15 @@ def test_queries_that_fail_or_go_another_way_are_lost_and_say_why() -> None:
 
     more = (*QUERIES, Query("q4", "bc"))
     run = Run.of("toy", [Row(q.query_id, Status.ANSWERED, hits(q.text)) for q in more])
-    found = trace(Arm(lists), more, run, k=7, advance=lambda _: None)
-    assert found.lost == {"q2": "RuntimeError: no model", "q3": "went through fused"}
-    assert {run.query_ids for run in (*found.way, *found.beside)} == {("q1", "q4")}
+    traced = trace(Arm(lists), more, run, k=7, advance=lambda _: None)
+    assert traced.lost == {"q2": "RuntimeError: no model", "q3": "went through fused"}
+    assert {run.query_ids for run in (*traced.way, *traced.beside)} == {("q1", "q4")}
 
 
 def test_a_query_that_was_not_answered_is_not_asked() -> None:
     arm = Arm()
-    found = trace(arm, QUERIES, shown({"q2": Status.TIMED_OUT}), k=7, advance=lambda _: None)
-    assert found.lost == {"q2": "was not answered"}
+    traced = trace(arm, QUERIES, shown({"q2": Status.TIMED_OUT}), k=7, advance=lambda _: None)
+    assert traced.lost == {"q2": "was not answered"}
     assert [text for text, *_ in arm.asked] == ["ab", "cab"]
 
 

@@ -337,9 +337,13 @@ def report(dataset: str = "mail") -> ReportInput:
     )  # fmt: skip
 
 
-def rejudged(found: ReportInput, change: Callable[[StepDecision], StepDecision]) -> ReportInput:
+def rejudged(
+    report_input: ReportInput, change: Callable[[StepDecision], StepDecision]
+) -> ReportInput:
     """Change every decision of a report."""
-    return replace(found, decisions=tuple(change(decision) for decision in found.decisions))
+    return replace(
+        report_input, decisions=tuple(change(decision) for decision in report_input.decisions)
+    )
 
 
 def compared_only(dataset: str = "bare") -> ReportInput:

@@ -53,8 +53,8 @@ class Judge:
 
     @property
     def query(self) -> str:
-        found = re.search(r'class="asked"><bdi>(.*?)</bdi>', self.html)
-        return found[1] if found else ""
+        match = re.search(r'class="asked"><bdi>(.*?)</bdi>', self.html)
+        return match[1] if match else ""
 
 
 @pytest.fixture

@@ -83,8 +83,8 @@ def attempt(
 
 def shed(number: int, reason: str = "the queue is full") -> Observation:
     """Make an attempt that was not compared."""
-    found = attempt(number, outcome=Class.SHED, jaccard=None, reason=reason)
-    return replace(found, candidate=None)
+    observation = attempt(number, outcome=Class.SHED, jaccard=None, reason=reason)
+    return replace(observation, candidate=None)
 
 
 def side(ids: Iterable[str], *, error: str = "", elapsed_ns: int = 1_000_000) -> LoggedAnswer:

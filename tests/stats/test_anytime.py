@@ -21,10 +21,10 @@ def interval(values: list[float]) -> Estimate:
 
 
 def stepped(values: list[float]) -> Estimate:
-    found = BettingSequence(**UNIT)
+    betting_sequence = BettingSequence(**UNIT)
     for value in values:
-        found.update(value)
-    return found.interval()
+        betting_sequence.update(value)
+    return betting_sequence.interval()
 
 
 @settings(deadline=None, max_examples=40)
@@ -42,15 +42,15 @@ def test_it_is_the_sequence_that_takes_one_value_after_the_other(values: list[fl
 @settings(deadline=None, max_examples=40)
 @given(st.lists(st.sampled_from([0.0, 0.2, 0.7, 1.0]), min_size=8, max_size=40))
 def test_an_end_is_where_a_gambler_was_rich_once(values: list[float]) -> None:
-    found = interval(values)
+    estimate = interval(values)
 
     def richest(mean: float, side: int) -> float:
         return max(capital(values[:count], mean, side) for count in range(1, len(values) + 1))
 
-    if found.low > 0:
-        assert richest(found.low - 1e-9, 1) >= 40 > richest(found.low + 1e-9, 1)
-    if found.high < 1:
-        assert richest(found.high + 1e-9, -1) >= 40 > richest(found.high - 1e-9, -1)
+    if estimate.low > 0:
+        assert richest(estimate.low - 1e-9, 1) >= 40 > richest(estimate.low + 1e-9, 1)
+    if estimate.high < 1:
+        assert richest(estimate.high + 1e-9, -1) >= 40 > richest(estimate.high - 1e-9, -1)
 
 
 def test_bets_are_those_of_one_value_after_the_other() -> None:
@@ -71,8 +71,8 @@ def test_another_range_is_the_same_stretched() -> None:
 
 
 def test_a_mean_that_moved_leaves_none() -> None:
-    found = interval([0.0] * 500 + [1.0] * 500)
-    assert found.low > found.high
+    estimate = interval([0.0] * 500 + [1.0] * 500)
+    assert estimate.low > estimate.high
 
 
 def test_what_is_needed_is_what_settles_it() -> None:

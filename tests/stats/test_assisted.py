@@ -84,10 +84,10 @@ def test_a_grade_that_people_never_judged_has_no_share() -> None:
 def test_kappa_by_hand() -> None:
     one = np.array([1.0] * 20 + [1] * 5 + [0] * 10 + [0] * 15)
     other = np.array([1.0] * 20 + [0] * 5 + [1] * 10 + [0] * 15)
-    found = kappa(one, other, np.arange(50), confidence=0.95)
-    assert found.value == pytest.approx(0.4)
-    assert found.low < 0.4 < found.high
-    assert found.n == 50
+    estimate = kappa(one, other, np.arange(50), confidence=0.95)
+    assert estimate.value == pytest.approx(0.4)
+    assert estimate.low < 0.4 < estimate.high
+    assert estimate.n == 50
     same = kappa(np.ones(5), np.ones(5), np.arange(5), confidence=0.95)
     assert (same.value, same.low, same.high) == (0.0, 0.0, 1.0)
     with pytest.raises(EvidenceError, match="2 queries were judged twice"):

@@ -14,10 +14,10 @@ from harness.stats.betting import BettingSequence, Stakes, gains
 
 
 def after(values: list[float], confidence: float = 0.95) -> BettingSequence:
-    found = BettingSequence(confidence=confidence, least=0, most=1)
+    betting_sequence = BettingSequence(confidence=confidence, least=0, most=1)
     for value in values:
-        found.update(value)
-    return found
+        betting_sequence.update(value)
+    return betting_sequence
 
 
 def capital(values: list[float], mean: float, side: int) -> float:

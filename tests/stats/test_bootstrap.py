@@ -44,37 +44,39 @@ def test_is_scipys_on_skewed_and_tied_values_with_light_tails(values: NDArray[np
     assert float(stats.kurtosis(values, fisher=False)) < 3
     assert abs(float(stats.skew(values))) > 0.4
     low, high = by_scipy(values)
-    found = bca(values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None)
-    assert found.value == pytest.approx(values.mean(), abs=1e-15)
-    assert (found.low, found.high) == pytest.approx((low, high), abs=0.004)
+    estimate = bca(
+        values, confidence=as_theirs(len(values)), resamples=20_000, seed=5, clusters=None
+    )
+    assert estimate.value == pytest.approx(values.mean(), abs=1e-15)
+    assert (estimate.low, estimate.high) == pytest.approx((low, high), abs=0.004)
 
 
 def test_the_reach_is_students_and_of_the_unbiased_spread() -> None:
     values = np.random.default_rng(8).uniform(-1, 1, 12)
     values = np.concatenate([values, -values])
-    found = bca(values, confidence=0.9, resamples=40_000, seed=5, clusters=None)
+    estimate = bca(values, confidence=0.9, resamples=40_000, seed=5, clusters=None)
     reach = stats.t.ppf(0.95, 23) * values.std(ddof=1) / np.sqrt(24)
-    assert (found.low, found.high) == pytest.approx((-reach, reach), rel=0.03)
+    assert (estimate.low, estimate.high) == pytest.approx((-reach, reach), rel=0.03)
 
 
 def test_a_spread_that_rests_on_few_queries_is_trusted_less() -> None:
     few = np.array([0.0] * 44 + [1.0, -1.0, 0.5, -0.5, 0.2, -0.2])
     low, high = by_scipy(few)
-    found = bca(few, confidence=as_theirs(50), resamples=20_000, seed=5, clusters=None)
+    estimate = bca(few, confidence=as_theirs(50), resamples=20_000, seed=5, clusters=None)
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     assert freedom < 8
     wider = stats.t.ppf(0.975, freedom) / stats.norm.ppf(0.975)
-    assert 1.1 < (found.high - found.low) / (high - low) < wider + 0.05
+    assert 1.1 < (estimate.high - estimate.low) / (high - low) < wider + 0.05
 
 
 def test_a_skewness_that_rests_on_few_queries_hardly_counts() -> None:
     few = np.array([0.0] * 45 + [1.0, 0.4, 0.3, -0.1, 0.2])
-    found = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
+    estimate = bca(few, confidence=0.95, resamples=20_000, seed=5, clusters=None)
     means = resampling.drawn_sums(few.reshape(-1, 1), resamples=20_000, seed=5)[:, 0] / 50
     freedom = 2 * 50 / (stats.kurtosis(few, fisher=False) - 1)
     reach = np.sqrt(50 / 49) * stats.t.ppf(0.975, freedom)
     ends = [float(np.quantile(means, stats.norm.cdf(side))) for side in (-reach, reach)]
-    assert (found.low, found.high) == pytest.approx((ends[0], ends[1]), abs=0.001)
+    assert (estimate.low, estimate.high) == pytest.approx((ends[0], ends[1]), abs=0.001)
 
 
 def test_intervals_hold_the_mean_as_often_as_they_say() -> None:
@@ -111,23 +113,23 @@ def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
 
 def test_mean_over_uneven_clusters_is_the_mean_over_queries() -> None:
     values = np.array([1.0, 1.0, 1.0, 0.0, 0.5, 0.2])
-    found = bca(
+    estimate = bca(
         values, confidence=0.9, resamples=2_000, seed=1, clusters=np.array([7, 7, 7, 1, 2, 2])
     )
-    assert found.value == pytest.approx(values.mean())
-    assert 0.0 <= found.low < found.value < found.high <= 1.0
+    assert estimate.value == pytest.approx(values.mean())
+    assert 0.0 <= estimate.low < estimate.value < estimate.high <= 1.0
 
 
 def test_no_spread_is_an_interval_without_width() -> None:
-    found = bca(np.full(9, 0.1), confidence=0.95, resamples=100, seed=1, clusters=None)
-    assert (found.value, found.low, found.high) == (0.1, 0.1, 0.1)
+    estimate = bca(np.full(9, 0.1), confidence=0.95, resamples=100, seed=1, clusters=None)
+    assert (estimate.value, estimate.low, estimate.high) == (0.1, 0.1, 0.1)
 
 
 @pytest.mark.parametrize("count", [2, 3, 5])
 def test_few_queries_still_give_a_finite_interval(count: int) -> None:
     values = np.linspace(0, 1, count)
-    found = bca(values, confidence=0.95, resamples=2_000, seed=1, clusters=None)
-    assert 0 <= found.low <= found.value <= found.high <= 1
+    estimate = bca(values, confidence=0.95, resamples=2_000, seed=1, clusters=None)
+    assert 0 <= estimate.low <= estimate.value <= estimate.high <= 1
 
 
 @pytest.mark.parametrize("values", [[], [0.3]])

@@ -19,10 +19,10 @@ TURNS = (np.arange(60) + np.arange(4)[:, None]) % 3
 
 
 def test_without_a_cache_a_text_takes_as_long_again() -> None:
-    found = repeat_ratio(times(1), times(2)[:, :20], confidence=0.95)
-    assert found is not None
-    assert found.low < 1 < found.high
-    assert found.n == 20
+    estimate = repeat_ratio(times(1), times(2)[:, :20], confidence=0.95)
+    assert estimate is not None
+    assert estimate.low < 1 < estimate.high
+    assert estimate.n == 20
     apart = shared_ratio(times(1), TURNS, confidence=0.95)
     assert apart is not None
     assert apart.low < 1 < apart.high
@@ -33,25 +33,25 @@ def test_a_memo_is_seen_text_by_text() -> None:
     """Each text is compared with itself: the first twenty are ten times as hard here."""
     first = times(1)
     first[:, :20] *= 10
-    found = repeat_ratio(first, first[:, :20] // 100, confidence=0.95)
-    assert found is not None
-    assert found.value == pytest.approx(0.01, rel=0.01)
+    estimate = repeat_ratio(first, first[:, :20] // 100, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.01, rel=0.01)
 
 
 def test_half_a_memo_is_half_way_on_the_scale_of_factors() -> None:
     first = times(1)[:, :40]
     again = first.copy()
     again[:, ::2] //= 10_000
-    found = repeat_ratio(first, again, confidence=0.95)
-    assert found is not None
-    assert found.value == pytest.approx(0.01, rel=0.05)
+    estimate = repeat_ratio(first, again, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.01, rel=0.05)
 
 
 def test_a_cache_that_arms_share_shows_in_who_came_second() -> None:
     first = np.where(TURNS > 0, times(1) // 1_000, times(1))
-    found = shared_ratio(first, TURNS, confidence=0.95)
-    assert found is not None
-    assert found.high < 0.002
+    estimate = shared_ratio(first, TURNS, confidence=0.95)
+    assert estimate is not None
+    assert estimate.high < 0.002
 
 
 def test_where_nobody_came_second_nothing_is_said() -> None:
@@ -66,10 +66,10 @@ def test_what_was_kept_is_seen_in_every_process(of: slice) -> None:
     count = len(first[of])
     unseen = first[:, :20].copy()
     unseen[of] = unseen[of] * round(50 ** (len(first) / count))
-    found = seen_ratio(first, unseen, confidence=0.95)
-    assert found is not None
-    assert found.value == pytest.approx(0.02, rel=0.01)
-    assert found.n == 20
+    estimate = seen_ratio(first, unseen, confidence=0.95)
+    assert estimate is not None
+    assert estimate.value == pytest.approx(0.02, rel=0.01)
+    assert estimate.n == 20
     honest = seen_ratio(first, times(2)[:, :20], confidence=0.95)
     assert honest is not None
     assert honest.low < 1 < honest.high

@@ -35,13 +35,13 @@ def capital(values: list[float], mean: float) -> float:
 
 @given(VALUES)
 def test_an_end_is_where_the_gamblers_get_rich(values: list[float]) -> None:
-    found = interval(values)
-    if found.low > 1e-6:
-        assert capital(values, found.low * 0.999) >= 40
-        assert found.low >= np.mean(values) - 1e-9 or capital(values, found.low * 1.001) < 40
+    estimate = interval(values)
+    if estimate.low > 1e-6:
+        assert capital(values, estimate.low * 0.999) >= 40
+        assert estimate.low >= np.mean(values) - 1e-9 or capital(values, estimate.low * 1.001) < 40
     turned = [1 - value for value in values]
-    if found.high < 1 - 1e-6:
-        assert capital(turned, (1 - found.high) * 0.999) >= 40
+    if estimate.high < 1 - 1e-6:
+        assert capital(turned, (1 - estimate.high) * 0.999) >= 40
 
 
 @given(VALUES, st.randoms(use_true_random=False))
@@ -54,10 +54,10 @@ def test_the_order_of_the_queries_changes_nothing(values: list[float], dice: ran
 
 @given(VALUES)
 def test_the_mean_lies_within(values: list[float]) -> None:
-    found = interval(values)
-    assert found.low <= found.value <= found.high
-    assert found.value == pytest.approx(np.mean(values))
-    assert found.n == len(values)
+    estimate = interval(values)
+    assert estimate.low <= estimate.value <= estimate.high
+    assert estimate.value == pytest.approx(np.mean(values))
+    assert estimate.n == len(values)
 
 
 def test_another_span_is_the_same_stretched() -> None:
@@ -82,9 +82,9 @@ def test_a_cluster_counts_once() -> None:
 def test_a_large_bad_cluster_does_not_hide_behind_many_small_ones() -> None:
     """The mean over clusters loses little; the mean over queries is the one that is shown."""
     values, codes = [0.0] * 400 + [-1.0] * 40, [*range(400), *[400] * 40]
-    found = interval(values, DIFFERENCES, codes)
-    assert found.value == pytest.approx(-40 / 440)
-    assert found.low <= found.value
+    estimate = interval(values, DIFFERENCES, codes)
+    assert estimate.value == pytest.approx(-40 / 440)
+    assert estimate.low <= estimate.value
 
 
 def test_columns_do_not_see_each_other() -> None:

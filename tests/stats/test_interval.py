@@ -27,15 +27,15 @@ def test_it_reaches_as_far_as_both() -> None:
         rng.uniform(-0.9, 0.9, 60),
         np.r_[-1.0, np.zeros(59)],
     ])
-    found = interval_each(columns, span=DIFFERENCES, **SURE)
+    estimates = interval_each(columns, span=DIFFERENCES, **SURE)
     ends = bounded_each(columns, span=DIFFERENCES, level=(1 - 0.95) / 2, clusters=None)
-    for at, one in enumerate(found):
+    for at, one in enumerate(estimates):
         drawn = bca(columns[:, at], **DRAWN, clusters=None)
         assert one.value == drawn.value
         assert one.low == min(drawn.low, ends.low[at])
         assert one.high == max(drawn.high, ends.high[at])
         assert one == interval(columns[:, at], span=DIFFERENCES, **SURE)
-    assert found[0].low == pytest.approx(-0.06, abs=0.001)
+    assert estimates[0].low == pytest.approx(-0.06, abs=0.001)
 
 
 def test_without_a_span_it_is_the_bootstrap() -> None:

@@ -35,8 +35,8 @@ def ratio(candidate: Times, control: Times, percent: float | None = 50.0) -> Est
     return processes.ratio(candidate, control, percent, inference=INFERENCE)
 
 
-def width(found: Estimate) -> float:
-    return math.log(found.high / found.low)
+def width(estimate: Estimate) -> float:
+    return math.log(estimate.high / estimate.low)
 
 
 def test_the_percentile_is_over_all_times() -> None:
@@ -55,9 +55,9 @@ def test_equal_processes_leave_the_interval_of_the_order_statistics() -> None:
 def test_a_ratio_finds_a_planted_factor() -> None:
     control = times(1)
     for percent in (50.0, 95.0, None):
-        found = ratio(3 * control, control, percent)
-        assert (found.value, found.low, found.high) == pytest.approx((3, 3, 3))
-        assert found.n == 200
+        estimate = ratio(3 * control, control, percent)
+        assert (estimate.value, estimate.low, estimate.high) == pytest.approx((3, 3, 3))
+        assert estimate.n == 200
 
 
 @pytest.mark.parametrize("percent", [50.0, 95.0, None])
@@ -109,8 +109,8 @@ def test_more_processes_narrow_it() -> None:
 
 
 def test_one_process_knows_nothing_of_others() -> None:
-    found = ratio(times(1)[:1], times(2)[:1])
-    assert (found.low, found.high) == (0, math.inf)
+    estimate = ratio(times(1)[:1], times(2)[:1])
+    assert (estimate.low, estimate.high) == (0, math.inf)
     alone = percentile(times(1)[:1], 50, confidence=0.95)
     assert (alone.low, alone.high) == (0, math.inf)
     with pytest.raises(EvidenceError, match="race in two or more"):
@@ -132,9 +132,9 @@ def test_an_end_needs_a_query_beyond_the_percentile(percent: float, fewest: int)
 def test_a_half_of_the_processes_that_is_slower_is_seen() -> None:
     elapsed = times(1)
     elapsed[1::2] = elapsed[1::2] * 1.5
-    found = aa_ratio(elapsed, 95, inference=INFERENCE)
-    assert found.low < 1.5 < found.high
-    assert found.low > 1.3
+    estimate = aa_ratio(elapsed, 95, inference=INFERENCE)
+    assert estimate.low < 1.5 < estimate.high
+    assert estimate.low > 1.3
     steady = aa_ratio(times(1), 95, inference=INFERENCE)
     assert steady.low < 1 < steady.high
 

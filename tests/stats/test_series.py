@@ -36,9 +36,9 @@ def test_holds_the_true_percentile_as_often_as_it_says(percent: float, clinging:
 def test_taking_them_for_independent_would_be_too_sure() -> None:
     truth, held = 1e6, 0
     for row in times(300, 1_000, 0.8, 4):
-        found = order_interval(row.reshape(-1, 1), 50, confidence=0.95)
-        assert found is not None
-        held += found.low <= truth <= found.high
+        estimate = order_interval(row.reshape(-1, 1), 50, confidence=0.95)
+        assert estimate is not None
+        held += estimate.low <= truth <= estimate.high
     assert held / 300 < 0.7
 
 
@@ -56,11 +56,11 @@ def test_independent_times_pay_for_the_blocks_alone() -> None:
     ratios, worth = [], []
     for row in times(200, 2_000, 0.0, 8):
         plain = order_interval(row.reshape(-1, 1), 50, confidence=0.95)
-        found = series_interval(row, 50, confidence=0.95)
+        estimate = series_interval(row, 50, confidence=0.95)
         assert plain is not None
-        assert found is not None
-        ratios.append((found.high - found.low) / (plain.high - plain.low))
-        worth.append(effective_sample_size(row <= found.value))
+        assert estimate is not None
+        ratios.append((estimate.high - estimate.low) / (plain.high - plain.low))
+        worth.append(effective_sample_size(row <= estimate.value))
     wider = float(stats.t.ppf(0.975, 13.5)) / 1.96
     assert np.mean(ratios) == pytest.approx(wider, abs=0.06)
     assert np.median(worth) == pytest.approx(2_000, rel=0.15)
@@ -77,9 +77,9 @@ def test_more_confidence_is_wider_and_brackets_the_value() -> None:
 
 
 def test_equal_times_have_no_width() -> None:
-    found = series_interval(np.full(500, 7, dtype=np.int64), 50, confidence=0.95)
-    assert found is not None
-    assert (found.low, found.value, found.high) == (7, 7, 7)
+    estimate = series_interval(np.full(500, 7, dtype=np.int64), 50, confidence=0.95)
+    assert estimate is not None
+    assert (estimate.low, estimate.value, estimate.high) == (7, 7, 7)
 
 
 def test_too_few_times_or_too_few_worth_have_none() -> None:

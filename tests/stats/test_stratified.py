@@ -63,7 +63,7 @@ def test_two_probabilities_in_one_stratum_are_refused() -> None:
 @pytest.mark.parametrize("size", [60, 150])
 def test_intervals_contain_the_mean_of_the_whole_log(size: int, draws: Draws) -> None:
     trials = draws(150, 2_000)
-    found = traffic_means(size, trials)
-    assert 0.95 - 3.1 * (0.05 * 0.95 / trials) ** 0.5 <= found.traffic
-    assert found.traffic < 1
-    assert abs(found.plain_bias) > 0.02, "the fault that weights are against is not there"
+    covered = traffic_means(size, trials)
+    assert 0.95 - 3.1 * (0.05 * 0.95 / trials) ** 0.5 <= covered.traffic
+    assert covered.traffic < 1
+    assert abs(covered.plain_bias) > 0.02, "the fault that weights are against is not there"

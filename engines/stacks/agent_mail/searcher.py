@@ -60,8 +60,10 @@ class MailSearcher:
         Raises:
             InvalidQuery: a parameter is unknown, or its value is invalid.
         """
-        found = self._asked(text, k, params, self.mode)
-        return Answer(self.hits_of(found), self._who(found), found.explain.note)
+        search_response = self._asked(text, k, params, self.mode)
+        return Answer(
+            self.hits_of(search_response), self._who(search_response), search_response.explain.note
+        )
 
     def stages(self, text: str, k: int, params: Mapping[str, Scalar]) -> tuple[Stage, ...]:
         """Ask in each mode that leads to the one that answers.
@@ -94,10 +96,11 @@ class MailSearcher:
     ) -> SearchResponse:
         return self.service.search(taken.question(text, mode, k, params))
 
-    def hits_of(self, found: SearchResponse) -> tuple[Hit, ...]:
+    def hits_of(self, search_response: SearchResponse) -> tuple[Hit, ...]:
         """Name the documents of the messages of a page."""
         return tuple(
-            Hit(self._document(hit.message_id), hit.score, hit.raw_score) for hit in found.hits
+            Hit(self._document(hit.message_id), hit.score, hit.raw_score)
+            for hit in search_response.hits
         )
 
     def _document(self, message_id: int) -> str:
@@ -106,10 +109,15 @@ class MailSearcher:
             return self.doc_ids[message_id - 1]
         return f"message {message_id}"
 
-    def _who(self, found: SearchResponse) -> str:
+    def _who(self, search_response: SearchResponse) -> str:
         """Give the arm's fingerprint only where the first tier of its chain answered."""
-        if not found.degraded:
+        if not search_response.degraded:
             return self.manifest.fingerprint
-        stale = ["stale"] if found.stale else []
-        by = [found.served_by, found.explain.method, found.unread, *stale]
+        stale = ["stale"] if search_response.stale else []
+        by = [
+            search_response.served_by,
+            search_response.explain.method,
+            search_response.unread,
+            *stale,
+        ]
         return of_json([self.manifest.fingerprint, *by])

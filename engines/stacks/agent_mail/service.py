@@ -146,7 +146,7 @@ class MailSearch:
             downgraded=downgraded,
             total_us=total_us,
         )
-        found = SearchResponse(
+        search_response = SearchResponse(
             page.messages,
             page.next_cursor,
             explain,
@@ -158,8 +158,8 @@ class MailSearch:
         )
         if self.observer and scope is None and self._comparable(query, page):
             with suppress(Exception):
-                self.observer.served(query, found, answered_ns)
-        return found
+                self.observer.served(query, search_response, answered_ns)
+        return search_response
 
     def _comparable(self, query: SearchQuery, served: Page) -> bool:
         """Whether the shadow can be asked the same: a cursor is one engine's."""

@@ -42,7 +42,7 @@ def expanded(
     """
     passing = None if allowed is None else frozenset(allowed.tolist())
     shown = set(hits)
-    found: list[ContextUnit] = []
+    context_units: list[ContextUnit] = []
     truncated = False
     for hit in hits:
         mine = 0
@@ -51,10 +51,10 @@ def expanded(
         for neighbour in neighbours[: MOST_LOOKED_AT * settings.per_hit]:
             if neighbour.row in shown or (passing is not None and neighbour.row not in passing):
                 continue
-            if mine == settings.per_hit or len(found) == settings.total:
+            if mine == settings.per_hit or len(context_units) == settings.total:
                 truncated = True
                 break
             shown.add(neighbour.row)
-            found.append(ContextUnit(neighbour.row, hit, neighbour.reason))
+            context_units.append(ContextUnit(neighbour.row, hit, neighbour.reason))
             mine += 1
-    return Expanded(tuple(found), truncated)
+    return Expanded(tuple(context_units), truncated)

@@ -47,9 +47,9 @@ def fused(sources: Sources, how: Fusion) -> list[Fused]:
     raise ValueError("search.rrf and search.scoreBlend are both missing")
 
 
-def _by_rank(found: Sources, how: Rrf) -> list[Fused]:
-    weights = how.model_dump(include=set(found))
-    named = {name: [_id(one.row) for one in scored] for name, scored in found.items()}
+def _by_rank(sources: Sources, how: Rrf) -> list[Fused]:
+    weights = how.model_dump(include=set(sources))
+    named = {name: [_id(one.row) for one in scored] for name, scored in sources.items()}
     every = len({one for ids in named.values() for one in ids})
     hits = fuse(named, weights, rrf_k=how.k, k=every)
     ranks = {name: {one: at for at, one in enumerate(ids, 1)} for name, ids in named.items()}
@@ -69,14 +69,14 @@ def _by_rank(found: Sources, how: Rrf) -> list[Fused]:
     ]
 
 
-def _by_score(found: Sources, how: Shares) -> list[Fused]:
-    weights = how.model_dump(include=set(found))
+def _by_score(sources: Sources, how: Shares) -> list[Fused]:
+    weights = how.model_dump(include=set(sources))
     total = sum(weights.values())
     shares: dict[int, dict[str, float]] = {}
-    for name, scored in found.items():
+    for name, scored in sources.items():
         most = scored[0].score if name == "sparse" else 1.0
         for row, score in scored:
-            shares.setdefault(row, dict.fromkeys(found, 0.0))[name] = _share(score, most)
+            shares.setdefault(row, dict.fromkeys(sources, 0.0))[name] = _share(score, most)
     made = []
     for row, parts in shares.items():
         score = sum(weights[name] * part for name, part in parts.items()) / total

@@ -111,5 +111,5 @@ def _begin(text: str, low: int, end: int) -> int:
 
 def _solid(text: str, start: int) -> int:
     """First place from ``start`` on that is no white space; the end where there is none."""
-    found = _SOLID.search(text, start)
-    return found.start() if found else len(text)
+    match = _SOLID.search(text, start)
+    return match.start() if match else len(text)

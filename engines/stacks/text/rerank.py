@@ -148,10 +148,10 @@ class RerankSearcher:
         cut = (stage._replace(hits=stage.hits[:k]) for stage in before)
         return (*cut, Stage("reranked", anew[:k]))
 
-    def _anew(self, text: str, found: tuple[Hit, ...]) -> tuple[Hit, ...]:
-        if not found:
+    def _anew(self, text: str, hits: tuple[Hit, ...]) -> tuple[Hit, ...]:
+        if not hits:
             return ()
-        top, rest = found[: self.window], found[self.window :]
+        top, rest = hits[: self.window], hits[self.window :]
         ids = [self.rows[hit.doc_id] for hit in top]
         judged = self.reranker.rerank(normalise(text), ids, [hit.score for hit in top])
         anew = joined(judged, [hit.score for hit in rest])

@@ -83,5 +83,5 @@ def text_of(path: str, data: bytes) -> str:
 
 def title_of(path: str, text: str) -> str:
     """Take the first heading near the top for the title, else the name of the file."""
-    found = _HEADING.search(text, 0, FIRST)
-    return found[1] if found else PurePosixPath(path).stem
+    match = _HEADING.search(text, 0, FIRST)
+    return match[1] if match else PurePosixPath(path).stem

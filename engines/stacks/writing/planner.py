@@ -143,10 +143,10 @@ def strongest(tokens: Sequence[str], frequency: Frequency) -> str:
 
 def refused(text: str) -> str:
     """Write what no chunk may have, where the text says nothing else; empty where it does."""
-    found = exact_clauses(text)
-    if not found or any(clause.occur is not Occur.NOT for clause in found):
+    clauses = exact_clauses(text)
+    if not clauses or any(clause.occur is not Occur.NOT for clause in clauses):
         return ""
-    return " OR ".join(_each(found))
+    return " OR ".join(_each(clauses))
 
 
 def constraint(text: str) -> Callable[[str], str]:
@@ -162,8 +162,8 @@ def constraint(text: str) -> Callable[[str], str]:
 
 def typed_query(text: str) -> str:
     """Write what was typed: words together, or any of them where OR stands between them."""
-    found = exact_clauses(text)
-    wanted = {occur: _each(c for c in found if c.occur is occur) for occur in Occur}
+    clauses = exact_clauses(text)
+    wanted = {occur: _each(c for c in clauses if c.occur is occur) for occur in Occur}
     between = " OR " if re.search(r"\bOR\b", normalise(text)) else " AND "
     should = between.join(wanted[Occur.SHOULD])
     every = [*wanted[Occur.MUST], *([f"({should})"] if should else [])]
@@ -177,7 +177,7 @@ def quoted(words: str) -> str:
     return f'"{words}"'
 
 
-def _each(found: Iterable[Clause]) -> list[str]:
+def _each(clauses: Iterable[Clause]) -> list[str]:
     """Write clauses, each a phrase; one whose words hold nothing that an index keeps is none."""
-    phrases = (" ".join(term for one in c.words for term in terms(one)) for c in found)
+    phrases = (" ".join(term for one in c.words for term in terms(one)) for c in clauses)
     return [quoted(phrase) for phrase in phrases if phrase]

@@ -27,8 +27,8 @@ def prepare(
 
     folder, named = Path(dataset), beir.fields(fields)
     if folder.is_dir():
-        found = load_folder(folder, split, to, fields=named, forms=forms)
-        for line in found.warnings:
+        import_report = load_folder(folder, split, to, fields=named, forms=forms)
+        for line in import_report.warnings:
             err.print(f"note: {line}", markup=False)
         return NOT_STATED, f"the folder {folder.resolve().name}"
     project.layout(dataset)

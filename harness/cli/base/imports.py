@@ -29,14 +29,14 @@ Force = Annotated[bool, typer.Option(help="Replace a data set of this name.")]
 NOT_STATED = "not stated"
 
 
-def shown(found: ImportReport) -> None:
+def shown(report: ImportReport) -> None:
     """Say what was imported, and what is odd about it."""
     out.print(
-        f"imported {found.name} ({found.split}): {found.documents} documents,"
-        f" {found.queries} queries, {found.judgements} judgements"
+        f"imported {report.name} ({report.split}): {report.documents} documents,"
+        f" {report.queries} queries, {report.judgements} judgements"
     )
-    for line in found.warnings:
+    for line in report.warnings:
         out.print(f"  note: {line}", markup=False)
     out.print(
-        f"Add {found.name} to datasets in params.yaml, or: harness run --dataset {found.name}"
+        f"Add {report.name} to datasets in params.yaml, or: harness run --dataset {report.name}"
     )

@@ -65,7 +65,9 @@ def leaderboard(means: Means, measures: Sequence[str]) -> None:
     out.print(table)
 
 
-def _mean(found: Estimate | None, most: int) -> str:
-    if found is None:
+def _mean(estimate: Estimate | None, most: int) -> str:
+    if estimate is None:
         return "-"
-    return f"{found.value:.4f}" + (f" (n {found.n:,} of {most:,})" if found.n < most else "")
+    return f"{estimate.value:.4f}" + (
+        f" (n {estimate.n:,} of {most:,})" if estimate.n < most else ""
+    )

@@ -23,24 +23,24 @@ NS_PER_MS = 1e6
 PREFIX = 12
 
 
-def show(found: Standing, policy: Policy) -> None:
+def show(standing: Standing, policy: Policy) -> None:
     """Print what is in force, what it rests on, and what is to be done."""
-    state = found.state
+    state = standing.state
     out.print(f"\n[bold]{escape(state.policy)}[/bold]")
     step = state.step or "nothing is taken"
     _row("in force", f"{step} since {_when(state.since)}; SEARCH_ENGINE={state.switch}")
     if state.taken:
-        _row("rests on", _rests_on(found, policy))
+        _row("rests on", _rests_on(standing, policy))
         drilled = state.taken[-1].drilled_at
         _row("drilled", _when(drilled) if drilled else "never since it was taken")
-    if found.next:
-        asked = found.next.shadow_days
-        days = f"; {found.shadow_days} of {asked} days of shadow" if asked else ""
-        arms = f"{found.next.control} -> {found.next.candidate}"
-        _row("next", f"{found.next.name} ({arms}){days}")
-    for line in found.hindrances:
+    if standing.next:
+        asked = standing.next.shadow_days
+        days = f"; {standing.shadow_days} of {asked} days of shadow" if asked else ""
+        arms = f"{standing.next.control} -> {standing.next.candidate}"
+        _row("next", f"{standing.next.name} ({arms}){days}")
+    for line in standing.hindrances:
         _row("", f"in its way: {line}")
-    for ask in found.asks:
+    for ask in standing.asks:
         word = f"[{COLOURS.get(ask.action, 'green')}]{ask.action.upper():<10}[/]"
         out.print(f"  {word} {escape(f'to {ask.to}: ' if ask.to else '')}{escape(ask.why)}")
     _overrides(state)
@@ -99,12 +99,12 @@ def drilled(event: Drilled) -> None:
         out.print(f"  SEARCH_ENGINE={escape(event.old)}: {escape(event.step)} is taken back")
 
 
-def as_json(found: Standing) -> dict[str, Any]:
+def as_json(standing: Standing) -> dict[str, Any]:
     """Write the same for machines; times in ISO 8601, ages in seconds."""
-    state = found.state
+    state = standing.state
     rests_on = state.taken[-1].decision if state.taken else None
     drilled_at = state.taken[-1].drilled_at if state.taken else None
-    age = found.evidence_age
+    age = standing.evidence_age
     return {
         "policy": state.policy,
         "step": state.step,
@@ -114,17 +114,17 @@ def as_json(found: Standing) -> dict[str, Any]:
         "decision": rests_on.model_dump(mode="json") if rests_on else None,
         "evidence_age_s": age.total_seconds() if age is not None else None,
         "drilled_at": drilled_at.isoformat() if drilled_at else None,
-        "next": found.next.name if found.next else None,
-        "shadow_days": found.shadow_days,
-        "shadow_days_wanted": found.next.shadow_days if found.next else 0,
-        "hindrances": list(found.hindrances),
-        "asks": [{"action": one.action, "to": one.to, "why": one.why} for one in found.asks],
+        "next": standing.next.name if standing.next else None,
+        "shadow_days": standing.shadow_days,
+        "shadow_days_wanted": standing.next.shadow_days if standing.next else 0,
+        "hindrances": list(standing.hindrances),
+        "asks": [{"action": one.action, "to": one.to, "why": one.why} for one in standing.asks],
         "overrides": [one.model_dump(mode="json") for one in state.overrides],
     }
 
 
-def _rests_on(found: Standing, policy: Policy) -> str:
-    rests_on, age = found.state.taken[-1].decision, found.evidence_age
+def _rests_on(standing: Standing, policy: Policy) -> str:
+    rests_on, age = standing.state.taken[-1].decision, standing.evidence_age
     if rests_on is None or age is None:
         return "no decision"
     return (

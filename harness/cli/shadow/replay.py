@@ -58,7 +58,7 @@ def replay(
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
     accepted = read_suppressions(suppressions_file(suppressions))
     with aside():
-        found = shadow_replay(
+        replayed = shadow_replay(
             folders,
             layout,
             control,
@@ -69,26 +69,26 @@ def replay(
             time_limit_s=project.params.replay.time_limit_s,
             limit=limit,
         )
-    _show(found, top)
-    raise typer.Exit(HOLD if found.blocking else 0)
+    _show(replayed, top)
+    raise typer.Exit(HOLD if replayed.blocking else 0)
 
 
-def _show(found: Replayed, top: int) -> None:
+def _show(replayed: Replayed, top: int) -> None:
     from harness.core.printable import one_line
     from harness.shadow.watch.again import Now, counted
 
-    counts = counted(one for one, _ in found.found)
+    counts = counted(one for one, _ in replayed.found)
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    out.print(f"{len(found.found):,} queries diverged: {said}.", markup=False)
-    moved = sum(one.control_moved for one, _ in found.found)
+    out.print(f"{len(replayed.found):,} queries diverged: {said}.", markup=False)
+    moved = sum(one.control_moved for one, _ in replayed.found)
     if moved:
         out.print(
             f"On {moved:,} of them the control itself shows something else than it did: its index"
             " or its settings are not those of the live comparison.",
             markup=False,
         )
-    rest = [(one, standing) for one, standing in found.found if one.now is not Now.FIXED]
-    rest.sort(key=lambda pair: pair[0] not in found.blocking)
+    rest = [(one, standing) for one, standing in replayed.found if one.now is not Now.FIXED]
+    rest.sort(key=lambda pair: pair[0] not in replayed.blocking)
     table = Table("query", "times", "was", "is", "register", box=None, padding=(0, 2, 0, 0))
     for one, standing in rest[:top]:
         latest = one.question.latest
@@ -96,4 +96,4 @@ def _show(found: Replayed, top: int) -> None:
         table.add_row(*map(escape, cells), one.outcome, standing or "")
     if rest[:top]:
         out.print(table)
-    out.print(f"{len(found.blocking):,} block the next step.", markup=False)
+    out.print(f"{len(replayed.blocking):,} block the next step.", markup=False)

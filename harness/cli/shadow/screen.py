@@ -37,22 +37,22 @@ def console() -> Console:
     return found if found.is_terminal else Console(highlight=False, width=PLAIN_WIDTH)
 
 
-def screen(found: Shadowed, *, top: int) -> RenderableType:
+def screen(shadowed: Shadowed, *, top: int) -> RenderableType:
     """Draw how things stand; ``top`` is the number of diverging queries shown."""
     from harness.report.shadow import words
     from harness.report.shadow.troubles import troubles
 
-    summary = found.summary
-    bad = found.raised or found.judged.blocking
-    first = Text(words.headline(found), style="bold yellow" if bad else "bold green")
-    if found.raised:
+    summary = shadowed.summary
+    bad = shadowed.raised or shadowed.judged.blocking
+    first = Text(words.headline(shadowed), style="bold yellow" if bad else "bold green")
+    if shadowed.raised:
         first.stylize("bold red")
     tables = [
         (words.tally(summary), True),
         (words.estimates(summary), True),
-        (words.alarms(found), False),
+        (words.alarms(shadowed), False),
         (words.classes(summary, by_slice=False), True),
-        (words.divergences(found, top, text=QUERY), True),
+        (words.divergences(shadowed, top, text=QUERY), True),
     ]
     if (wrong := troubles(summary)).rows:
         tables.append((wrong, True))

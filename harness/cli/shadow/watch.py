@@ -67,8 +67,8 @@ def watch(
         raise typer.Exit from None
 
 
-def code(found: Shadowed) -> int:
+def code(shadowed: Shadowed) -> int:
     """Say by which code a look ends."""
-    if found.raised or found.judged.blocking:
+    if shadowed.raised or shadowed.judged.blocking:
         return HOLD
-    return INCONCLUSIVE if found.early else 0
+    return INCONCLUSIVE if shadowed.early else 0

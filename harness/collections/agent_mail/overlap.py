@@ -44,13 +44,13 @@ def measure(
     return tuple(_overlap(name, rows[name]) for name in sorted(rows))
 
 
-def table(found: Sequence[Overlap]) -> str:
+def table(overlaps: Sequence[Overlap]) -> str:
     """Write the rows as a Markdown table."""
     lines = [
         "| slice | queries | words in answers | Jaccard | no word shared | in non-answers |",
         "| --- | ---: | ---: | ---: | ---: | ---: |",
     ]
-    for row in found:
+    for row in overlaps:
         contrast = "" if row.contrast is None else f"{row.contrast:.2f}"
         lines.append(
             f"| {row.slice} | {row.queries} | {row.covered:.2f} | {row.jaccard:.3f} |"

@@ -116,11 +116,11 @@ def _rank(where: str, shown: tuple[str, str]) -> tuple[bool, int, str]:
 
 
 def _members(
-    library: Library, found: Definition, without: frozenset[str]
+    library: Library, definition: Definition, without: frozenset[str]
 ) -> list[tuple[str, str, Source]]:
     """Methods of a class and its bases, except the bases ``without``: suffix, place, source."""
     members: dict[str, tuple[str, str, Source]] = {}
-    waiting, passed = [found], {found.where}
+    waiting, passed = [definition], {definition.where}
     for owner in waiting:
         for member in owner.source.members:
             place = f"{owner.where}.{member.name}"

@@ -132,5 +132,5 @@ def _on_worker(packed: bytes, batch: Batch, code: str) -> tuple[type[HarnessErro
 
 @lru_cache(maxsize=1)
 def _unpacked(packed: bytes) -> Work:
-    found: Work = pickle.loads(packed)  # noqa: S301  by this program, through the user's cluster
-    return found
+    work: Work = pickle.loads(packed)  # noqa: S301  by this program, through the user's cluster
+    return work

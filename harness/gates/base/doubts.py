@@ -39,7 +39,7 @@ def doubts(
     traffic: Traffic,
     values: NDArray[np.float64],
     cut: Blocks,
-    found: Estimate,
+    estimate: Estimate,
     *,
     bound: Bound,
     rules: Rules,
@@ -51,7 +51,7 @@ def doubts(
     a busy one too). ``values`` has shape (pairs,).
     """
     return (
-        _lost(traffic, len(values), found, bound)
+        _lost(traffic, len(values), estimate, bound)
         or _shed(traffic)
         or _alike(traffic)
         or _memory(cut, rules)
@@ -59,9 +59,9 @@ def doubts(
     )
 
 
-def _lost(traffic: Traffic, pairs: int, found: Estimate, bound: Bound) -> Doubt | None:
+def _lost(traffic: Traffic, pairs: int, estimate: Estimate, bound: Bound) -> Doubt | None:
     lost = traffic.passed_over.get(LOST, 0)
-    end, worst = (found.low, 0.0) if bound.passes_above else (found.high, 1.0)
+    end, worst = (estimate.low, 0.0) if bound.passes_above else (estimate.high, 1.0)
     at_worst = (end * pairs + worst * lost) / (pairs + lost)
     if not lost or _passes(at_worst, bound):
         return None

@@ -178,12 +178,12 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
     return settings.finding(gate, verdict, reason, estimate=shown, remedy=remedy)
 
 
-def _apart(found: Estimate) -> str:
+def _apart(estimate: Estimate) -> str:
     """Say that the mean of now lies outside what all looks together leave, where it does.
 
     An interval that holds at every look never grows again, and the mean goes on moving.
     """
-    if found.low <= found.value <= found.high:
+    if estimate.low <= estimate.value <= estimate.high:
         return ""
     return (
         "; the mean of now lies outside the interval that all looks together leave, as it may by"

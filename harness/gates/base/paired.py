@@ -206,22 +206,28 @@ def judge_above(
     A PASS must also hold when every lost query counts as the worst difference, -1. A PASS that a
     candidate without any hits would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
     """
-    found = compare(evidence, settings, versus)
-    if thin := too_few(gate, settings, found.paired.query_ids, evidence, found.losses):
+    comparison = compare(evidence, settings, versus)
+    if thin := too_few(gate, settings, comparison.paired.query_ids, evidence, comparison.losses):
         return thin
-    estimate = found.estimate(rules)
+    estimate = comparison.estimate(rules)
     verdict = above(estimate, limit)
-    reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
-    remedy = found.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    reason = (
+        f"{settings.where}: {comparison.means}, difference {signed(estimate)}{comparison.losses}"
+    )
+    remedy = comparison.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
     cause = Cause.OPEN
-    if verdict is Verdict.PASS and found.paired.unpaired:
-        worst = found.with_unpaired(-1.0, rules)
+    if verdict is Verdict.PASS and comparison.paired.unpaired:
+        worst = comparison.with_unpaired(-1.0, rules)
         verdict = (
             above(worst, limit) if above(worst, limit) is Verdict.PASS else Verdict.INCONCLUSIVE
         )
         reason += f"; with these counted as -1 each {signed(worst)}"
-        remedy, cause = found.answers, Cause.UNANSWERED
-    if limit < 0 and not from_nothing and (empty := found.empty_pass(verdict, estimate, -limit)):
+        remedy, cause = comparison.answers, Cause.UNANSWERED
+    if (
+        limit < 0
+        and not from_nothing
+        and (empty := comparison.empty_pass(verdict, estimate, -limit))
+    ):
         verdict, reason, remedy = Verdict.INCONCLUSIVE, f"{reason}; {empty}", LESS
         cause = Cause.EMPTY
     return settings.finding(
@@ -230,6 +236,6 @@ def judge_above(
         reason,
         estimate=estimate,
         remedy=remedy,
-        p_value=found.p_above(limit, rules),
+        p_value=comparison.p_above(limit, rules),
         cause=cause,
     )

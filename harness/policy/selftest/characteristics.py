@@ -110,8 +110,8 @@ def _twice(one: Requirement, rules: Rules, trials: int) -> Estimate | None:
     return _passed(one, Pattern.SCATTERED, 2 * one.limit, rules, trials)
 
 
-def _complement(found: Estimate) -> Estimate:
-    return Estimate(1 - found.value, 1 - found.high, 1 - found.low, found.n)
+def _complement(estimate: Estimate) -> Estimate:
+    return Estimate(1 - estimate.value, 1 - estimate.high, 1 - estimate.low, estimate.n)
 
 
 def _smallest(one: Requirement, rules: Rules, trials: int) -> tuple[float | None, Estimate | None]:
@@ -165,8 +165,8 @@ def all_of(
 ) -> Iterator[OperatingCharacteristic]:
     """Try every gate of a step that is on means."""
     for gate in step.gates:
-        found = characteristic(
+        operating_characteristic = characteristic(
             step, gate, evidence, rules, trials=trials, alone=alone.get(gate.name)
         )
-        if found:
-            yield found
+        if operating_characteristic:
+            yield operating_characteristic

@@ -14,22 +14,22 @@ REMEDY = (
 )
 
 
-def believed(found: Finding, step: str, selftest: Selftest | None) -> Finding:
-    """Give ``found``, INCONCLUSIVE where it is a PASS and the selftest convicts its gate.
+def believed(finding: Finding, step: str, selftest: Selftest | None) -> Finding:
+    """Give ``finding``, INCONCLUSIVE where it is a PASS and the selftest convicts its gate.
 
     A gate is convicted where its measured false-promotion rate has a lower end above the level,
     or where an engine that knows nothing passed it, or the control failed it. A FAIL stands.
     """
-    if selftest is None or found.verdict is not Verdict.PASS:
-        return found
-    why = _wrong(found.gate, step, selftest)
+    if selftest is None or finding.verdict is not Verdict.PASS:
+        return finding
+    why = _wrong(finding.gate, step, selftest)
     if not why:
-        return found
+        return finding
     return replace(
-        found,
+        finding,
         verdict=Verdict.INCONCLUSIVE,
         cause=Cause.SELFTEST,
-        reason=f"{found.reason}; but the selftest convicts this gate: {why}",
+        reason=f"{finding.reason}; but the selftest convicts this gate: {why}",
         remedy=REMEDY,
     )
 
@@ -49,6 +49,6 @@ def _wrong(gate: str, step: str, selftest: Selftest) -> str:
     return ""
 
 
-def rate(found: Estimate) -> str:
+def rate(estimate: Estimate) -> str:
     """Write a share of trials with its interval."""
-    return f"{100 * found.value:.1f} % [{100 * found.low:.1f} %, {100 * found.high:.1f} %]"
+    return f"{100 * estimate.value:.1f} % [{100 * estimate.low:.1f} %, {100 * estimate.high:.1f} %]"

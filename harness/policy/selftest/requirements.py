@@ -104,15 +104,15 @@ class Requirement:
         limit = abs(self.limit) if self.both_sides else self.limit
         sure, span = rules.confidence, self.compared.span
         if self.compared.every_look:
-            found = evalues_each(values, span=span, confidence=sure, clusters=groups)
+            estimates = evalues_each(values, span=span, confidence=sure, clusters=groups)
         else:
-            found = interval_each(
+            estimates = interval_each(
                 values,
                 span=span,
                 inference=replace(rules, seed=seed),
                 clusters=groups,
             )
-        return [said(one, limit) is Verdict.PASS for one in found]
+        return [said(one, limit) is Verdict.PASS for one in estimates]
 
     def _p_values(self, values: Floats, groups: Codes | None, rules: Rules) -> Floats:
         """Give the p-value of each column by the bound for bounded means."""

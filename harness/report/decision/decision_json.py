@@ -41,20 +41,20 @@ def together(verdicts: Iterable[Verdict]) -> Verdict:
     return Verdict.PASS if said else Verdict.INCONCLUSIVE
 
 
-def _estimate(found: Estimate | None) -> Json | None:
-    if found is None:
+def _estimate(estimate: Estimate | None) -> Json | None:
+    if estimate is None:
         return None
-    numbers = {"value": found.value, "low": found.low, "high": found.high}
-    return {name: for_json(number) for name, number in numbers.items()} | {"n": found.n}
+    numbers = {"value": estimate.value, "low": estimate.low, "high": estimate.high}
+    return {name: for_json(number) for name, number in numbers.items()} | {"n": estimate.n}
 
 
-def _dependence(found: Dependence) -> Json:
+def _dependence(dependence: Dependence) -> Json:
     return {
-        "queries": found.queries,
-        "clusters": found.clusters,
-        "largest": found.largest,
-        "design_effect": for_json(found.design_effect),
-        "effective": for_json(found.effective),
+        "queries": dependence.queries,
+        "clusters": dependence.clusters,
+        "largest": dependence.largest,
+        "design_effect": for_json(dependence.design_effect),
+        "effective": for_json(dependence.effective),
     }
 
 
@@ -62,50 +62,50 @@ def _estimates(found: Mapping[str, Estimate]) -> Json:
     return {name: _estimate(estimate) for name, estimate in found.items()}
 
 
-def _finding(found: Finding) -> Json:
+def _finding(finding: Finding) -> Json:
     return {
-        "gate": found.gate,
-        "rule": found.rule,
-        "verdict": found.verdict.value,
-        "cause": found.cause.value,
-        "reason": printable(found.reason),
-        "bound": printable(found.bound),
-        "estimate": _estimate(found.estimate),
-        "limit": for_json(found.limit),
-        "unit": found.unit,
-        "settle": printable(found.remedy),
-        "p_value": for_json(found.p_value),
-        "timed": found.timed,
+        "gate": finding.gate,
+        "rule": finding.rule,
+        "verdict": finding.verdict.value,
+        "cause": finding.cause.value,
+        "reason": printable(finding.reason),
+        "bound": printable(finding.bound),
+        "estimate": _estimate(finding.estimate),
+        "limit": for_json(finding.limit),
+        "unit": finding.unit,
+        "settle": printable(finding.remedy),
+        "p_value": for_json(finding.p_value),
+        "timed": finding.timed,
     }
 
 
-def _step(found: StepDecision) -> Json:
-    untimed = together(f.verdict for f in found.findings if not f.timed)
+def _step(step_decision: StepDecision) -> Json:
+    untimed = together(f.verdict for f in step_decision.findings if not f.timed)
     return {
-        "step": found.step,
-        "control": found.control,
-        "candidate": found.candidate,
-        "taken": found.taken,
-        "verdict": found.verdict.value,
+        "step": step_decision.step,
+        "control": step_decision.control,
+        "candidate": step_decision.candidate,
+        "taken": step_decision.taken,
+        "verdict": step_decision.verdict.value,
         "untimed_verdict": untimed.value,
-        "outcome": found.outcome.value,
-        "waits_for": found.blocked_by,
-        "accepted_by": found.accepted_by,
-        "blocking": [finding.gate for finding in found.blocking],
-        "findings": [_finding(finding) for finding in found.findings],
+        "outcome": step_decision.outcome.value,
+        "waits_for": step_decision.blocked_by,
+        "accepted_by": step_decision.accepted_by,
+        "blocking": [finding.gate for finding in step_decision.blocking],
+        "findings": [_finding(finding) for finding in step_decision.findings],
     }
 
 
-def _agreement(found: Agreement) -> Json:
+def _agreement(agreement: Agreement) -> Json:
     scores = {
         name: {
             "mean": for_json(scores.mean),
             "n": len(scores.query_ids),
             "undefined": {why: len(ids) for why, ids in sorted(scores.undefined.items())},
         }
-        for name, scores in found.scores.items()
+        for name, scores in agreement.scores.items()
     }
-    return {"classes": dict(sorted(Counter(found.classes).items())), "scores": scores}
+    return {"classes": dict(sorted(Counter(agreement.classes).items())), "scores": scores}
 
 
 def _comparison(report: ReportInput, name: str, found: Evidence) -> Json:
@@ -122,24 +122,24 @@ def _comparison(report: ReportInput, name: str, found: Evidence) -> Json:
     }
 
 
-def _latency(report: ReportInput, found: Latency | None) -> Json | None:
-    if found is None:
+def _latency(report: ReportInput, latency: Latency | None) -> Json | None:
+    if latency is None:
         return None
-    shown = {arm: row for arm, row in found.percentiles.items() if is_verified(found, arm)}
+    shown = {arm: row for arm, row in latency.percentiles.items() if is_verified(latency, arm)}
     return {
         "timed": True,
         "unit": "ns",
-        "machine": found.race.machine,
-        "raced_at": found.race.raced_at,
-        "verified": dict(found.race.verified),
+        "machine": latency.race.machine,
+        "raced_at": latency.race.raced_at,
+        "verified": dict(latency.race.verified),
         "percentiles": {arm: _estimates(row) for arm, row in shown.items()},
-        "ratios": {name: _estimates(row) for name, row in trusted_ratios(report, found).items()},
-        "aa": {arm: _estimates(row) for arm, row in found.aa.items()},
-        "repeats": _estimates(found.repeats),
-        "seen": _estimates(found.seen),
-        "processes": max(map(len, found.race.elapsed_ns.values()), default=0),
-        "reference_ns": float(np.median(found.race.reference_ns)),
-        "stolen": {arm: one.shares for arm, one in found.race.stolen.items()},
+        "ratios": {name: _estimates(row) for name, row in trusted_ratios(report, latency).items()},
+        "aa": {arm: _estimates(row) for arm, row in latency.aa.items()},
+        "repeats": _estimates(latency.repeats),
+        "seen": _estimates(latency.seen),
+        "processes": max(map(len, latency.race.elapsed_ns.values()), default=0),
+        "reference_ns": float(np.median(latency.race.reference_ns)),
+        "stolen": {arm: one.shares for arm, one in latency.race.stolen.items()},
     }
 
 

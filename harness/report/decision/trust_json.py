@@ -69,21 +69,21 @@ def _gate(one: OperatingCharacteristic, level: float) -> dict[str, Any]:
     }
 
 
-def _curve(found: Curve) -> dict[str, Any]:
+def _curve(curve: Curve) -> dict[str, Any]:
     points = [
         {
             "times": for_json(it.times),
             "truth": for_json(it.truth),
             "promoted": _estimate(it.promoted),
         }
-        for it in found.points
+        for it in curve.points
     ]
-    named = {"step": found.step, "gate": found.gate, "what": found.what, "gates": found.gates}
+    named = {"step": curve.step, "gate": curve.gate, "what": curve.what, "gates": curve.gates}
     return {**named, "points": points}
 
 
-def _estimate(found: Estimate | None) -> dict[str, Any] | None:
-    if found is None:
+def _estimate(estimate: Estimate | None) -> dict[str, Any] | None:
+    if estimate is None:
         return None
-    ends = {"low": for_json(found.low), "high": for_json(found.high)}
-    return {"value": for_json(found.value), **ends, "n": found.n}
+    ends = {"low": for_json(estimate.low), "high": for_json(estimate.high)}
+    return {"value": for_json(estimate.value), **ends, "n": estimate.n}

@@ -72,12 +72,12 @@ def themes(style: str) -> str:
     Raises:
         HarnessError: the palettes are unknown.
     """
-    found = PALETTE.search(style)
-    if found is None:
+    match = PALETTE.search(style)
+    if match is None:
         raise HarnessError("page.css: begins without two palettes; see themes() in explore.py")
     rules = [
         f':root[data-theme="{name}"] {{\n{colours}\n  color-scheme: {name};\n}}\n'
-        for name, colours in found.groupdict().items()
+        for name, colours in match.groupdict().items()
     ]
     return f"@media screen {{\n{''.join(rules)}}}\n"
 

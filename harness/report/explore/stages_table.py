@@ -79,56 +79,56 @@ class Blame(NamedTuple):
     value: float
 
 
-def means(found: Decomposed) -> tuple[Mean, ...]:
+def means(decomposed: Decomposed) -> tuple[Mean, ...]:
     """Give each step, and last their sum; empty without queries."""
-    if not found.queries:
+    if not decomposed.queries:
         return ()
     steps = [
         Mean(name, *(float(column.mean()) for column in (one.shown, one.order, one.total)))
-        for name, one in found.steps.items()
+        for name, one in decomposed.steps.items()
     ]
     sums = (sum(column) for column in zip(*(step[1:] for step in steps), strict=True))
     return (*steps, Mean("all", *sums))
 
 
-def losers(found: Decomposed, limit: int) -> tuple[int, ...]:
+def losers(decomposed: Decomposed, limit: int) -> tuple[int, ...]:
     """Rows of the queries that lost most, at most ``limit``; equals by id."""
-    ids = [query.query_id for query in found.queries]
-    order = sorted(range(len(ids)), key=lambda at: (found.difference[at], ids[at]))
-    return tuple(at for at in order if found.difference[at] < 0)[:limit]
+    ids = [query.query_id for query in decomposed.queries]
+    order = sorted(range(len(ids)), key=lambda at: (decomposed.difference[at], ids[at]))
+    return tuple(at for at in order if decomposed.difference[at] < 0)[:limit]
 
 
-def blamed(found: Decomposed, at: int) -> Blame:
+def blamed(decomposed: Decomposed, at: int) -> Blame:
     """Say which part took most from the query in row ``at``; the first of equals."""
     every = [
         Blame(name, part, float(column[at].round(DIGITS)))
-        for name, one in found.steps.items()
+        for name, one in decomposed.steps.items()
         for part, column in _columns(one)
     ]
     return min(every, key=lambda blame: blame.value)
 
 
-def to_csv(found: Decomposed) -> str:
+def to_csv(decomposed: Decomposed) -> str:
     """Write one line a query, in the order of the query set."""
     text = io.StringIO()
-    rows = _rows(found)
+    rows = _rows(decomposed)
     writer = csv.DictWriter(text, list(rows[0]) if rows else ["query_id"], lineterminator="\n")
     writer.writeheader()
     writer.writerows({name: cell(value) for name, value in row.items()} for row in rows)
     return text.getvalue()
 
 
-def to_json(found: Decomposed) -> Mapping[str, Any]:
+def to_json(decomposed: Decomposed) -> Mapping[str, Any]:
     """Give everything, ready to be written; numbers are cut as in other files of the report."""
-    control, candidate = found.names
+    control, candidate = decomposed.names
     return {
-        "dataset": found.dataset,
+        "dataset": decomposed.dataset,
         "control": control,
         "candidate": candidate,
-        "measure": found.measure,
+        "measure": decomposed.measure,
         "steps": [
             {"stage": one.name, "shown": for_json(one.shown), "order": for_json(one.order)}
-            for one in means(found)[:-1]
+            for one in means(decomposed)[:-1]
         ],
         "slices": [
             {
@@ -138,10 +138,10 @@ def to_json(found: Decomposed) -> Mapping[str, Any]:
                 "queries": one.queries,
                 "p_adjusted": for_json(one.p_value),
             }
-            for one in found.moved
+            for one in decomposed.moved
         ],
-        "queries": _rows(found),
-        "lost": dict(found.lost),
+        "queries": _rows(decomposed),
+        "lost": dict(decomposed.lost),
     }
 
 
@@ -149,22 +149,22 @@ def _columns(parts: Parts) -> tuple[tuple[Part, Floats], ...]:
     return ("shown", parts.shown), ("order", parts.order)
 
 
-def _rows(found: Decomposed) -> list[dict[str, Any]]:
+def _rows(decomposed: Decomposed) -> list[dict[str, Any]]:
     rows = []
-    for at, query in enumerate(found.queries):
-        blame = blamed(found, at)
+    for at, query in enumerate(decomposed.queries):
+        blame = blamed(decomposed, at)
         row: dict[str, Any] = {
             "query_id": query.query_id,
             "text": query.text,
-            "control": for_json(float(found.control[at])),
-            "candidate": for_json(float(found.candidate[at])),
-            "difference": for_json(float(found.difference[at].round(DIGITS))),
+            "control": for_json(float(decomposed.control[at])),
+            "candidate": for_json(float(decomposed.candidate[at])),
+            "difference": for_json(float(decomposed.difference[at].round(DIGITS))),
             "lost_most_by": f"{blame.step} {blame.part}" if blame.value < 0 else "",
         }
-        for name, one in found.steps.items():
+        for name, one in decomposed.steps.items():
             for part, column in _columns(one):
                 row[f"{name}_{part}"] = for_json(float(column[at].round(DIGITS)))
-        for name, values in found.beside.items():
+        for name, values in decomposed.beside.items():
             row[f"{name}_alone"] = for_json(float(values[at]))
         rows.append(row)
     return rows

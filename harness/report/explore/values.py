@@ -175,11 +175,11 @@ def values(report: ReportInput) -> Values:
     )
 
 
-def ends(found: Estimate | None) -> Ends | None:
+def ends(estimate: Estimate | None) -> Ends | None:
     """Cut an estimate for the page; None stays None."""
-    if found is None:
+    if estimate is None:
         return None
-    return for_json(found.value), for_json(found.low), for_json(found.high), found.n
+    return for_json(estimate.value), for_json(estimate.low), for_json(estimate.high), estimate.n
 
 
 def _compared(
@@ -210,9 +210,9 @@ def _compared(
     )
 
 
-def _deepest(found: Agreement) -> int:
+def _deepest(agreement: Agreement) -> int:
     """Give the deepest k of the ``Jaccard@k`` of an agreement (``harness.agreement.agree``)."""
-    cut = [name.removeprefix(JACCARD) for name in found.scores if name.startswith(JACCARD)]
+    cut = [name.removeprefix(JACCARD) for name in agreement.scores if name.startswith(JACCARD)]
     return max(map(int, cut), default=0)
 
 

@@ -108,9 +108,9 @@ class Custody:
         return {step: found.attempts for step, found in self.looks.items()}
 
 
-def evidence_json(found: Custody) -> dict[str, Any]:
+def evidence_json(custody: Custody) -> dict[str, Any]:
     """Give what is the same from day to day, for machines."""
-    of, pin = found.coverage, found.pinned
+    of, pin = custody.coverage, custody.pinned
     return {
         "queries": of.queries,
         "judged": of.judged,
@@ -118,42 +118,42 @@ def evidence_json(found: Custody) -> dict[str, Any]:
         "negative": of.negative,
         "strangers": of.strangers,
         "unanswered": dict(of.unanswered),
-        "unprobed": list(found.unprobed),
+        "unprobed": list(custody.unprobed),
         "pin": {
-            "command": found.command,
+            "command": custody.command,
             "pinned_at": pin.at if pin else None,
             "times": pin.times if pin else 0,
             "differences": list(pin.differences) if pin else [],
         },
-        "registration": _registration_json(found.registered),
-        **({"tuned": [leak._asdict() for leak in found.tuned]} if found.tuned else {}),
+        "registration": _registration_json(custody.registered),
+        **({"tuned": [leak._asdict() for leak in custody.tuned]} if custody.tuned else {}),
     }
 
 
-def _registration_json(found: Registered | None) -> dict[str, Any] | None:
-    if found is None:
+def _registration_json(registered: Registered | None) -> dict[str, Any] | None:
+    if registered is None:
         return None
     return {
-        "file": found.file,
-        "sha256": found.sha256,
-        "registered_at": found.at or None,
-        "by": found.by,
-        "looked_at_before": found.looked,
-        "demanded": found.demanded,
-        "departures": list(found.departures),
+        "file": registered.file,
+        "sha256": registered.sha256,
+        "registered_at": registered.at or None,
+        "by": registered.by,
+        "looked_at_before": registered.looked,
+        "demanded": registered.demanded,
+        "departures": list(registered.departures),
     }
 
 
-def record_json(found: Custody) -> dict[str, Any]:
+def record_json(custody: Custody) -> dict[str, Any]:
     """Give what rests on the log of one place, for machines."""
     return {
-        "number": found.number,
-        "previous": found.previous,
-        "earlier": list(found.earlier),
-        "since": {"at": found.since.at, "changes": list(found.since.changes)}
-        if found.since
+        "number": custody.number,
+        "previous": custody.previous,
+        "earlier": list(custody.earlier),
+        "since": {"at": custody.since.at, "changes": list(custody.since.changes)}
+        if custody.since
         else None,
-        "departures": list(found.registered.today) if found.registered else [],
+        "departures": list(custody.registered.today) if custody.registered else [],
         "steps": {
             step: {
                 "looks": one.attempts,
@@ -163,6 +163,6 @@ def record_json(found: Custody) -> dict[str, Any]:
                 "since": list(one.since),
                 "before": [list(each) for each in one.before],
             }
-            for step, one in found.looks.items()
+            for step, one in custody.looks.items()
         },
     }

@@ -70,12 +70,12 @@ def _tuned(leak: Leak, reason: str) -> str:
     return f"INVALID: {leak.said}."
 
 
-def _registration(found: Registered) -> str:
-    other = "; ".join((*found.departures, *found.today))
-    if found.sha256 is None:
+def _registration(registered: Registered) -> str:
+    other = "; ".join((*registered.departures, *registered.today))
+    if registered.sha256 is None:
         return f"NOT REGISTERED: {other}."
-    when = f"on {found.at} by {found.by}, {found.file} {found.sha256[:PREFIX]}"
-    late = f", after {found.looked} looks" if found.looked else ""
+    when = f"on {registered.at} by {registered.by}, {registered.file} {registered.sha256[:PREFIX]}"
+    late = f", after {registered.looked} looks" if registered.looked else ""
     if other:
         return f"NOT AS REGISTERED {when}{late}: {other}."
     return f"As registered {when}{late}: gates, margins, queries and looks."

@@ -76,15 +76,15 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
     return draw(name, f"Gates against their bounds. {said}", (WIDTH, height), paint)
 
 
-def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
-    estimate, placed = found.estimate, bar(found)
+def _gate(axes: Axes, at: int, finding: Finding, colour: str) -> None:
+    estimate, placed = finding.estimate, bar(finding)
     if estimate is None or not math.isfinite(estimate.value):
         axes.text(0.04, at, "nothing to measure", va="center", color=MUTED, fontsize=8)
         return
     axes.text(
         VALUE,
         at,
-        in_unit(estimate.value, found.unit if found.unit in SHORT else ""),
+        in_unit(estimate.value, finding.unit if finding.unit in SHORT else ""),
         va="center",
         color=INK,
         fontsize=8.5,
@@ -92,14 +92,14 @@ def _gate(axes: Axes, at: int, found: Finding, colour: str) -> None:
     if placed is None:
         axes.text(0.04, at, "no bound to draw", va="center", color=MUTED, fontsize=8)
         return
-    ends, style = placed, "-" if found.verdict is not Verdict.INCONCLUSIVE else (0, (2, 1))
+    ends, style = placed, "-" if finding.verdict is not Verdict.INCONCLUSIVE else (0, (2, 1))
     axes.plot([ends.low, ends.high], [at, at], color=colour, linewidth=2.4, linestyle=style)
-    face = PAPER if found.verdict is Verdict.INCONCLUSIVE else colour
-    axes.plot([ends.value], [at], SHAPES[found.verdict.value], color=colour, markersize=6,
+    face = PAPER if finding.verdict is Verdict.INCONCLUSIVE else colour
+    axes.plot([ends.value], [at], SHAPES[finding.verdict.value], color=colour, markersize=6,
               markeredgewidth=1.8, markerfacecolor=face)  # fmt: skip
 
 
-def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str | None:
+def paired_differences(name: str, pairs: Paired, estimate: Estimate | None) -> str | None:
     """Draw the difference of every query, sorted, with the mean and its interval."""
     ordered = np.sort(pairs.difference)
     if not ordered.any():
@@ -112,11 +112,11 @@ def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str 
         for side, colour in ((np.minimum(ordered, 0), WORSE), (np.maximum(ordered, 0), BETTER)):
             axes.stairs(side, edges, fill=True, color=colour, linewidth=0)
         axes.axhline(0, color=INK, linewidth=0.8)
-        if found is not None:
-            low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+        if estimate is not None:
+            low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
             axes.axhspan(low, high, color=MUTED, alpha=0.22, linewidth=0, zorder=0)
-            axes.axhline(found.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
-            axes.set_title(f"mean {signed(found.value)} {interval(found)}")
+            axes.axhline(estimate.value, color=INK, linewidth=1.2, linestyle=(0, (4, 3)))
+            axes.set_title(f"mean {signed(estimate.value)} {interval(estimate)}")
         axes.set_xlim(0, len(ordered))
         axes.set_xlabel(f"queries, from the largest loss to the largest gain: {movement(pairs)}")
         axes.set_ylabel(pairs.measure)
@@ -126,8 +126,8 @@ def paired_differences(name: str, pairs: Paired, found: Estimate | None) -> str 
     return draw(name, about, (WIDTH, 2.9), paint)
 
 
-def _ends(found: Estimate) -> tuple[float, float]:
-    return found.low, found.high
+def _ends(estimate: Estimate) -> tuple[float, float]:
+    return estimate.low, estimate.high
 
 
 def means(
@@ -190,14 +190,14 @@ def _dots(
     return draw(name, about, (WIDTH, height), paint)
 
 
-def _dot(axes: Axes, at: int, found: Estimate | None) -> None:
-    if found is None or not math.isfinite(found.value):
+def _dot(axes: Axes, at: int, estimate: Estimate | None) -> None:
+    if estimate is None or not math.isfinite(estimate.value):
         axes.text(0.5, at, "not measured", transform=axes.get_yaxis_transform(), ha="center",
                   va="center", color=MUTED, fontsize=8)  # fmt: skip
         return
-    low, high = (end if math.isfinite(end) else found.value for end in _ends(found))
+    low, high = (end if math.isfinite(end) else estimate.value for end in _ends(estimate))
     axes.plot([low, high], [at, at], color=ARMS[0], linewidth=2, solid_capstyle="round")
-    axes.plot([found.value], [at], "o", color=ARMS[0], markersize=5.5)
+    axes.plot([estimate.value], [at], "o", color=ARMS[0], markersize=5.5)
 
 
 def agreement(name: str, evidence: Evidence, score: str) -> str | None:

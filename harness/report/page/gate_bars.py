@@ -19,9 +19,9 @@ class Bar(NamedTuple):
     high: float
 
 
-def bar(found: Finding) -> Bar | None:
+def bar(finding: Finding) -> Bar | None:
     """Place a finding against its bound; None where there is not a finite number or no bound."""
-    estimate, limit = found.estimate, found.limit
+    estimate, limit = finding.estimate, finding.limit
     if estimate is None or limit is None or not math.isfinite(estimate.value):
         return None
     ends = [end for end in (estimate.low, estimate.value, estimate.high) if math.isfinite(end)]

@@ -58,12 +58,12 @@ def conditions(latency: Latency) -> Table:
     return Table("What surrounded the times", header, tuple(rows))
 
 
-def _gain(found: Estimate | None, name: str) -> Cell:
+def _gain(estimate: Estimate | None, name: str) -> Cell:
     """Show what an arm gains on a text that it knows, and name it where it is much."""
-    if found is None:
+    if estimate is None:
         return Cell(NOT_MEASURED)
-    named = name if found.high < CACHED else ""
-    return Cell(number(found.value), f"{interval(found)} {named}".strip())
+    named = name if estimate.high < CACHED else ""
+    return Cell(number(estimate.value), f"{interval(estimate)} {named}".strip())
 
 
 def budgets(report: ReportInput) -> Table:
@@ -103,8 +103,8 @@ def ratios(report: ReportInput, latency: Latency) -> Table:
     }
     names = tuple(dict.fromkeys(name for row in rows_of.values() if row for name in row))
 
-    def cell(found: Estimate | None) -> Cell:
-        return Cell(number(found.value), interval(found)) if found else Cell(NOT_MEASURED)
+    def cell(estimate: Estimate | None) -> Cell:
+        return Cell(number(estimate.value), interval(estimate)) if estimate else Cell(NOT_MEASURED)
 
     rows: list[tuple[Cell, ...]] = []
     for name, row in rows_of.items():

@@ -45,22 +45,22 @@ def _over(n: int | None) -> str:
     return "" if n is None else f" (n = {n:,} unless a cell says otherwise)"
 
 
-def mean_cell(found: Estimate | None, usual: int | None) -> Cell:
+def mean_cell(estimate: Estimate | None, usual: int | None) -> Cell:
     """Write a level and its interval, and n where it is not the usual one."""
-    if found is None:
+    if estimate is None:
         return Cell(NOT_MEASURED)
-    return Cell(number(found.value), _sure(found, usual))
+    return Cell(number(estimate.value), _sure(estimate, usual))
 
 
-def difference_cell(found: Estimate | None, usual: int | None) -> Cell:
+def difference_cell(estimate: Estimate | None, usual: int | None) -> Cell:
     """Write a difference and its interval, and n where it is not the usual one."""
-    if found is None:
+    if estimate is None:
         return Cell(NOT_MEASURED)
-    return Cell(signed(found.value), _sure(found, usual))
+    return Cell(signed(estimate.value), _sure(estimate, usual))
 
 
-def _sure(found: Estimate, usual: int | None) -> str:
-    return interval(found) if found.n == usual else f"{interval(found)}, n {found.n:,}"
+def _sure(estimate: Estimate, usual: int | None) -> str:
+    return interval(estimate) if estimate.n == usual else f"{interval(estimate)}, n {estimate.n:,}"
 
 
 def answered(side: ArmResult | None) -> str:

@@ -162,31 +162,31 @@ def nulls(found: Selftest) -> Table:
     return Table("Null models", ("as the candidate", "gates", "as it should"), rows)
 
 
-def _rate(found: Estimate | None) -> str:
-    return f"{percent(found.value)} {_ends(found)}" if found else TOO_LARGE
+def _rate(estimate: Estimate | None) -> str:
+    return f"{percent(estimate.value)} {_ends(estimate)}" if estimate else TOO_LARGE
 
 
-def _worst(found: OperatingCharacteristic) -> Cell:
+def _worst(operating_characteristic: OperatingCharacteristic) -> Cell:
     """Show the rate of each pattern, and mark those above the level that is allowed."""
-    if found.worst is None:
+    if operating_characteristic.worst is None:
         return Cell(TOO_LARGE)
     others = [
         f"{percent(one.promoted.value)} {_ends(one.promoted)} {one.pattern}"
         f"{' (beyond what the gate assumes)' if one.assumed else ''}"
-        for one in found.planted
+        for one in operating_characteristic.planted
     ]
-    return Cell(percent(found.worst.promoted.value), "; ".join(others))
+    return Cell(percent(operating_characteristic.worst.promoted.value), "; ".join(others))
 
 
-def _cell(found: Estimate | None) -> Cell:
-    return Cell(percent(found.value), _ends(found)) if found else Cell(TOO_LARGE)
+def _cell(estimate: Estimate | None) -> Cell:
+    return Cell(percent(estimate.value), _ends(estimate)) if estimate else Cell(TOO_LARGE)
 
 
-def _ends(found: Estimate) -> str:
-    return f"[{percent(found.low)}, {percent(found.high)}]"
+def _ends(estimate: Estimate) -> str:
+    return f"[{percent(estimate.low)}, {percent(estimate.high)}]"
 
 
-def _loss(found: OperatingCharacteristic) -> str:
-    if found.smallest_loss is None:
+def _loss(operating_characteristic: OperatingCharacteristic) -> str:
+    if operating_characteristic.smallest_loss is None:
         return "no loss that can be planted"
-    return f"a loss of {number(found.smallest_loss)}"
+    return f"a loss of {number(operating_characteristic.smallest_loss)}"

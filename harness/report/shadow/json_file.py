@@ -16,17 +16,17 @@ from harness.shadow.watch.alarms import ARMS
 FORMAT = 1
 
 
-def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
+def to_json(shadowed: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> dict[str, Any]:
     """Give the summary; estimates are {value, low, high, n}, with null for what is unbounded.
 
     Both ends are null where the values have moved while they were watched: no interval holds then.
     """
-    summary = found.summary
+    summary = shadowed.summary
     first, last = summary.first, summary.last
     return {
         "format": FORMAT,
         "as_of": today.isoformat(),
-        "headline": headline(found),
+        "headline": headline(shadowed),
         "from_ns": first.at if first else None,
         "to_ns": last.at if last else None,
         "tally": {**asdict(summary.tally), "missing": summary.missing},
@@ -64,9 +64,9 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
                 "jaccard": for_json(trace.jaccard),
                 "register": str(standing),
             }
-            for trace, standing in found.judged.standing
+            for trace, standing in shadowed.judged.standing
         ],
-        "blocking": len(found.judged.blocking),
+        "blocking": len(shadowed.judged.blocking),
         "register": [
             {
                 "class": str(entry.kind or ""),
@@ -76,7 +76,7 @@ def to_json(found: Shadowed, *, today: date, percentiles: Mapping[str, Any]) -> 
                 "by": entry.by,
                 "until": entry.until.isoformat(),
             }
-            for entry in found.suppressions.entries
+            for entry in shadowed.suppressions.entries
         ],
         "failures": summary.failures,
         "degradations": [

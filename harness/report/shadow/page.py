@@ -28,7 +28,7 @@ Percentiles = Mapping[str, Mapping[str, Estimate | None]]
 
 
 def to_page(
-    found: Shadowed,
+    shadowed: Shadowed,
     divergences: Mapping[tuple[str, int], Divergence],
     percentiles: Percentiles,
     *,
@@ -41,7 +41,7 @@ def to_page(
     ``divergences`` holds those of the first ``top`` queries at least, by writer and number;
     ``percentiles`` by arm and name, nanoseconds.
     """
-    summary = found.summary
+    summary = shadowed.summary
     tracks = {name: track.points for name, track in summary.tracks.items()}
     times = {arm: summary.elapsed_ns(arm) for arm in ARMS}
     text = (
@@ -49,22 +49,22 @@ def to_page(
         .get_template("shadow.html.j2")
         .render(
             style=Markup((TEMPLATES / "page.css").read_text(encoding="utf-8")),  # noqa: S704  ours
-            title=words.title(found),
-            headline=words.headline(found),
-            tone=_tone(found),
-            standing=words.standing_counts(found),
+            title=words.title(shadowed),
+            headline=words.headline(shadowed),
+            tone=_tone(shadowed),
+            standing=words.standing_counts(shadowed),
             span=words.span(summary),
             today=today.isoformat(),
             tally=words.tally(summary),
             estimates=words.estimates(summary),
             sequences=_markup(figures.sequences("sequences", tracks)),
-            alarms=words.alarms(found),
+            alarms=words.alarms(shadowed),
             classes=words.classes(summary, by_slice=True),
             percentiles=_percentiles(percentiles),
             curves=_markup(figures.curves("curves", times)),
-            divergences=words.divergences(found, LISTED, text=QUERY),
-            sides=side_by_side(found.judged.standing[:top], divergences),
-            accepted=words.accepted(found, today.isoformat()),
+            divergences=words.divergences(shadowed, LISTED, text=QUERY),
+            sides=side_by_side(shadowed.judged.standing[:top], divergences),
+            accepted=words.accepted(shadowed, today.isoformat()),
             troubles=troubles(summary),
             who=words.who(summary),
             commands=tuple(commands),
@@ -73,18 +73,19 @@ def to_page(
     return text.rstrip() + "\n"
 
 
-def _tone(found: Shadowed) -> str:
+def _tone(shadowed: Shadowed) -> str:
     """Red is for alarms: answers that differ may be as good, and wait for a person."""
-    if found.raised:
+    if shadowed.raised:
         return "hold"
-    return "unsure" if found.early or found.judged.blocking else "promote"
+    return "unsure" if shadowed.early or shadowed.judged.blocking else "promote"
 
 
-def _percentiles(found: Percentiles) -> Table:
-    names = tuple(dict.fromkeys(name for row in found.values() for name in row))
+def _percentiles(percentiles: Percentiles) -> Table:
+    names = tuple(dict.fromkeys(name for row in percentiles.values() for name in row))
 
     rows = tuple(
-        (Cell(arm), *(time_cell(row.get(name)) for name in names)) for arm, row in found.items()
+        (Cell(arm), *(time_cell(row.get(name)) for name in names))
+        for arm, row in percentiles.items()
     )
     return Table("Milliseconds per query, each arm on its own clock", ("arm", *names), rows)
 

@@ -64,13 +64,13 @@ def side_by_side(
     )
 
 
-def _both(trace: Trace, standing: Standing, found: Divergence | None) -> Both:
+def _both(trace: Trace, standing: Standing, divergence: Divergence | None) -> Both:
     about = [f"{trace.times:,} {'time' if trace.times == 1 else 'times'}"]
     if trace.jaccard is not None:
         about.append(f"lowest Jaccard {number(trace.jaccard)}")
     about += [*trace.slices, trace.query]
-    if found:
-        about += [f"{name} = {value}" for name, value in sorted(found.params.items())]
+    if divergence:
+        about += [f"{name} = {value}" for name, value in sorted(divergence.params.items())]
     return Both(
         query=trace.query,
         text=what_was_typed(trace, QUERY),
@@ -78,8 +78,10 @@ def _both(trace: Trace, standing: Standing, found: Divergence | None) -> Both:
         about=" · ".join(about),
         standing=standing,
         blocks=standing in BLOCKING,
-        control=_shown("control", found.control, found.candidate) if found else None,
-        candidate=_shown("candidate", found.candidate, found.control) if found else None,
+        control=_shown("control", divergence.control, divergence.candidate) if divergence else None,
+        candidate=_shown("candidate", divergence.candidate, divergence.control)
+        if divergence
+        else None,
     )
 
 

@@ -48,15 +48,15 @@ def moment(at: int) -> str:
     return f"{datetime.fromtimestamp(at // NS_PER_S, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
-def headline(found: Shadowed) -> str:
+def headline(shadowed: Shadowed) -> str:
     """Say in one line what a reader should know first: alarms, agreement, divergences."""
     said = ["No alarm is raised"]
-    if found.raised:
-        names = ", ".join(dict.fromkeys(one.name for one in found.raised))
-        said = [f"{_many(len(found.raised), 'alarm')} raised ({names})"]
-    if overlap := found.summary.tracks["overlap"].now:
+    if shadowed.raised:
+        names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
+        said = [f"{_many(len(shadowed.raised), 'alarm')} raised ({names})"]
+    if overlap := shadowed.summary.tracks["overlap"].now:
         said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
-    blocking = found.judged.blocking
+    blocking = shadowed.judged.blocking
     if blocking:
         queries = len({trace.query for trace in blocking})
         times = sum(trace.times for trace in blocking)
@@ -64,18 +64,18 @@ def headline(found: Shadowed) -> str:
             f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged without"
             " being accepted"
         )
-    elif found.summary.tally.compared:
+    elif shadowed.summary.tally.compared:
         said.append("every divergence is accepted")
-    if count := found.summary.not_taken.total():
+    if count := shadowed.summary.not_taken.total():
         said.append(f"{_many(count, 'served query', 'served queries')} could not be compared")
-    said_of = f"{found.between.said}: " if found.between.said else ""
+    said_of = f"{shadowed.between.said}: " if shadowed.between.said else ""
     text = "; ".join(said) + "."
     return said_of + (text[0].lower() + text[1:] if said_of else text)
 
 
-def title(found: Shadowed) -> str:
+def title(shadowed: Shadowed) -> str:
     """Name the engines, as far as the log does."""
-    control, candidate = found.between
+    control, candidate = shadowed.between
     return f"{candidate or 'The candidate'} in the shadow of {control or 'the control'}"
 
 
@@ -143,10 +143,10 @@ def classes(summary: Summary, *, by_slice: bool) -> Table:
     return Table("Attempts by class", ("class", "all", *slices), rows)
 
 
-def alarms(found: Shadowed) -> Table:
+def alarms(shadowed: Shadowed) -> Table:
     """Show every alarm, the raised ones first."""
     order = (State.RAISED, State.EARLY, State.QUIET)
-    listed = sorted(found.summary.alarms, key=lambda one: order.index(one.state))
+    listed = sorted(shadowed.summary.alarms, key=lambda one: order.index(one.state))
     rows = tuple(
         (
             Cell(f"{one.name} {one.arm}".strip(), one.about),
@@ -170,9 +170,9 @@ def _measured(one: Alarm) -> Cell:
     return Cell(number(now.value), f"{watched(now)}, n {now.n:,}")
 
 
-def divergences(found: Shadowed, limit: int, *, text: int) -> Table:
+def divergences(shadowed: Shadowed, limit: int, *, text: int) -> Table:
     """Show the worst queries, blocking ones first; ``text`` characters of each."""
-    shown = found.judged.standing[:limit]
+    shown = shadowed.judged.standing[:limit]
     rows = tuple(
         (
             Cell(what_was_typed(trace, text), trace.query),
@@ -184,7 +184,7 @@ def divergences(found: Shadowed, limit: int, *, text: int) -> Table:
         )
         for trace, standing in shown
     )
-    whole = len(found.judged.standing)
+    whole = len(shadowed.judged.standing)
     caption = f"Queries that diverge, the worst {len(rows):,} of {whole:,}"
     header = ("query", "class", "slices", "times", "lowest Jaccard", "register")
     return Table(caption, header, rows)
@@ -197,7 +197,7 @@ def what_was_typed(trace: Trace, limit: int) -> str:
     return one_line(trace.text, limit) or "(white space)"
 
 
-def accepted(found: Shadowed, today: str) -> Table:
+def accepted(shadowed: Shadowed, today: str) -> Table:
     """Show the suppression list: each entry, and whether it still counts."""
     rows = tuple(
         (
@@ -206,7 +206,7 @@ def accepted(found: Shadowed, today: str) -> Table:
             Cell(entry.until.isoformat()),
             Cell("expired" if entry.until.isoformat() < today else "counts"),
         )
-        for entry in found.suppressions.entries
+        for entry in shadowed.suppressions.entries
     )
     return Table("What is accepted", ("what, and why", "by", "until", f"on {today}"), rows)
 
@@ -221,9 +221,9 @@ def who(summary: Summary) -> Table:
     return Table("Who answered", ("arm", "fingerprint", "answers"), rows)
 
 
-def standing_counts(found: Shadowed) -> str:
+def standing_counts(shadowed: Shadowed) -> str:
     """Say how many diverging attempts the suppression list accepts, and how many it does not."""
-    counts = found.judged.counts
+    counts = shadowed.judged.counts
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"

@@ -237,7 +237,7 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
         raise BadFile(path, problem, hint, number)
     try:
         whole = checked(line.decode("utf-8"))
-        found: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
+        record: Record = _ADAPTERS[kind].validate_json("{" + whole[len(HEAD) :])
     except (UnicodeDecodeError, Malformed) as exc:
         raise BadFile(path, f"it is not JSON ({exc})", hint, number) from exc
     except ValidationError as exc:
@@ -245,4 +245,4 @@ def parsed(kind: type[Record], line: bytes, path: Path, number: int) -> Record:
         where = ".".join(str(part) for part in first["loc"]) or "the line"
         problem = f"invalid {kind.__name__.lower()}: {where}: {first['msg']}"
         raise BadFile(path, problem, hint, number) from exc
-    return found
+    return record

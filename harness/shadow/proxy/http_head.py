@@ -49,8 +49,8 @@ def begins(held: bytes) -> bool:
 
 def end_of(held: bytes, seen: int) -> int:
     """Give where a head ends, of which ``seen`` bytes were looked at before; 0 where it goes on."""
-    found = _END.search(held, max(seen - 3, 0))
-    return found.end() if found else 0
+    match = _END.search(held, max(seen - 3, 0))
+    return match.end() if match else 0
 
 
 def read_head(raw: bytes) -> Head:

@@ -72,7 +72,7 @@ class McpProxy:
     def _offer(
         self,
         call: CallToolRequestParams,
-        found: CallToolResult | None,
+        call_tool_result: CallToolResult | None,
         error: str,
         elapsed_ns: int,
     ) -> None:
@@ -87,12 +87,12 @@ class McpProxy:
             return
         answer, generation = None, self.backend.now()
         try:
-            if found is not None:
-                answer, generation = self.backend.read(_structured(found), k)
+            if call_tool_result is not None:
+                answer, generation = self.backend.read(_structured(call_tool_result), k)
         except Exception as exc:  # noqa: BLE001  an answer that cannot be read is one that failed
             error = told(exc)
         params = {"tool": call.name, "arguments": arguments}
-        error = error or _unknown(found)
+        error = error or _unknown(call_tool_result)
         served = Served(text, k, params, answer, error, elapsed_ns, generation)
         self.comparison.offer(served, self.backend.now)
 
@@ -146,14 +146,14 @@ async def serve(
             await server(over_http).serve(sockets=[opened])
 
 
-def _structured(found: CallToolResult) -> dict[str, Any]:
-    if found.is_error:
-        said = "; ".join(getattr(part, "text", part.type) for part in found.content)
+def _structured(call_tool_result: CallToolResult) -> dict[str, Any]:
+    if call_tool_result.is_error:
+        said = "; ".join(getattr(part, "text", part.type) for part in call_tool_result.content)
         raise Unreadable(f"the tool failed: {said}")
-    if not isinstance(found.structured_content, dict):
+    if not isinstance(call_tool_result.structured_content, dict):
         raise Unreadable("structured content is missing")
-    return found.structured_content
+    return call_tool_result.structured_content
 
 
-def _unknown(found: CallToolResult | None) -> str:
-    return "" if found is not None else "it ended without an answer"
+def _unknown(call_tool_result: CallToolResult | None) -> str:
+    return "" if call_tool_result is not None else "it ended without an answer"

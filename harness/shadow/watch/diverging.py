@@ -79,9 +79,11 @@ class Diverging:
             number=seen.number,
         )
 
-    def tell(self, found: Divergence) -> None:
+    def tell(self, divergence: Divergence) -> None:
         """Take what was typed."""
-        self._texts.setdefault(query_key(found.text, found.params), found.text[:TEXT])
+        self._texts.setdefault(
+            query_key(divergence.text, divergence.params), divergence.text[:TEXT]
+        )
 
     def traces(self) -> tuple[Trace, ...]:
         """All traces, the worst first."""

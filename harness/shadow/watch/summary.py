@@ -98,18 +98,18 @@ class Summary:
         self.first = self.first or seen
         self.last = seen
 
-    def tell(self, found: Divergence) -> None:
+    def tell(self, divergence: Divergence) -> None:
         """Take a pair that differs."""
-        self._numbered(found)
-        self.diverging.tell(found)
+        self._numbered(divergence)
+        self.diverging.tell(divergence)
 
-    def note(self, found: Degradation) -> None:
+    def note(self, degradation: Degradation) -> None:
         """Take a degradation."""
-        self._numbered(found)
-        if found.kind is Kind.NOT_TAKEN:
-            self.not_taken[found.cause] += found.times
+        self._numbered(degradation)
+        if degradation.kind is Kind.NOT_TAKEN:
+            self.not_taken[degradation.cause] += degradation.times
         else:
-            self.degradations[found.arm, found.kind] += 1
+            self.degradations[degradation.arm, degradation.kind] += 1
 
     def _numbered(self, found: AnyRecord) -> None:
         self._numbers[found.writer] = max(self._numbers.get(found.writer, 0), found.number)

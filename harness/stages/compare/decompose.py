@@ -89,7 +89,7 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
     )
 
 
-def write(found: Decomposed, to: Path) -> None:
+def write(decomposed: Decomposed, to: Path) -> None:
     """Write every query to a file, in the format that its ending names.
 
     Raises:
@@ -97,9 +97,9 @@ def write(found: Decomposed, to: Path) -> None:
     """
     check_ending(to)
     if to.suffix == ".csv":
-        write_text(to, to_csv(found))
+        write_text(to, to_csv(decomposed))
     else:
-        write_json(to, to_json(found))
+        write_json(to, to_json(decomposed))
 
 
 def check_ending(to: Path) -> None:

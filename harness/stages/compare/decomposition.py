@@ -13,9 +13,9 @@ from harness.stages.layout import Layout
 FOLDER = "apart"
 
 
-def keep(layout: Layout, found: Decomposed) -> None:
+def keep(layout: Layout, decomposed: Decomposed) -> None:
     """Write it where the next report finds it; an earlier one of the same arms goes."""
-    write_json(layout.today / FOLDER / f"{'~'.join(found.names)}.json", to_json(found))
+    write_json(layout.today / FOLDER / f"{'~'.join(decomposed.names)}.json", to_json(decomposed))
 
 
 def kept(layout: Layout) -> tuple[Apart, ...]:

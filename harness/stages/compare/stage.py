@@ -78,9 +78,9 @@ def compare(
     receipt.write(layout.compare_receipt, _files(layout, pairs))
 
 
-def _noted(found: Iterable[Agreement]) -> dict[str, str]:
+def _noted(agreements: Iterable[Agreement]) -> dict[str, str]:
     """Give the depth of the agreements, which is one for all."""
-    depths = {agreement.depth for agreement in found if agreement.depth is not None}
+    depths = {agreement.depth for agreement in agreements if agreement.depth is not None}
     return {DEPTH: str(*depths)} if depths else {}
 
 

@@ -103,6 +103,6 @@ def examine_all(
             reason = "needs the sample documents: leave out --dataset"
             yield Finding(check, Outcome.NOT_CHECKED, reason=reason)
         else:
-            found = examine(check, subject)
-            silent = number == 0 and found.broken and not any(one.answer for one in subject.asked)
-            yield found
+            finding = examine(check, subject)
+            silent = number == 0 and finding.broken and not any(one.answer for one in subject.asked)
+            yield finding

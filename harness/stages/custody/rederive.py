@@ -230,5 +230,5 @@ def _same_json(stored: Path, derived: Path) -> None:
         raise EvidenceError(f"{stored}: says the same in other bytes than those it was written in")
 
 
-def _refuse(path: Path, found: Difference) -> None:
-    raise EvidenceError(f"{path}: {found}")
+def _refuse(path: Path, difference: Difference) -> None:
+    raise EvidenceError(f"{path}: {difference}")

@@ -182,9 +182,9 @@ def _moved(
     largest: dict[str, Moved] = {}
     for key in sorted(then.keys() | now.keys()):
         measure, arm, query_id = key
-        found = Moved(measure, arm, query_id, then.get(key, 0.0), now.get(key, 0.0))
-        if abs(found.difference) > (abs(largest[measure].difference) if measure in largest else 0):
-            largest[measure] = found
+        moved = Moved(measure, arm, query_id, then.get(key, 0.0), now.get(key, 0.0))
+        if abs(moved.difference) > (abs(largest[measure].difference) if measure in largest else 0):
+            largest[measure] = moved
     yield from largest.values()
 
 

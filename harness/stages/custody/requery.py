@@ -98,13 +98,13 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
     return Requeried(name, len(answered), len(drawn) - len(answered), imported=False)
 
 
-def _unlike(stored: Row, found: Row) -> str:
+def _unlike(stored: Row, row: Row) -> str:
     """Say how an answer differs from the one in the run; empty where it does not."""
-    if found.status != Status.ANSWERED:
-        return f"the run has an answer, and the engine says {found.error}"
-    if stored.served_by != found.served_by:
-        return f"was served by {stored.served_by[:12]}, and now by {found.served_by[:12]}"
-    shown = list({hit.doc_id: hit for hit in found.hits}.values())
+    if row.status != Status.ANSWERED:
+        return f"the run has an answer, and the engine says {row.error}"
+    if stored.served_by != row.served_by:
+        return f"was served by {stored.served_by[:12]}, and now by {row.served_by[:12]}"
+    shown = list({hit.doc_id: hit for hit in row.hits}.values())
     if len(stored.hits) != len(shown):
         return f"the run has {len(stored.hits)} hits, and the engine shows {len(shown)}"
     for rank, (old, new) in enumerate(zip(stored.hits, shown, strict=True), start=1):

@@ -221,7 +221,7 @@ def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
 
 
 def _card(
-    given: Given, to: Target, found: ImportReport, asked: tuple[Query, ...], corpus: str
+    given: Given, to: Target, import_report: ImportReport, asked: tuple[Query, ...], corpus: str
 ) -> Card:
     about = to.about
     return Card(
@@ -232,12 +232,12 @@ def _card(
         made_by="harness import",
         kind="files",
         split=to.split,
-        documents=found.documents,
-        queries=found.queries,
-        judgements=found.judgements,
-        warnings=[*about.warnings, *found.warnings],
+        documents=import_report.documents,
+        queries=import_report.queries,
+        judgements=import_report.judgements,
+        warnings=[*about.warnings, *import_report.warnings],
         sha256=Digests(corpus=corpus, queries=of_queries(asked), qrels=card.of_qrels(given.qrels)),
         slices=card.slices(asked),
         fields=None if given.fields == FIELDS else [*given.fields],
-        left_out=found.unjudged_queries or None,
+        left_out=import_report.unjudged_queries or None,
     )

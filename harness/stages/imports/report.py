@@ -104,19 +104,19 @@ def report(
     )
 
 
-def refuse_dangling(found: ImportReport) -> None:
+def refuse_dangling(report: ImportReport) -> None:
     """Stop where judgements name what does not exist.
 
     Raises:
         DatasetError: they do; the message lists some of it and the remedy.
     """
     for what, ids in (
-        ("documents that are not in the corpus", found.dangling_documents),
-        ("queries that are not in the query set", found.dangling_queries),
+        ("documents that are not in the corpus", report.dangling_documents),
+        ("queries that are not in the query set", report.dangling_queries),
     ):
         if ids:
             raise DatasetError(
-                f"{found.name}: the judgements of split {found.split!r} name {len(ids)} {what}:"
+                f"{report.name}: the judgements of split {report.split!r} name {len(ids)} {what}:"
                 f" {few(ids)}; complete the files, or keep such judgements with --allow-dangling"
             )
 

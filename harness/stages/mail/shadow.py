@@ -35,12 +35,12 @@ class MailObserver:
         self._control, self._comparison = control, comparison
         self._generation = Generation(control)
 
-    def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
         """Offer one query with its filters, and the answer as documents.
 
         The mode is not among them: under this switch every mode is served by FTS5.
         """
-        diagnostics = diagnose(found)
+        diagnostics = diagnose(search_response)
         signals = diagnostics.signals if diagnostics else []
         failed = Signal.SEARCH_FAILED.value in signals
         generation = self._generation()
@@ -49,7 +49,7 @@ class MailObserver:
                 text=query.text,
                 k=query.effective_limit,
                 params=params_of(query),
-                answer=None if failed else self._answer(found),
+                answer=None if failed else self._answer(search_response),
                 error=diagnostics.reason if diagnostics and failed else "",
                 elapsed_ns=elapsed_ns,
                 generation=generation,
@@ -57,12 +57,21 @@ class MailObserver:
             self._generation,
         )
 
-    def _answer(self, found: SearchResponse) -> Answer:
+    def _answer(self, search_response: SearchResponse) -> Answer:
         """Sign with the arm's fingerprint what FTS5 itself answered, in whichever mode."""
         who = self._control.manifest.fingerprint
-        if found.fell_back or found.explain.used_like_fallback or found.unread:
-            who = of_json([who, found.served_by, found.explain.method, found.unread])
-        return Answer(self._control.hits_of(found), who, found.explain.note)
+        if (
+            search_response.fell_back
+            or search_response.explain.used_like_fallback
+            or search_response.unread
+        ):
+            who = of_json([
+                who,
+                search_response.served_by,
+                search_response.explain.method,
+                search_response.unread,
+            ])
+        return Answer(self._control.hits_of(search_response), who, search_response.explain.note)
 
 
 @contextmanager

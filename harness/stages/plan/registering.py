@@ -88,9 +88,9 @@ def registered_of(
     )
 
 
-def unregistered(found: Registered | None) -> tuple[Finding, ...]:
+def unregistered(registered: Registered | None) -> tuple[Finding, ...]:
     """Say what keeps every step from being promoted where the policy demands a registration."""
-    if found is None or not found.demanded:
+    if registered is None or not registered.demanded:
         return ()
-    each = ((found.departures, False), (found.today, True))
+    each = ((registered.departures, False), (registered.today, True))
     return tuple(not_as_registered(said, today=today) for said, today in each if said)

@@ -86,13 +86,13 @@ def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed
         counts = count(path, tally, kind, fields)
         parts = strata(tally, size)
         queries = drawn(tally, parts, seed)
-    found = _card(path, counts, parts, queries, seed)
+    sample_card = _card(path, counts, parts, queries, seed)
     with changing(to, within=(to.parent,), what="queries from-log") as change:
         for file in (to, beside(to)):
             check_new(file)
-        change.write(beside(to), json_text(found.model_dump(mode="json")))
+        change.write(beside(to), json_text(sample_card.model_dump(mode="json")))
         change.write(to, jsonl.queries_text(queries))
-    return Made(found, len(queries))
+    return Made(sample_card, len(queries))
 
 
 def read_card(path: Path) -> SampleCard:
@@ -103,7 +103,7 @@ def read_card(path: Path) -> SampleCard:
     """
     place = beside(path)
     try:
-        found = SampleCard.model_validate(json_file(place))
+        sample_card = SampleCard.model_validate(json_file(place))
     except FileNotFoundError as exc:
         raise BadFile(place, "missing card of a sample", REMEDY) from exc
     except ValidationError as exc:
@@ -112,9 +112,9 @@ def read_card(path: Path) -> SampleCard:
         raise BadFile(place, f"{key}: {first['msg']}", REMEDY) from exc
     except ValueError as exc:
         raise BadFile(place, f"it is not JSON ({exc})", REMEDY) from exc
-    if digest.of_queries(jsonl.queries(path)) != found.queries_sha256:
+    if digest.of_queries(jsonl.queries(path)) != sample_card.queries_sha256:
         raise BadFile(path, "it was changed since its card was written", REMEDY)
-    return found
+    return sample_card
 
 
 def _card(

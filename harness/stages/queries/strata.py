@@ -77,9 +77,9 @@ def _groups(frequent: list[Counted]) -> list[list[Counted]]:
     return sorted(groups.values(), key=lambda of: (-sum(one.requests for one in of), of[0].key))
 
 
-def _stratum(found: Counted, place: str, *, told: bool) -> str:
-    shape = (form(found.text) or "form-none").removeprefix("form-")
-    zero = ["zero-result" if found.finds_nothing else "results"] if told else []
+def _stratum(counted: Counted, place: str, *, told: bool) -> str:
+    shape = (form(counted.text) or "form-none").removeprefix("form-")
+    zero = ["zero-result" if counted.finds_nothing else "results"] if told else []
     return "/".join([place, shape, *zero])
 
 
@@ -150,14 +150,14 @@ def _digest(key: str, seed: int) -> bytes:
     return hashlib.blake2b(key.encode(), digest_size=8, key=str(seed).encode()).digest()
 
 
-def _query(found: Counted, name: str, of: Stratum) -> Query:
+def _query(counted: Counted, name: str, of: Stratum) -> Query:
     place, shape, *zero = name.split("/")
     slices = [f"traffic-{place}", f"form-{shape}"]
     slices += ["zero-result"] if zero == ["zero-result"] else []
-    slices += ["masked"] if found.masked else []
+    slices += ["masked"] if counted.masked else []
     return Query(
-        query_id(found.key),
-        found.text,
+        query_id(counted.key),
+        counted.text,
         tuple(slices),
-        drawn=Drawn(name, of.inclusion, found.requests),
+        drawn=Drawn(name, of.inclusion, counted.requests),
     )

@@ -47,14 +47,14 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
             if several
         },
         repeats={
-            arm: found
+            arm: estimate
             for arm, times in race.elapsed_ns.items()
-            if (found := repeat_ratio(times, race.repeated_ns[arm], confidence=rules.confidence))
+            if (estimate := repeat_ratio(times, race.repeated_ns[arm], confidence=rules.confidence))
         },
         seen={
-            arm: found
+            arm: estimate
             for arm, times in race.elapsed_ns.items()
-            if (found := seen_ratio(times, race.unseen_ns[arm], confidence=rules.confidence))
+            if (estimate := seen_ratio(times, race.unseen_ns[arm], confidence=rules.confidence))
         },
     )
 

@@ -30,8 +30,8 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
         check_decision(layout, subject, decisions, decided_at)
         evidence = evidence_of(layout, subject)
         kept = of_decision(layout, subject, measured(layout, subject, evidence))
-        found = assemble(layout, subject, evidence, decisions, decided_at, custody=kept)
-        reports.append(linked(found, layout, out))
+        report_input = assemble(layout, subject, evidence, decisions, decided_at, custody=kept)
+        reports.append(linked(report_input, layout, out))
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
     write_json(receipt, {"pages": sorted(path.name for path in written), "from": made_from})

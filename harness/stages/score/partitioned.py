@@ -37,9 +37,9 @@ class Measuring:
     measures: tuple[str, ...]
 
     def __call__(self, run: Path, beside: Path) -> Iterator[int]:
-        found = partial_scores(run, _judgements(self.qrels, self.sha256), self.measures)
+        partial = partial_scores(run, _judgements(self.qrels, self.sha256), self.measures)
         with beside.open("wb") as file:
-            np.savez(file, allow_pickle=False, **found._asdict())
+            np.savez(file, allow_pickle=False, **partial._asdict())
         yield 1
 
 

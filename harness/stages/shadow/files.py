@@ -110,11 +110,11 @@ def read_suppressions(path: Path) -> Suppressions:
         BadPolicy: the file is missing, no TOML, or a key is unknown, missing or impossible.
     """
     hint = "Write an empty file to accept nothing, or give the path of a suppression list"
-    found = read_table(path, RegisterFile, hint)
+    model = read_table(path, RegisterFile, hint)
     return Suppressions(
         tuple(
             Accepted(e.reason, e.by, e.until, kind=e.kind, slice=e.slice, query=e.query)
-            for e in found.accepted
+            for e in model.accepted
         )
     )
 

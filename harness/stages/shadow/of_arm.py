@@ -111,8 +111,8 @@ def _places(tree: object, at: str) -> Iterator[tuple[str, str]]:
     elif isinstance(tree, list):
         for place, value in enumerate(tree):
             yield from _places(value, f"{at}/{place}")
-    elif isinstance(tree, str) and (found := PLACE.fullmatch(tree)):
-        yield found[1], at
+    elif isinstance(tree, str) and (match := PLACE.fullmatch(tree)):
+        yield match[1], at
 
 
 @lru_cache(maxsize=4)

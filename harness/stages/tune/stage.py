@@ -215,14 +215,14 @@ def _first_row(collections: Sequence[Collection], at: int) -> int:
 
 
 def _difference(values: Floats, clusters: Ints, search: SearchTable) -> Difference:
-    found = bca(
+    estimate = bca(
         values,
         confidence=search.confidence,
         resamples=search.resamples,
         seed=search.seed,
         clusters=clusters,
     )
-    return Difference(value=found.value, low=found.low, high=found.high)
+    return Difference(value=estimate.value, low=estimate.low, high=estimate.high)
 
 
 def _seen(collection: Collection, elsewhere: Elsewhere | None) -> Seen:

@@ -35,12 +35,12 @@ FULL = """
 
 
 def test_a_docstring_falls_into_its_parts() -> None:
-    found = take_apart(FULL, "lstsq")
-    assert found.summary == "Return the least-squares solution to a linear matrix equation."
-    assert found.body == (
+    docstring = take_apart(FULL, "lstsq")
+    assert docstring.summary == "Return the least-squares solution to a linear matrix equation."
+    assert docstring.body == (
         "Computes it at once.\n\nParameters\n----------\na : array\n\nNotes\n-----\nThe end."
     )
-    assert found.see_also == (
+    assert docstring.see_also == (
         "scipy.linalg.lstsq",
         "inv",
         "pinv",
@@ -51,22 +51,22 @@ def test_a_docstring_falls_into_its_parts() -> None:
 
 
 def test_a_signature_is_no_summary() -> None:
-    found = take_apart(
+    docstring = take_apart(
         "concatenate(\n    arrays,\n    axis=0\n)\n\nJoin arrays.\n\nMore.", "concatenate"
     )
-    assert (found.summary, found.body) == ("Join arrays.", "More.")
+    assert (docstring.summary, docstring.body) == ("Join arrays.", "More.")
 
 
 @pytest.mark.parametrize("text", ["Parameters\n----------\na : int", "\n\nNotes\n=====\nnone"])
 def test_a_heading_is_no_summary(text: str) -> None:
-    found = take_apart(text, "f")
-    assert found.summary == ""
-    assert found.body == text.strip()
+    docstring = take_apart(text, "f")
+    assert docstring.summary == ""
+    assert docstring.body == text.strip()
 
 
 def test_a_section_may_follow_the_summary_without_a_blank_line() -> None:
-    found = take_apart("Do it.\nParameters\n----------\na : int", "f")
-    assert (found.summary, found.body) == ("Do it.", "Parameters\n----------\na : int")
+    docstring = take_apart("Do it.\nParameters\n----------\na : int", "f")
+    assert (docstring.summary, docstring.body) == ("Do it.", "Parameters\n----------\na : int")
 
 
 def test_indentation_goes_and_tabs_are_spaces() -> None:

@@ -42,12 +42,12 @@ def test_every_score_is_between_none_and_one_in_a_total_order(
     for _ in range(40):
         filters = some_filters(rng)
         query = SearchQuery(some_text(rng), mode=mode, limit=ALL, sender_name=filters.sender_name)
-        found = hits(served, query)
-        keys = [(-hit.score, hit.message_id) for hit in found]
+        search_hits = hits(served, query)
+        keys = [(-hit.score, hit.message_id) for hit in search_hits]
         assert keys == sorted(keys)
         assert len({message_id for _, message_id in keys}) == len(keys)
-        assert all(0.0 <= hit.score <= 1.0 for hit in found)
-        shown += len(found)
+        assert all(0.0 <= hit.score <= 1.0 for hit in search_hits)
+        shown += len(search_hits)
     assert shown > 500
 
 

@@ -29,8 +29,8 @@ class Notes:
     fails: bool = False
     told: list[tuple[SearchQuery, SearchResponse, int]] = field(default_factory=list)
 
-    def served(self, query: SearchQuery, found: SearchResponse, elapsed_ns: int) -> None:
-        self.told.append((query, found, elapsed_ns))
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
+        self.told.append((query, search_response, elapsed_ns))
         if self.fails:
             raise RuntimeError("no room to write")
 

@@ -29,8 +29,8 @@ MESSAGES = [
 ]
 
 
-def shown(found: SearchResponse) -> list[int]:
-    return [hit.message_id for hit in found.hits]
+def shown(search_response: SearchResponse) -> list[int]:
+    return [hit.message_id for hit in search_response.hits]
 
 
 def test_a_lexical_question_is_served_by_tantivy_best_first_and_equal_ones_by_id() -> None:

@@ -49,8 +49,8 @@ def subject(standing: Standing, pytestconfig: pytest.Config) -> Subject:
 @pytest.mark.sampled(400)
 @pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
 def test_it_keeps_the_contract(subject: Subject, check: Check) -> None:
-    found = examine(check, subject)
-    assert found.outcome is Outcome.HOLDS, str(found)
+    finding = examine(check, subject)
+    assert finding.outcome is Outcome.HOLDS, str(finding)
 
 
 @pytest.mark.sampled(2)

@@ -30,9 +30,9 @@ def arrays(pairs: list[tuple[float, float]]) -> tuple[NDArray[np.float64], NDArr
 
 def test_the_formula_of_section_4_as_it_is_written() -> None:
     dense, sparse = np.array([0.5, 1.0, -0.2, 0.0]), np.array([2.0, 0.0, 4.0, -1.0])
-    found = as_specified([Leg(dense, 1.0), Leg(sparse, 0.8)], 4)
+    scores = as_specified([Leg(dense, 1.0), Leg(sparse, 0.8)], 4)
     expected = [1 / (60 + 2) + 0.8 / (60 + 0.5), 1 / 61, 0.8 / (60 + 0.25), 0.0]
-    assert found.tolist() == pytest.approx(expected, abs=1e-12)
+    assert scores.tolist() == pytest.approx(expected, abs=1e-12)
 
 
 @given(st.floats(0, 1), st.floats(0, 1))
@@ -52,13 +52,13 @@ def test_by_rank_first_everywhere_is_one_and_equal_scores_share_a_rank() -> None
 
 
 def test_the_blend_of_section_5_as_it_is_written() -> None:
-    found = blend_as_specified(np.array([0.02, 0.01]), np.array([0.5, -0.1]))
-    assert found.tolist() == pytest.approx([0.308, 0.004])
+    scores = blend_as_specified(np.array([0.02, 0.01]), np.array([0.5, -0.1]))
+    assert scores.tolist() == pytest.approx([0.308, 0.004])
 
 
 def test_by_rank_the_blend_has_the_same_weights() -> None:
-    found = blend_by_rank(np.array([0.9, 0.1]), np.array([0.1, 0.9]))
-    assert found.tolist() == pytest.approx([0.4 + 0.6 * 61 / 62, 0.6 + 0.4 * 61 / 62], abs=1e-12)
+    scores = blend_by_rank(np.array([0.9, 0.1]), np.array([0.1, 0.9]))
+    assert scores.tolist() == pytest.approx([0.4 + 0.6 * 61 / 62, 0.6 + 0.4 * 61 / 62], abs=1e-12)
 
 
 @given(PAIRS)

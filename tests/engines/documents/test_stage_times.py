@@ -113,8 +113,8 @@ def test_questions_are_drawn_from_every_collection_alike(tmp_path: Path) -> None
 def test_the_whole_interval_decides_and_too_few_chunks_decide_nothing(
     low: float, high: float, chunks: int, verdict: Verdict
 ) -> None:
-    found = Estimate((low + high) / 2, low, high, 9)
-    assert stages.verdict_of(found, 5.0, chunks, SMALL) is verdict
+    estimate = Estimate((low + high) / 2, low, high, 9)
+    assert stages.verdict_of(estimate, 5.0, chunks, SMALL) is verdict
 
 
 def test_the_table_shows_each_stage_beside_its_budget() -> None:

@@ -38,23 +38,23 @@ def seen(path: Path, folder: Path, text: str = "red cone", k: int = 3) -> TimedO
         return observe(searcher, Query("q", text), k, int(60e9))
 
 
-def failed(found: TimedOutcome) -> str:
-    assert found.row.status is Status.FAILED
-    assert found.row.hits == ()
-    return found.row.error
+def failed(timed_outcome: TimedOutcome) -> str:
+    assert timed_outcome.row.status is Status.FAILED
+    assert timed_outcome.row.hits == ()
+    return timed_outcome.row.error
 
 
 def test_the_servers_order_ids_and_scores_are_read(arm: Write, served: Served, index: Path) -> None:
-    found = seen(arm(), index)
-    assert [hit.doc_id for hit in found.row.hits] == ["d0", "d1", "d2"]
-    assert [hit.score for hit in found.row.hits] == [1, 1 / 2, 1 / 3]
-    assert [hit.raw_score for hit in found.row.hits] == [2.0, 1.0, 1.0]
+    timed_outcome = seen(arm(), index)
+    assert [hit.doc_id for hit in timed_outcome.row.hits] == ["d0", "d1", "d2"]
+    assert [hit.score for hit in timed_outcome.row.hits] == [1, 1 / 2, 1 / 3]
+    assert [hit.raw_score for hit in timed_outcome.row.hits] == [2.0, 1.0, 1.0]
     assert served.sent == [{"text": "red cone", "size": 3}]
 
 
 def test_without_scores_the_order_counts(arm: Write, index: Path) -> None:
-    found = seen(arm(score=None), index)
-    assert [hit.raw_score for hit in found.row.hits] == [1, 1 / 2, 1 / 3]
+    timed_outcome = seen(arm(score=None), index)
+    assert [hit.raw_score for hit in timed_outcome.row.hits] == [1, 1 / 2, 1 / 3]
 
 
 def test_an_empty_list_is_an_answer(arm: Write, index: Path) -> None:
@@ -186,9 +186,9 @@ def test_a_query_that_is_tried_again_counts_its_attempts(
 ) -> None:
     """Their time is in the latency: the wait that the server asks for is a part of it."""
     served.faults = [status(code, Retry_After="0"), status(code)]
-    found = seen(arm(), index)
-    assert (found.row.status, found.retries) == (Status.ANSWERED, 2)
-    assert found.elapsed_ns >= int(0.2e9)
+    timed_outcome = seen(arm(), index)
+    assert (timed_outcome.row.status, timed_outcome.retries) == (Status.ANSWERED, 2)
+    assert timed_outcome.elapsed_ns >= int(0.2e9)
     assert len(served.sent) == 3
 
 

@@ -119,9 +119,9 @@ def test_documents_in_order_are_fetched_once_and_no_more_than_wanted(
     cut = max(cut, len(times) // 2 + 1)  # the larger segment comes first
     made = searcher(tmp_path_factory.mktemp("order"), [numbered[:cut], numbered[cut:]])
     counting = Counting(made)
-    found = first(counting, ALL, k, ids="number", by=by)  # type: ignore[arg-type]
+    columns = first(counting, ALL, k, ids="number", by=by)  # type: ignore[arg-type]
     assert counting.limits == [min(k, len(times))]
-    assert list(map(Keyed, *found)) == best(made, ALL, k, schema=SCHEMA, ids="number", by=by)
+    assert list(map(Keyed, *columns)) == best(made, ALL, k, schema=SCHEMA, ids="number", by=by)
 
 
 def test_no_hit_is_no_column(tmp_path: Path) -> None:

@@ -47,15 +47,15 @@ def drawn(texts: Sequence[str], count: int, seed: int, *, prefixes: bool) -> lis
     letters are.
     """
     rng = Random(seed)
-    found: list[Question] = []
+    questions: list[Question] = []
     split = [
         row for text in texts if len(row := [w for w in words_of(text) if w.isascii()]) > MOST_WORDS
     ]
     shapes = SHAPES if prefixes else tuple(shape for shape in SHAPES if shape != "prefix")
-    while len(found) < count:
+    while len(questions) < count:
         row, shape = rng.choice(split), rng.choice(shapes)
-        found.append(Question(tuple(_parts(rng, row, shape))))
-    return found
+        questions.append(Question(tuple(_parts(rng, row, shape))))
+    return questions
 
 
 MOST_WORDS = 5

@@ -53,9 +53,9 @@ def test_what_is_known_costs_nothing(tmp_path: Path) -> None:
 def test_the_one_pass_leaves_the_pooled_vectors_too(tmp_path: Path) -> None:
     written(tmp_path, TEXTS, Words())
     again = Words()
-    found = embed_all(TEXTS, again, tmp_path / "cache")
+    half = embed_all(TEXTS, again, tmp_path / "cache")
     assert again.seen == []
-    assert np.array_equal(found, Words().embed(TEXTS).astype(np.float16))
+    assert np.array_equal(half, Words().embed(TEXTS).astype(np.float16))
 
 
 def test_readers_do_not_share_what_they_know(tmp_path: Path) -> None:

@@ -36,8 +36,8 @@ def weights_of(model: SparseModel, text: str, max_tokens: int) -> Double:
         tensor, "cls.predictions.transform", gelu(linear(tensor, "cls.predictions.transform", x))
     )
     logits = np.einsum("td,vd->tv", x, words) + tensor["cls.predictions.bias"]
-    found: Double = np.log(1 + np.maximum(logits, 0)).max(axis=0)
-    return found
+    double: Double = np.log(1 + np.maximum(logits, 0)).max(axis=0)
+    return double
 
 
 def one_layer(tensor: dict[str, Double], name: str, x: Double, heads: int) -> Double:

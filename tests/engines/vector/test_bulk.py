@@ -49,9 +49,9 @@ def expected(texts: Sequence[str]) -> NDArray[np.float16]:
 
 def test_vectors_come_in_the_order_of_their_texts(tmp_path: Path) -> None:
     texts = ["a long one " * 40, "short", "", "short", "middle sized", "東京"]
-    found = embed_all(texts, Counting(), tmp_path)
-    assert found.dtype == np.float16
-    assert np.array_equal(found, expected(texts))
+    half = embed_all(texts, Counting(), tmp_path)
+    assert half.dtype == np.float16
+    assert np.array_equal(half, expected(texts))
 
 
 def test_no_text_gives_no_row(tmp_path: Path) -> None:

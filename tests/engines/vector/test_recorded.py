@@ -55,12 +55,12 @@ def test_a_processor_that_is_off_by_less_than_a_unit_gives_what_is_recorded(
     assert said.used
     assert 0 < said.apart <= NEAR
     here.read = 0
-    found = embed_all(TEXTS, here, cache)
+    half = embed_all(TEXTS, here, cache)
     assert here.read == 0, "documents of the record are not embedded again"
-    assert (found == embed_all(TEXTS, Elsewhere(), tmp_path / "first")).all()
+    assert (half == embed_all(TEXTS, Elsewhere(), tmp_path / "first")).all()
     asked = recorded.recorded(here, cache)
     assert isinstance(asked, Recorded)
-    assert (asked.embed(["fire"])[0] == found[1]).all()
+    assert (asked.embed(["fire"])[0] == half[1]).all()
     assert here.read == 1, "a query is embedded, and compared"
     assert (asked.embed(["wind"]) == here.embed(["wind"])).all()
     assert (asked.identity, asked.dimension) == ("letters", 26)

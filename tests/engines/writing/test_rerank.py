@@ -20,10 +20,10 @@ def order(snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool =
 
 
 def test_the_nearest_comes_first_and_equal_ones_as_they_came() -> None:
-    found = order(["zz", "ab", "ba", "aab"], Letters())
-    assert found.order == (1, 2, 3, 0)
-    assert found.reason is None
-    assert found.cosines == pytest.approx((0.0, 1.0, 1.0, 3 / 10**0.5), abs=1e-6)
+    outcome = order(["zz", "ab", "ba", "aab"], Letters())
+    assert outcome.order == (1, 2, 3, 0)
+    assert outcome.reason is None
+    assert outcome.cosines == pytest.approx((0.0, 1.0, 1.0, 3 / 10**0.5), abs=1e-6)
 
 
 def test_without_a_model_the_order_stays_and_the_reason_is_told() -> None:

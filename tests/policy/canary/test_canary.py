@@ -118,8 +118,8 @@ def test_a_margin_doubled_where_it_is_judged(
 
 
 def test_the_ends_of_an_interval_swapped(policy: Policy, monkeypatch: pytest.MonkeyPatch) -> None:
-    def swapped(found: Estimate, bound: float) -> Verdict:
-        return above(Estimate(found.value, found.high, found.low, found.n), bound)
+    def swapped(estimate: Estimate, bound: float) -> Verdict:
+        return above(Estimate(estimate.value, estimate.high, estimate.low, estimate.n), bound)
 
     monkeypatch.setattr(paired, "above", swapped)
     voided(policy, "is judged pass")

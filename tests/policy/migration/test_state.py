@@ -33,12 +33,12 @@ TANTIVY = Taken("tantivy", "tantivy", day(18), decision(18), drilled_at=day(18))
 SERVING = replace(READY, taken=(SHADOW, TANTIVY))
 
 
-def asked(state: State, found: CurrentDecision) -> list[Action]:
-    return [ask.action for ask in standing(state, POLICY, found, now=NOW).asks]
+def asked(state: State, current_decision: CurrentDecision) -> list[Action]:
+    return [ask.action for ask in standing(state, POLICY, current_decision, now=NOW).asks]
 
 
-def in_the_way(state: State, found: CurrentDecision) -> tuple[str, ...]:
-    return standing(state, POLICY, found, now=NOW).hindrances
+def in_the_way(state: State, current_decision: CurrentDecision) -> tuple[str, ...]:
+    return standing(state, POLICY, current_decision, now=NOW).hindrances
 
 
 def said_otherwise(**changed: object) -> Decided:
@@ -100,11 +100,11 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
     ],
 )
 def test_each_hindrance_alone_stands_in_the_way(
-    state: State, found: CurrentDecision, says: str
+    state: State, current_decision: CurrentDecision, says: str
 ) -> None:
-    stands = in_the_way(state, found)
+    stands = in_the_way(state, current_decision)
     assert any(says in line for line in stands), stands
-    assert Action.ADVANCE not in asked(state, found)
+    assert Action.ADVANCE not in asked(state, current_decision)
 
 
 def test_days_of_other_arms_or_before_the_step_do_not_count() -> None:

@@ -21,27 +21,29 @@ TRIALS = 60
 
 
 def tried(asked: Any, given: Any = None, trials: int = TRIALS) -> OperatingCharacteristic:  # noqa: ANN401
-    found = characteristic(
+    operating_characteristic = characteristic(
         step(asked), asked, given or evidence(), RULES, trials=trials, alone=None
     )
-    assert found is not None
-    return found
+    assert operating_characteristic is not None
+    return operating_characteristic
 
 
 @pytest.mark.parametrize("rule", ["non_inferior", "superior", "equivalent", "no_slice_harmed"])
 def test_a_gate_is_tried_under_every_pattern_and_errs_rarely(rule: str) -> None:
-    found = tried(gate(rule))
-    assert [one.pattern.partition(" (")[0] for one in found.planted] == [str(p) for p in Pattern]
-    assert found.convicted(0.025) is None
-    assert found.worst is not None
-    assert found.worst.promoted.n >= TRIALS
-    assert [one.assumed for one in found.planted] == [False, False, False, True]
+    operating_characteristic = tried(gate(rule))
+    assert [one.pattern.partition(" (")[0] for one in operating_characteristic.planted] == [
+        str(p) for p in Pattern
+    ]
+    assert operating_characteristic.convicted(0.025) is None
+    assert operating_characteristic.worst is not None
+    assert operating_characteristic.worst.promoted.n >= TRIALS
+    assert [one.assumed for one in operating_characteristic.planted] == [False, False, False, True]
 
 
 def test_a_gate_on_slices_is_as_wrong_as_its_worst_slice() -> None:
-    found = tried(gate("no_slice_harmed"))
-    assert found.what == "nDCG@10 on 2 slices"
-    assert all("(nDCG@10 on slice " in one.pattern for one in found.planted)
+    operating_characteristic = tried(gate("no_slice_harmed"))
+    assert operating_characteristic.what == "nDCG@10 on 2 slices"
+    assert all("(nDCG@10 on slice " in one.pattern for one in operating_characteristic.planted)
 
 
 def test_the_smallest_loss_is_seen_as_often_as_the_power_says() -> None:

@@ -42,14 +42,14 @@ def test_a_gate_that_nothing_speaks_against_is_believed() -> None:
 
 
 def test_a_convicted_gate_does_not_pass_and_says_how_often_it_was_wrong() -> None:
-    found = believed(PASSED, "tantivy", tried(FINE, OFTEN))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert found.cause is Cause.SELFTEST
-    assert found.reason == (
+    finding = believed(PASSED, "tantivy", tried(FINE, OFTEN))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.SELFTEST
+    assert finding.reason == (
         "nDCG@10 0.6; but the selftest convicts this gate: it passed in 15.5 % [10.8 %, 21.3 %] of"
         " 200 trials whose loss was its bound (rare total losses); 2.5 % is allowed"
     )
-    assert "judge more queries" in found.remedy
+    assert "judge more queries" in finding.remedy
 
 
 @pytest.mark.parametrize("verdict", [Verdict.FAIL, Verdict.INCONCLUSIVE])
@@ -59,8 +59,8 @@ def test_what_is_no_pass_stands(verdict: Verdict) -> None:
 
 
 def test_a_gate_that_let_a_null_model_pass_does_not_pass() -> None:
-    found = believed(PASSED, "tantivy", tried(FINE, nulls=(LOST, PASSING)))
-    assert found.verdict is Verdict.INCONCLUSIVE
-    assert "with popular as the candidate the gates said Quality: pass" in found.reason
+    finding = believed(PASSED, "tantivy", tried(FINE, nulls=(LOST, PASSING)))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "with popular as the candidate the gates said Quality: pass" in finding.reason
     other = replace(PASSED, gate="Speed")
     assert believed(other, "tantivy", tried(FINE, nulls=(PASSING,))) is other

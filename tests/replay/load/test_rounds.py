@@ -39,9 +39,9 @@ def test_rounds_that_do_not_match_are_refused(above: list[int], below: list[int]
 
 
 def test_the_median_has_the_interval_of_the_binomial() -> None:
-    found = median_of([5.0, 1.0, 2.0, 4.0, 3.0, 6.0], confidence=0.95)
-    assert found is not None
-    assert (found.value, found.low, found.high, found.n) == (3.5, 1.0, 6.0, 6)
+    estimate = median_of([5.0, 1.0, 2.0, 4.0, 3.0, 6.0], confidence=0.95)
+    assert estimate is not None
+    assert (estimate.value, estimate.low, estimate.high, estimate.n) == (3.5, 1.0, 6.0, 6)
     nine = median_of([float(at) for at in range(9)], confidence=0.95)
     assert nine is not None
     assert (nine.low, nine.high) == (1.0, 7.0)
@@ -56,7 +56,7 @@ def test_the_interval_holds_the_median_as_often_as_it_says() -> None:
     rng = random.Random(2)
     held = []
     for _ in range(1500):
-        found = median_of([rng.expovariate(1) for _ in range(12)], confidence=0.95)
-        assert found is not None
-        held.append(found.low <= 0.6931 <= found.high)
+        estimate = median_of([rng.expovariate(1) for _ in range(12)], confidence=0.95)
+        assert estimate is not None
+        held.append(estimate.low <= 0.6931 <= estimate.high)
     assert statistics.fmean(held) >= 0.95

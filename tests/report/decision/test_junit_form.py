@@ -84,8 +84,10 @@ def faults(root: ET.Element) -> Iterator[str]:
                 yield f"{element.tag} counts {name} as {element.get(name)}"
 
 
-def strange(found: Finding) -> Finding:
-    return replace(found, gate=f"{found.gate} <&\x00\ud800>]]>", reason="a\x1b[31m]]>\n&amp;<b>")
+def strange(finding: Finding) -> Finding:
+    return replace(
+        finding, gate=f"{finding.gate} <&\x00\ud800>]]>", reason="a\x1b[31m]]>\n&amp;<b>"
+    )
 
 
 def reports() -> Iterator[ET.Element]:

@@ -88,15 +88,15 @@ def test_a_server_that_promised_to_tell_and_does_not_has_failed(index: object) -
 
 
 def test_pairs_of_indexes_that_stand_still_are_compared(tmp_path: Path) -> None:
-    found = asked(tmp_path, Server(moved_to(3)), Server(moved_to("x")), 3)
-    assert outcomes(found) == [Class.EXACT] * 3
-    assert generations(found, "control") == ["3"] * 3
-    assert generations(found, "candidate") == ["x"] * 3
+    read = asked(tmp_path, Server(moved_to(3)), Server(moved_to("x")), 3)
+    assert outcomes(read) == [Class.EXACT] * 3
+    assert generations(read, "control") == ["3"] * 3
+    assert generations(read, "candidate") == ["x"] * 3
 
 
 def test_a_candidate_whose_index_moved_since_its_last_answer_is_stale_once(tmp_path: Path) -> None:
-    found = asked(tmp_path, Server(moved_to(3)), moving(1, 1, 2, 2), 4)
-    assert outcomes(found) == [Class.EXACT, Class.EXACT, Class.STALE, Class.EXACT]
+    read = asked(tmp_path, Server(moved_to(3)), moving(1, 1, 2, 2), 4)
+    assert outcomes(read) == [Class.EXACT, Class.EXACT, Class.STALE, Class.EXACT]
 
 
 def test_a_control_whose_index_moves_while_the_candidate_is_asked_is_stale(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_a_control_whose_index_moves_while_the_candidate_is_asked_is_stale(tmp_p
 
 
 def test_a_candidate_that_does_not_tell_failed_and_is_not_stale(tmp_path: Path) -> None:
-    found = asked(tmp_path, Server(moved_to(3)), Server(lambda sent: Sent(200, [], sent.body)), 1)
-    assert outcomes(found) == [Class.ERROR]
-    assert found.observations[0].candidate is not None
-    assert found.observations[0].candidate.status is Status.FAILED
+    read = asked(tmp_path, Server(moved_to(3)), Server(lambda sent: Sent(200, [], sent.body)), 1)
+    assert outcomes(read) == [Class.ERROR]
+    assert read.observations[0].candidate is not None
+    assert read.observations[0].candidate.status is Status.FAILED

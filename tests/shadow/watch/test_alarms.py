@@ -42,12 +42,12 @@ def test_nothing_seen_is_too_early_to_say() -> None:
 def test_a_candidate_that_loses_answers_is_seen() -> None:
     rng = random.Random(3)
     attempts = [empties(n, 5, 0 if rng.random() < 0.1 else 5) for n in range(1, 500)]
-    found = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
-    assert found.state is State.RAISED
-    assert found.since is not None
-    assert found.since < 450
-    assert found.estimate is not None
-    assert found.estimate.low > 0.01
+    alarm = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
+    assert alarm.state is State.RAISED
+    assert alarm.since is not None
+    assert alarm.since < 450
+    assert alarm.estimate is not None
+    assert alarm.estimate.low > 0.01
 
 
 def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> None:
@@ -57,10 +57,10 @@ def test_what_both_find_nothing_for_and_what_was_not_compared_says_nothing() -> 
     torn = [
         attempt(n, outcome=Class.ERROR, jaccard=None, candidate=failed) for n in range(2000, 2400)
     ]
-    found = after(monitor, [*same, *torn, *(shed(n) for n in range(2400, 2500))])
-    assert found.state is State.QUIET
-    assert found.estimate is not None
-    assert (found.estimate.value, found.estimate.n) == (0, 1999)
+    alarm = after(monitor, [*same, *torn, *(shed(n) for n in range(2400, 2500))])
+    assert alarm.state is State.QUIET
+    assert alarm.estimate is not None
+    assert (alarm.estimate.value, alarm.estimate.n) == (0, 1999)
 
 
 def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
@@ -79,8 +79,8 @@ def test_an_alarm_stays_raised_when_all_is_well_again() -> None:
 
 def test_a_candidate_that_finds_more_is_no_alarm() -> None:
     attempts = [empties(n, n % 2, 5) for n in range(1, 600)]
-    found = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
-    assert found.state is State.QUIET
+    alarm = after(Empty(EmptyBound(max_excess=0.01), SURE), attempts)
+    assert alarm.state is State.QUIET
 
 
 @pytest.mark.parametrize("arm", ["control", "candidate"])
@@ -107,11 +107,11 @@ def test_another_answer_of_the_same_index_is_churn() -> None:
     attempts = [
         attempt(n, text=f"q{n % 7}", candidate=seen(answer=str(n // 7 % 2))) for n in range(1, 300)
     ]
-    found = after(churn(), attempts)
-    assert found.state is State.RAISED
-    assert found.estimate is not None
-    assert found.estimate.value == 1
-    assert found.estimate.n == 299 - 7
+    alarm = after(churn(), attempts)
+    assert alarm.state is State.RAISED
+    assert alarm.estimate is not None
+    assert alarm.estimate.value == 1
+    assert alarm.estimate.n == 299 - 7
 
 
 def test_another_index_another_depth_and_the_other_arm_are_no_churn() -> None:
@@ -124,10 +124,10 @@ def test_another_index_another_depth_and_the_other_arm_are_no_churn() -> None:
             candidate=seen(answer=str((n // 200, n % 2)), generation=str(n // 200)),
         )
 
-    found = after(churn(), [one(n) for n in range(1, 1200)])
-    assert found.state is State.QUIET
-    assert found.estimate is not None
-    assert found.estimate.value == 0
+    alarm = after(churn(), [one(n) for n in range(1, 1200)])
+    assert alarm.state is State.QUIET
+    assert alarm.estimate is not None
+    assert alarm.estimate.value == 0
 
 
 def test_what_was_asked_longest_ago_is_forgotten() -> None:

@@ -46,9 +46,9 @@ def test_two_arms_alike_are_flagged_in_at_most_a_twentieth_of_the_replays() -> N
             ("a" if rng.random() < DROPS else "ab", "a" if rng.random() < DROPS else "ab")
             for _ in range(QUERIES)
         ]
-        found = sure(overlaps(live(shown)), 0.95)
-        assert found is not None
-        flagged += not found.low <= NOISE <= found.high
+        estimate = sure(overlaps(live(shown)), 0.95)
+        assert estimate is not None
+        flagged += not estimate.low <= NOISE <= estimate.high
     assert flagged <= REPLAYS * 0.05
 
 
@@ -56,9 +56,9 @@ def test_two_arms_alike_are_flagged_in_at_most_a_twentieth_of_the_replays() -> N
 def test_a_planted_divergence_of_one_in_a_hundred_is_found(seed: int) -> None:
     rng = random.Random(seed)
     planted = [("ab", "ba" if rng.random() < 0.01 else "ab") for _ in range(2_000)]
-    found = sure(differing(live(planted)), 0.95)
-    assert found is not None
-    assert 0 < found.low < 0.01 < found.high < 0.03
+    estimate = sure(differing(live(planted)), 0.95)
+    assert estimate is not None
+    assert 0 < estimate.low < 0.01 < estimate.high < 0.03
     alike = sure(differing(live([("ab", "ab")] * 2_000)), 0.95)
     assert alike is not None
     assert alike.low == 0 < alike.high < 0.005

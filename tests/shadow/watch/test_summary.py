@@ -105,11 +105,11 @@ def test_the_median_ratio_is_held_at_every_look() -> None:
     lost = 0
     for run in range(100):
         rng = random.Random(run)
-        found = MedianRatio(confidence=0.9)
+        median_ratio = MedianRatio(confidence=0.9)
         held = True
         for _ in range(200):
-            found.update(1_000_000, round(1_000_000 * 1.5 * rng.lognormvariate(0, 0.7)))
-            now = found.interval()
+            median_ratio.update(1_000_000, round(1_000_000 * 1.5 * rng.lognormvariate(0, 0.7)))
+            now = median_ratio.interval()
             held &= now.low <= 1.5 <= now.high
         lost += not held
     assert lost <= 16
@@ -117,20 +117,20 @@ def test_the_median_ratio_is_held_at_every_look() -> None:
 
 def test_the_median_ratio_closes_in() -> None:
     rng = random.Random(1)
-    found = MedianRatio(confidence=0.95)
+    median_ratio = MedianRatio(confidence=0.95)
     for _ in range(2000):
-        found.update(1_000_000, round(2_000_000 * rng.lognormvariate(0, 0.3)))
-    now = found.interval()
+        median_ratio.update(1_000_000, round(2_000_000 * rng.lognormvariate(0, 0.3)))
+    now = median_ratio.interval()
     assert now.value == pytest.approx(2, rel=0.05)
     assert 1.8 < now.low < 2 < now.high < 2.2
 
 
 def test_a_median_off_the_grid_is_unbounded_and_not_invented() -> None:
-    found = MedianRatio(confidence=0.95)
+    median_ratio = MedianRatio(confidence=0.95)
     for _ in range(100):
-        found.update(1, 1000)
-    assert found.interval().high == float("inf")
-    assert found.interval().low >= 60
+        median_ratio.update(1, 1000)
+    assert median_ratio.interval().high == float("inf")
+    assert median_ratio.interval().low >= 60
 
 
 @pytest.mark.parametrize(("control", "candidate"), [(0, 5), (5, 0), (-1, 5)])

@@ -124,9 +124,9 @@ def sound(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Subject]:
 
 @pytest.mark.parametrize("check", [one for one in CHECKS if not one.by_name], ids=str)
 def test_an_engine_that_keeps_a_promise_passes(sound: Subject, check: Check) -> None:
-    found = examine(check, sound)
-    assert found.outcome is Outcome.HOLDS, str(found)
-    assert str(found) == f"{check.name}: holds. {check.promise}"
+    finding = examine(check, sound)
+    assert finding.outcome is Outcome.HOLDS, str(finding)
+    assert str(finding) == f"{check.name}: holds. {check.promise}"
 
 
 @pytest.mark.parametrize(("name", "said", "engine"), BROKEN, ids=[name for name, *_ in BROKEN])
@@ -134,11 +134,11 @@ def test_an_engine_that_breaks_a_promise_is_named(
     tmp_path: Path, name: str, said: str, engine: Engine
 ) -> None:
     with standing(engine, tmp_path) as subject:
-        found = examine(BY_NAME[name], subject)
-    assert found.broken
-    assert said in str(found)
-    assert f"To fix: {found.check.hint}" in str(found)
-    assert len(found.violations) <= LISTED
+        finding = examine(BY_NAME[name], subject)
+    assert finding.broken
+    assert said in str(finding)
+    assert f"To fix: {finding.check.hint}" in str(finding)
+    assert len(finding.violations) <= LISTED
 
 
 def test_each_check_finds_an_engine_that_breaks_it() -> None:
@@ -157,15 +157,15 @@ def test_an_index_that_answers_otherwise_when_it_is_opened_again(tmp_path: Path)
             path.write_text(path.read_text("utf-8").replace("honey", "sugar"), "utf-8")
 
     with standing(Toy(opened=forgets), tmp_path) as subject:
-        found = examine(BY_NAME["opened again"], subject)
-    assert "opened again" in found.violations[0]
+        finding = examine(BY_NAME["opened again"], subject)
+    assert "opened again" in finding.violations[0]
 
 
 def test_an_engine_that_cannot_index_nothing(tmp_path: Path) -> None:
     engine = Toy(takes=lambda given: given[: len(given) + (1 // len(given))])
     with standing(engine, tmp_path) as subject:
-        found = examine(BY_NAME["empty corpus"], subject)
-    assert found.violations == ("raised ZeroDivisionError: integer division or modulo by zero",)
+        finding = examine(BY_NAME["empty corpus"], subject)
+    assert finding.violations == ("raised ZeroDivisionError: integer division or modulo by zero",)
 
 
 def test_where_no_query_is_answered_the_rest_is_not_checked(tmp_path: Path) -> None:
@@ -197,10 +197,10 @@ def test_an_interrupt_is_no_violation(tmp_path: Path, exit_by: type[BaseExceptio
 
 def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
     with standing(Toy(lambda *_: sys.exit(0)), tmp_path) as subject:
-        found = examine(BY_NAME["answers"], subject)
+        finding = examine(BY_NAME["answers"], subject)
         with pytest.raises(NotChecked):
             subject.answered()
-    assert "raised SystemExit: 0" in found.violations[0]
+    assert "raised SystemExit: 0" in finding.violations[0]
 
 
 def test_a_long_query_is_quoted_by_its_beginning() -> None:

@@ -46,22 +46,22 @@ def test_an_engine_whose_answers_rest_on_its_documents_passes(tmp_path: Path) ->
 
 
 def test_an_engine_whose_answers_rest_on_hashes_is_named(tmp_path: Path) -> None:
-    found = examined(tmp_path, HASHED)
-    assert found.broken
-    assert found.violations[0].endswith(", in another process")
-    assert "To fix: Sort what comes out of a set" in str(found)
+    finding = examined(tmp_path, HASHED)
+    assert finding.broken
+    assert finding.violations[0].endswith(", in another process")
+    assert "To fix: Sort what comes out of a set" in str(finding)
 
 
 def test_a_process_that_fails_is_a_violation(tmp_path: Path) -> None:
-    found = examined(tmp_path, RETURN, later="return ((")
-    assert found.violations[0].startswith("the other process failed: ")
-    assert "own.py cannot be imported: SyntaxError" in found.violations[0]
+    finding = examined(tmp_path, RETURN, later="return ((")
+    assert finding.violations[0].startswith("the other process failed: ")
+    assert "own.py cannot be imported: SyntaxError" in finding.violations[0]
 
 
 def test_an_engine_that_is_an_object_is_not_checked(tmp_path: Path) -> None:
     with standing(Toy(), tmp_path) as subject:
-        found = examine(CHECK, subject)
-    assert (found.outcome, "TOML file" in found.reason) == (Outcome.NOT_CHECKED, True)
+        finding = examine(CHECK, subject)
+    assert (finding.outcome, "TOML file" in finding.reason) == (Outcome.NOT_CHECKED, True)
 
 
 def test_the_other_end_answers_what_stands_on_its_input(

@@ -40,13 +40,13 @@ def scores(*values: float, **undefined: tuple[str, ...]) -> dict[str, Scores]:
 
 def test_values_by_query_are_equal_to_the_last_bit() -> None:
     assert of_scores(scores(0.1, 0.3), scores(0.1, 0.3)) is None
-    found = of_scores(scores(0.1, 0.3), scores(0.1, 0.1 + 0.2))
-    assert str(found) == "RR of query q1: stored 0.3, derived 0.30000000000000004"
+    difference = of_scores(scores(0.1, 0.3), scores(0.1, 0.1 + 0.2))
+    assert str(difference) == "RR of query q1: stored 0.3, derived 0.30000000000000004"
 
 
 def test_a_query_without_a_value_differs_from_one_with() -> None:
-    found = of_scores(scores(0.1, failed=("q1",)), scores(0.1, 0.0))
-    assert str(found) == "RR of query q1: stored failed, derived 0.0"
-    found = of_scores(scores(0.1), scores(0.1, unjudged=("q1",)))
-    assert str(found) == "RR of query q1: stored nothing, derived unjudged"
+    difference = of_scores(scores(0.1, failed=("q1",)), scores(0.1, 0.0))
+    assert str(difference) == "RR of query q1: stored failed, derived 0.0"
+    difference = of_scores(scores(0.1), scores(0.1, unjudged=("q1",)))
+    assert str(difference) == "RR of query q1: stored nothing, derived unjudged"
     assert str(of_scores(scores(0.1), {})) == "RR: stored values, derived nothing"

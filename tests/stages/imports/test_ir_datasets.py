@@ -48,8 +48,8 @@ def registered(tmp_path: Path) -> Iterator[str]:
 
 
 def test_what_is_written_for_it_comes_back(registered: str, target: Target) -> None:
-    found = import_ir_datasets(target, collection=registered, download=False)
-    assert (found.documents, found.queries, found.judgements) == (2, 2, 3)
+    import_report = import_ir_datasets(target, collection=registered, download=False)
+    assert (import_report.documents, import_report.queries, import_report.judgements) == (2, 2, 3)
     assert trec.qrels(target.qrels / "mine" / "test.qrels") == DATA.qrels
     corpus = (target.datasets / "mine" / "corpus.jsonl").read_text()
     assert '"text": "Red shoes of two lines"' in corpus

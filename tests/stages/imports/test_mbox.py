@@ -45,8 +45,12 @@ def take(given: Path, root: Path) -> MboxImport:
 
 
 def test_mail_is_imported_and_prepared_without_complaint(given: Path, tmp_path: Path) -> None:
-    found = take(given, tmp_path)
-    assert (found.report.documents, found.report.queries, found.report.judgements) == (2, 1, 2)
+    mbox_import = take(given, tmp_path)
+    assert (
+        mbox_import.report.documents,
+        mbox_import.report.queries,
+        mbox_import.report.judgements,
+    ) == (2, 1, 2)
     prepare(tmp_path / "datasets" / "mail", tmp_path / "qrels" / "mail", tmp_path / "data")
     read = Prepared.open(tmp_path / "data")
     assert [d.metadata["thread_id"] for d in read.documents()] == ["1@x", "1@x"]
@@ -54,8 +58,8 @@ def test_mail_is_imported_and_prepared_without_complaint(given: Path, tmp_path: 
 
 
 def test_what_is_odd_about_mails_is_on_the_card(given: Path, tmp_path: Path) -> None:
-    found = take(given, tmp_path)
-    assert [note.doc_id for note in found.notes] == ["2@x"]
+    mbox_import = take(given, tmp_path)
+    assert [note.doc_id for note in mbox_import.notes] == ["2@x"]
     about = card.read(tmp_path / "datasets" / "mail")
     assert about.warnings == ["1 of the mails: it has no date (mail 2: 2@x)."]
 

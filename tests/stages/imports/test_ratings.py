@@ -23,10 +23,14 @@ def target(tmp_path: Path) -> Target:
 def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target: Target) -> None:
     case = tmp_path / "case.csv"
     case.write_text("query,docid,rating\nred shoes,d1,2\nboots,d1,\n")
-    found = import_ratings(
+    import_report = import_ratings(
         target, kind="quepid", ratings_file=case, corpus_file=tmp_path / "corpus.jsonl"
     )
-    assert (found.queries, found.judgements, found.unjudged_queries) == (1, 1, 1)
+    assert (import_report.queries, import_report.judgements, import_report.unjudged_queries) == (
+        1,
+        1,
+        1,
+    )
     warnings = card.read(target.datasets / "mine").warnings
     assert warnings[0] == "1 pairs were listed without a rating and left out."
     assert (target.qrels / "mine" / "test.qrels").read_text() == "red%20shoes 0 d1 2\n"

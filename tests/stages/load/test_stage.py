@@ -117,9 +117,9 @@ def test_the_history_holds_every_trial_and_says_where_it_ran(
     done: tuple[Toy, LoadReport],
 ) -> None:
     project, report = done
-    found = read_history(history_of(project.layout))
-    assert len(found) == 6
-    for record in found:
+    records = read_history(history_of(project.layout))
+    assert len(records) == 6
+    for record in records:
         assert record.about["machine"] == report.machine
         assert record.about["fingerprint"] == read_manifest(project.layout, record.arm).fingerprint
         assert 0 <= record.about["busy"] <= 1

@@ -66,32 +66,37 @@ def spoil(project: Toy, arm: str, lost: int) -> None:
 
 
 def test_nothing_changed_is_no_worse_hit_for_hit(then: Toy, project: Toy) -> None:
-    found = judged(project, then.layout)
-    assert {one.verdict for one in found.decisions} == {Verdict.PASS}
-    assert found.same == {"fts5", "tantivy", "hash-hybrid"}
-    assert (found.worse, found.gone, found.new, found.verdicts) == ((), (), (), ())
-    assert {row.difference.value for row in found.moved} == {0.0}
+    regression = judged(project, then.layout)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert regression.same == {"fts5", "tantivy", "hash-hybrid"}
+    assert (regression.worse, regression.gone, regression.new, regression.verdicts) == (
+        (),
+        (),
+        (),
+        (),
+    )
+    assert {row.difference.value for row in regression.moved} == {0.0}
 
 
 def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, project: Toy) -> None:
     spoil(project, "tantivy", LOST)
     project.untimed()
     project.decide()
-    found = judged(project, then.layout)
-    verdicts = {one.step: one.verdict for one in found.decisions}
+    regression = judged(project, then.layout)
+    verdicts = {one.step: one.verdict for one in regression.decisions}
     assert verdicts == {
         "fts5": Verdict.PASS, "tantivy": Verdict.FAIL, "hash-hybrid": Verdict.PASS,
     }  # fmt: skip
-    assert found.same == {"fts5", "hash-hybrid"}
-    assert {one.query_id for one in found.worse} == {f"q{n:02}" for n in range(LOST)}
-    assert {one.arm for one in found.worse} == {"tantivy"}
-    assert all(one.now == 0 < one.then for one in found.worse)
-    losses = [one.now - one.then for one in found.worse]
+    assert regression.same == {"fts5", "hash-hybrid"}
+    assert {one.query_id for one in regression.worse} == {f"q{n:02}" for n in range(LOST)}
+    assert {one.arm for one in regression.worse} == {"tantivy"}
+    assert all(one.now == 0 < one.then for one in regression.worse)
+    losses = [one.now - one.then for one in regression.worse]
     assert losses == sorted(losses)
-    (row,) = [m for m in found.moved if (m.arm, m.measure) == ("tantivy", "nDCG@10")]
+    (row,) = [m for m in regression.moved if (m.arm, m.measure) == ("tantivy", "nDCG@10")]
     assert row.difference.high < -0.02
     assert row.now - row.then == pytest.approx(row.difference.value)
-    (moved,) = found.verdicts
+    (moved,) = regression.verdicts
     assert (moved.step, moved.then) == ("tantivy", "pass")
     assert moved.now != "pass"
 
@@ -99,9 +104,9 @@ def test_an_arm_that_lost_answers_fails_and_its_queries_are_named(then: Toy, pro
 def test_a_gain_passes(then: Toy, project: Toy) -> None:
     worse = then.copied(project.root.parent / "worse")
     spoil(worse, "tantivy", 6)
-    found = judged(project, worse.layout)
-    assert {one.verdict for one in found.decisions} == {Verdict.PASS}
-    assert found.worse == ()
+    regression = judged(project, worse.layout)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
+    assert regression.worse == ()
 
 
 @pytest.mark.parametrize(
@@ -190,8 +195,8 @@ def recorded(then: Toy, tmp_path: Path) -> Toy:
 
 def test_a_revision_comes_out_of_the_cache(recorded: Toy, then: Toy, tmp_path: Path) -> None:
     before = of_revision(recorded.root, "v1", NAME, tmp_path / "brought")
-    found = judged(recorded, before)
-    assert {one.verdict for one in found.decisions} == {Verdict.PASS}
+    regression = judged(recorded, before)
+    assert {one.verdict for one in regression.decisions} == {Verdict.PASS}
     assert before.run("fts5").read_bytes() == then.layout.run("fts5").read_bytes()
 
 

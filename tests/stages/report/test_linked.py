@@ -41,15 +41,15 @@ def fingerprints(project: Toy) -> dict[str, str]:
 
 def test_the_last_load_says_what_the_load_said(done: tuple[Toy, LoadReport]) -> None:
     project, report = done
-    found = last_load(project.layout, fingerprints(project))
-    assert found is not None
-    assert found.arms == report.arms
-    assert found.rates == report.rates
-    assert found.noise == report.noise
-    assert [(p.arm, p.twin, p.rate) for p in found.points] == [
+    load_report = last_load(project.layout, fingerprints(project))
+    assert load_report is not None
+    assert load_report.arms == report.arms
+    assert load_report.rates == report.rates
+    assert load_report.noise == report.noise
+    assert [(p.arm, p.twin, p.rate) for p in load_report.points] == [
         (p.arm, p.twin, p.rate) for p in report.points
     ]
-    for ours, theirs in zip(found.points, report.points, strict=True):
+    for ours, theirs in zip(load_report.points, report.points, strict=True):
         assert ours.overall.same_as(theirs.overall)
         assert ours.objections == theirs.objections
 
@@ -62,10 +62,10 @@ def test_a_load_run_again_takes_the_place_of_the_one_before(
     before = read_history(history)
     later = [replace(r, about={**r.about, "at": "2099-01-01T00:00:00+00:00"}) for r in before]
     append(history, later)
-    found = last_load(project.layout, fingerprints(project))
-    assert found is not None
-    assert found.loaded_at == "2099-01-01T00:00:00+00:00"
-    assert sum(len(p.records) + len(p.objections) for p in found.points) == len(before)
+    load_report = last_load(project.layout, fingerprints(project))
+    assert load_report is not None
+    assert load_report.loaded_at == "2099-01-01T00:00:00+00:00"
+    assert sum(len(p.records) + len(p.objections) for p in load_report.points) == len(before)
 
 
 def test_another_load_or_another_index_is_none(

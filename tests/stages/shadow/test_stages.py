@@ -110,7 +110,7 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
     shadow_log.write(project, folder)
 
     def replay(known: Suppressions, limit: int | None) -> list[tuple[Class, Now, Standing | None]]:
-        found = shadow_replay(
+        replayed = shadow_replay(
             [folder],
             project.layout,
             CONTROL,
@@ -121,7 +121,7 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
             time_limit_s=10,
             limit=limit,
         )
-        return [(one.outcome, one.now, standing) for one, standing in found.found]
+        return [(one.outcome, one.now, standing) for one, standing in replayed.found]
 
     every = replay(Suppressions(()), None)
     assert every[-1][1:] == (Now.FIXED, None)

@@ -80,11 +80,11 @@ class Candidates(Sequence[Candidate]):
     raw_scores: Sequence[float]
 
     @classmethod
-    def of(cls, found: Sequence[Candidate]) -> Candidates:
+    def of(cls, candidates: Sequence[Candidate]) -> Candidates:
         """Take candidates apart into columns, where they are not in columns yet."""
-        if isinstance(found, cls):
-            return found
-        return cls([c.message_id for c in found], [c.raw_score for c in found])
+        if isinstance(candidates, cls):
+            return candidates
+        return cls([c.message_id for c in candidates], [c.raw_score for c in candidates])
 
     def __len__(self) -> int:
         return len(self.message_ids)

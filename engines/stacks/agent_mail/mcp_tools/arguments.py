@@ -115,16 +115,18 @@ def resolved(kind: type[Given], given: Mapping[str, Any]) -> Given:
 
 def signature(kind: type[BaseModel], gives: object) -> Signature:
     """Write a tool's parameters, other names included, as a function would have them."""
-    found: list[Parameter] = []
+    parameters: list[Parameter] = []
     annotated: Any = Annotated
     for name, field in kind.model_fields.items():
         about = annotated[(field.annotation, *field.metadata, Field(description=field.description))]
         default = Parameter.empty if field.is_required() else field.default
-        found.append(Parameter(name, Parameter.KEYWORD_ONLY, annotation=about, default=default))
+        parameters.append(
+            Parameter(name, Parameter.KEYWORD_ONLY, annotation=about, default=default)
+        )
         for other in ALIASES.get(name, ()):
             said = annotated[Text, Field(description=f"Another name of {name}.")]
-            found.append(Parameter(other, Parameter.KEYWORD_ONLY, annotation=said, default=""))
-    return Signature(found, return_annotation=gives)
+            parameters.append(Parameter(other, Parameter.KEYWORD_ONLY, annotation=said, default=""))
+    return Signature(parameters, return_annotation=gives)
 
 
 def _differ(same: Callable[[str], object], value: str, twice: str) -> bool:

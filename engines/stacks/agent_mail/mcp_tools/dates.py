@@ -54,14 +54,14 @@ def _read(text: str) -> tuple[int, bool, bool]:
     asked = text.strip()
     if _DAY.fullmatch(asked):
         return (date.fromisoformat(asked) - _EPOCH.date()) // _MICROSECOND, False, True
-    found = _INSTANT.fullmatch(asked)
-    if found is None:
+    match = _INSTANT.fullmatch(asked)
+    if match is None:
         raise ValueError(f"{text!r} is not a date; write {FORMS}")
-    zone = (found["zone"] or "Z").upper()
+    zone = (match["zone"] or "Z").upper()
     try:
-        moment = datetime.fromisoformat(found["clock"].upper().replace(" ", "T") + zone)
+        moment = datetime.fromisoformat(match["clock"].upper().replace(" ", "T") + zone)
     except ValueError as exc:
         raise ValueError(f"{text!r} is not a date: {exc}") from exc
-    digits = (found["fraction"] or "").ljust(_DIGITS, "0")
+    digits = (match["fraction"] or "").ljust(_DIGITS, "0")
     whole, rest = int(digits[:_DIGITS]), digits[_DIGITS:]
     return (moment - _EPOCH) // _MICROSECOND + whole, bool(rest.strip("0")), False

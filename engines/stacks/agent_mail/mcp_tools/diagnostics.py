@@ -40,21 +40,21 @@ HINTS = {
 }
 
 
-def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
+def diagnose(search_response: SearchResponse) -> SearchDiagnostics | None:
     """Give what is degraded; None where the tier that is meant to answer did, and fully.
 
     A query that says nothing is told so; the service is not the worse for it.
     """
-    explain = found.explain
-    fell = found.fell_back
+    explain = search_response.explain
+    fell = search_response.fell_back
     seen = {
         Signal.INVALID_QUERY: explain.method == NOTHING_RAN and not fell,
         Signal.SEARCH_FAILED: explain.method == NOTHING_RAN and fell,
         Signal.MODE_DOWNGRADED: explain.mode_downgraded,
         Signal.ENGINE_FALLBACK: fell,
         Signal.LIKE_FALLBACK: explain.used_like_fallback,
-        Signal.INDEX_STALE: found.stale,
-        Signal.MESSAGES_UNREAD: found.unread > 0,
+        Signal.INDEX_STALE: search_response.stale,
+        Signal.MESSAGES_UNREAD: search_response.unread > 0,
         Signal.CURSOR_INVALIDATED: explain.cursor_invalidated,
     }
     signals = [signal for signal, on in seen.items() if on]
@@ -63,7 +63,7 @@ def diagnose(found: SearchResponse) -> SearchDiagnostics | None:
     return SearchDiagnostics(
         degraded=signals != [Signal.INVALID_QUERY],
         signals=[signal.value for signal in signals],
-        fallback_mode=found.served_by if fell or explain.mode_downgraded else None,
+        fallback_mode=search_response.served_by if fell or explain.mode_downgraded else None,
         requested_mode=str(explain.requested_mode),
         actual_mode=str(explain.actual_mode),
         cursor_invalidated=explain.cursor_invalidated,

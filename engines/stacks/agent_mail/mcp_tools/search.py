@@ -67,7 +67,7 @@ class Surface:
             return self._seen(self.scope).search(args)
         try:
             asked = question(args, self.directory, self.mode)
-            found = self._from(asked.query, args.offset)
+            search_response = self._from(asked.query, args.offset)
         except Refused:
             raise
         except SearchError as exc:
@@ -75,7 +75,9 @@ class Surface:
         except Exception as exc:
             LOG.exception("search failed")
             return self._failed(f"{type(exc).__name__} in the service; see its log")
-        return self._result(args, asked, replace(found, explain=without_paths(found.explain)))
+        return self._result(
+            args, asked, replace(search_response, explain=without_paths(search_response.explain))
+        )
 
     def subjects(self, args: Beginning) -> SubjectsFound:
         """Complete what is typed by subjects that the caller may see.
@@ -88,7 +90,7 @@ class Surface:
         try:
             key = args.project_key
             project = None if key == EVERY_PROJECT else project_called(key, self.directory)
-            found = beginning(self.service, args.prefix, project, args.limit, self.scope)
+            messages = beginning(self.service, args.prefix, project, args.limit, self.scope)
         except Refused:
             raise
         except SearchError as exc:
@@ -98,7 +100,7 @@ class Surface:
             LOG.exception("completing failed")
             return SubjectsFound(subjects=[], reason=f"{type(exc).__name__} in the service")
         return SubjectsFound(
-            subjects=[SubjectShown(id=one.message_id, subject=one.subject) for one in found]
+            subjects=[SubjectShown(id=one.message_id, subject=one.subject) for one in messages]
         )
 
     def _seen(self, scope: Scope) -> Surface:
@@ -126,23 +128,28 @@ class Surface:
                 return replace(passed, hits=())
         return self.service.search(replace(query, cursor=cursor), self.scope)
 
-    def _result(self, args: Arguments, asked: Question, found: SearchResponse) -> SearchResult:
-        diagnostics = diagnose(found)
+    def _result(
+        self, args: Arguments, asked: Question, search_response: SearchResponse
+    ) -> SearchResult:
+        diagnostics = diagnose(search_response)
         starts = not args.offset and not args.cursor
         searched = diagnostics is None or not NO_SEARCH & set(diagnostics.signals)
-        empty = not found.hits and starts and searched
+        empty = not search_response.hits and starts and searched
         return SearchResult(
-            result=[_shown(hit) for hit in found.hits],
+            result=[_shown(hit) for hit in search_response.hits],
             assistance=asked.assistance,
             guidance=guide(asked.query, asked.slips) if empty else None,
-            explain=found.explain if args.explain else None,
-            next_cursor=found.next_cursor,
+            explain=search_response.explain if args.explain else None,
+            next_cursor=search_response.next_cursor,
             diagnostics=diagnostics,
-            served_by=self._served_by(asked.query.mode, found, diagnostics),
+            served_by=self._served_by(asked.query.mode, search_response, diagnostics),
         )
 
     def _served_by(
-        self, mode: SearchMode, found: SearchResponse, diagnostics: SearchDiagnostics | None
+        self,
+        mode: SearchMode,
+        search_response: SearchResponse,
+        diagnostics: SearchDiagnostics | None,
     ) -> ServedBy:
         """Sign with the arm's fingerprint only what the arm itself answered.
 
@@ -150,8 +157,10 @@ class Surface:
         """
         own = self.identity.manifest.fingerprint
         if mode is not self.mode or (diagnostics is not None and diagnostics.degraded):
-            own = of_json([own, mode, found.served_by, found.explain.method])
-        return self._signed(own, found.served_by, str(found.explain.actual_mode))
+            own = of_json([own, mode, search_response.served_by, search_response.explain.method])
+        return self._signed(
+            own, search_response.served_by, str(search_response.explain.actual_mode)
+        )
 
     def _failed(self, reason: str) -> SearchResult:
         own = of_json([self.identity.manifest.fingerprint, NOBODY])

@@ -58,22 +58,22 @@ class SearchCursor:
     @classmethod
     def decode(cls, token: str) -> SearchCursor | None:
         """Read a token; None where it is malformed, its score not finite or its engine unknown."""
-        found = _TOKEN.fullmatch(token)
-        if found is None:
+        match = _TOKEN.fullmatch(token)
+        if match is None:
             return None
-        (score,) = struct.unpack(">d", bytes.fromhex(found[1]))
-        message_id = int(found[2])
+        (score,) = struct.unpack(">d", bytes.fromhex(match[1]))
+        message_id = int(match[2])
         if not math.isfinite(score) or abs(message_id) > LARGEST_ID:
             return None
-        if found[3] is None:
+        if match[3] is None:
             return cls(score, message_id)
-        if found[3] not in {engine.value for engine in CursorEngine}:
+        if match[3] not in {engine.value for engine in CursorEngine}:
             return None
         try:
-            seen = unpacked(found[5]) if found[5] else frozenset[int]()
+            seen = unpacked(match[5]) if match[5] else frozenset[int]()
         except ValueError:
             return None
-        return cls(score, message_id, CursorEngine(found[3]), found[4] or "", seen)
+        return cls(score, message_id, CursorEngine(match[3]), match[4] or "", seen)
 
     def goes_on(self, engine: CursorEngine, query: str) -> bool:
         """Whether it is of these pages; one that names no engine or no query may be of any."""

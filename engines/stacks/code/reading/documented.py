@@ -22,8 +22,8 @@ USUAL: Mapping[str, str] = {"np": "numpy", "pd": "pandas", "plt": "matplotlib.py
 def signature_of(name: str, text: str) -> str:
     """Give the first line where it is the signature of the object ``name``; else empty."""
     first = text.partition("\n")[0].strip()
-    found = _SIGNATURE.fullmatch(first)
-    return first if found and name and found[1] == name.rpartition(".")[2] else ""
+    match = _SIGNATURE.fullmatch(first)
+    return first if match and name and match[1] == name.rpartition(".")[2] else ""
 
 
 def read_symbol(name: str, text: str, kind: str, signature: str) -> tuple[Texts, Facts]:

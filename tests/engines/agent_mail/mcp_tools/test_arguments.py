@@ -63,7 +63,7 @@ def test_two_other_names_are_held_against_each_other(others: tuple[str, ...]) ->
 
 
 def test_one_instant_in_two_spellings_is_no_conflict() -> None:
-    found = resolved(
+    given = resolved(
         InProject,
         {
             **HERE,
@@ -73,7 +73,7 @@ def test_one_instant_in_two_spellings_is_no_conflict() -> None:
             "before": "2026-05-01T23:59:59.999999Z",
         },
     )
-    assert found.date_start == "2026-05-01T02:00+02:00"
+    assert given.date_start == "2026-05-01T02:00+02:00"
 
 
 def test_empty_and_null_are_as_good_as_absent() -> None:
@@ -82,8 +82,8 @@ def test_empty_and_null_are_as_good_as_absent() -> None:
 
 
 def test_the_defaults_are_those_of_section_6() -> None:
-    found = resolved(InProject, HERE)
-    assert (found.limit, found.offset, found.explain) == (20, 0, False)
+    given = resolved(InProject, HERE)
+    assert (given.limit, given.offset, given.explain) == (20, 0, False)
 
 
 @pytest.mark.parametrize(

@@ -47,8 +47,10 @@ def test_without_a_filter_or_a_slip_the_text_is_what_is_left() -> None:
 
 
 def test_a_suggestion_says_what_it_is_about() -> None:
-    found = guide(SearchQuery("x", sender_name="Ann", recipient_name="Bob"), SLIPS[:1])
-    agents, typo = found.suggestions
+    zero_result_guidance = guide(
+        SearchQuery("x", sender_name="Ann", recipient_name="Bob"), SLIPS[:1]
+    )
+    agents, typo = zero_result_guidance.suggestions
     assert "sender Ann and recipient Bob" in agents.detail
     assert "form:a" in typo.detail
     assert "from:a" in typo.detail

@@ -47,8 +47,8 @@ def test_every_name_of_a_field_is_taken_out(name: str, field: Field) -> None:
     ],
 )
 def test_a_hint_stands_by_itself(text: str, left: str, values: list[str]) -> None:
-    found = all_of(text)
-    assert (found.text, [hint.value for hint in found.taken]) == (left, values)
+    typed = all_of(text)
+    assert (typed.text, [hint.value for hint in typed.taken]) == (left, values)
 
 
 @pytest.mark.parametrize(
@@ -108,5 +108,5 @@ def test_edit_distance_by_hand(one: str, other: str, away: int) -> None:
 
 @given(st.text(max_size=60))
 def test_no_text_is_an_error(text: str) -> None:
-    found = all_of(text)
-    assert found.taken or found.text == text
+    typed = all_of(text)
+    assert typed.taken or typed.text == text

@@ -25,16 +25,16 @@ def ask(
 
 
 def test_an_operator_reads_them() -> None:
-    found = ask()
-    assert (found.status_code, found.text) == (200, "a 1\n")
-    assert found.headers["content-type"] == CONTENT_TYPE
+    response = ask()
+    assert (response.status_code, response.text) == (200, "a 1\n")
+    assert response.headers["content-type"] == CONTENT_TYPE
 
 
 @pytest.mark.parametrize(("caller", "status"), [("Ann's", 403), ("a guess", 401)])
 def test_no_one_else_does(caller: str, status: int) -> None:
-    found = ask(caller=caller)
-    assert found.status_code == status
-    assert "a 1" not in found.text
+    response = ask(caller=caller)
+    assert response.status_code == status
+    assert "a 1" not in response.text
 
 
 def test_they_are_only_read() -> None:

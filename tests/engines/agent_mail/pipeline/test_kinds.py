@@ -58,10 +58,10 @@ def search(store: MessageStore) -> MailSearch:
     return replace(service([message(1, "messages")]), entities=entities(store, WEIGHTS))
 
 
-def shown(found: SearchResponse) -> list[str]:
+def shown(search_response: SearchResponse) -> list[str]:
     """Names of agents and slugs of projects."""
-    assert found.hits == ()
-    kept = (hit.entity for hit in found.entities)
+    assert search_response.hits == ()
+    kept = (hit.entity for hit in search_response.entities)
     return [entity.name if isinstance(entity, Agent) else entity.slug for entity in kept]
 
 
