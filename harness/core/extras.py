@@ -32,6 +32,14 @@ EXTRAS = {
     "nearest": ("usearch",),
     "cluster": ("distributed",),
     "ir-datasets": ("ir_datasets",),
+    "languages": (
+        "tree_sitter",
+        "tree_sitter_go",
+        "tree_sitter_java",
+        "tree_sitter_javascript",
+        "tree_sitter_rust",
+        "tree_sitter_typescript",
+    ),
     "fast": ("apsw", "numba"),
 }
 """Modules by the name of the extra that installs them."""

@@ -17,6 +17,7 @@ from engines.stacks.code.catalog import Catalog, Entry
 from engines.stacks.code.config import Settings as CodeSettings
 from engines.stacks.code.graph import Graph
 from engines.stacks.code.ranked import Dense, Ranker
+from engines.stacks.code.reading.languages import grammars
 from engines.stacks.code.reading.understand import embedded, understand
 from engines.stacks.code.search import CodeSearch
 from engines.stacks.code.terms import indexed, words
@@ -57,8 +58,8 @@ class Code:
     def version(self, embedder: Embedder | None) -> str:
         """Say what answers depend on beside settings and documents."""
         vectors = embedder.identity if embedder else "no vectors"
-        parts = (f"code {REVISION}", self.backend.version, vectors, near_duplicates.identity())
-        return ", ".join(parts)
+        read_by = grammars.identity(), near_duplicates.identity()
+        return ", ".join((f"code {REVISION}", self.backend.version, vectors, *read_by))
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         embedder = self.embedder()

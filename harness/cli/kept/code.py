@@ -51,8 +51,9 @@ def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> Non
     """Index a folder of code, or bring its index up to date.
 
     Python, Markdown, reStructuredText, text, TOML, JSON and CSV files are read; nothing is
-    imported or run. A file that did not change is not read again. Vectors take most of the time:
-    --arm code-words does without.
+    imported or run. With the extra "languages" JavaScript, TypeScript, Go, Rust and Java are read
+    too. A file that did not change is not read again. Vectors take most of the time: --arm
+    code-words does without.
 
     Example: harness code index src
     """

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -16,7 +16,7 @@ from harness.cli.base.project import Project
 if TYPE_CHECKING:
     from mcp.server import MCPServer
 
-    from engines.kept.contract import Updated
+    from engines.kept.contract import Fault, Updated
     from engines.kept.live import Live
 
 Folder = Annotated[Path, typer.Argument(help="The folder that holds the files.")]
@@ -34,6 +34,8 @@ Port = Annotated[
 Host = Annotated[str, typer.Option(help="A loopback address; no other is served.")]
 Token = Annotated[bool, typer.Option("--token/--no-token", help="Ask for a token over HTTP.")]
 LOCALHOST = "127.0.0.1"
+MAX_ALIKE = 3
+"""Files with the same fault that are named one by one."""
 Opened = TypeVar("Opened")
 
 
@@ -81,8 +83,22 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
         out.json(told)
         return
     out.print(summary(done), markup=False)
-    for fault in done.faults:
-        err.print(f"{fault.path}: {fault.why}", markup=False)
+    for line in grouped(done.faults):
+        err.print(line, markup=False)
+
+
+def grouped(faults: Sequence[Fault]) -> list[str]:
+    """Say a line a file; of more than three with the same reason, one line for all."""
+    by_reason: dict[str, list[str]] = {}
+    for fault in faults:
+        by_reason.setdefault(fault.why, []).append(fault.path)
+    lines: list[str] = []
+    for why, paths in by_reason.items():
+        if len(paths) > MAX_ALIKE:
+            lines.append(f"{len(paths):,} files, such as {paths[0]}: {why}")
+        else:
+            lines += [f"{path}: {why}" for path in paths]
+    return lines
 
 
 def summary(done: Updated) -> str:

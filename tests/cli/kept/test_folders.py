@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from engines.kept.contract import Fault
 from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
 from harness.cli.kept import code, docs, folder, notes
 from harness.core.errors import IndexNotReady
@@ -58,6 +59,23 @@ def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: s
     assert (told["read"], [one["path"] for one in told["faults"]]) == (3, ["bad.md"])
     answer = json.loads(harness(stack, "ask", "mine", "tide", *arm, "--json", "--explain").out)
     assert "harbour.md" in json.dumps(answer)
+
+
+def test_many_files_with_one_fault_are_one_line() -> None:
+    many = [Fault(f"{name}.go", "is go. Run: this") for name in "abcd"]
+    few = [Fault("e.md", "is not UTF-8"), Fault("f.md", "is not UTF-8")]
+    assert folder.grouped([*many, *few]) == [
+        "4 files, such as a.go: is go. Run: this", "e.md: is not UTF-8", "f.md: is not UTF-8",
+    ]  # fmt: skip
+
+
+def test_a_language_is_searched_with_its_filters(harness: Harness, root: Path) -> None:
+    pytest.importorskip("tree_sitter_go", reason='needs the extra "languages"')
+    (root / "shop.go").write_text("package shop\n\nfunc Total() int { return part() }\n")
+    arm = ("--arm", ARMS["code"])
+    said = harness("code", "ask", "mine", "total", "--lang", "go", "--calls", "part", *arm)
+    assert "shop.go:3-3  function shop.Total" in said.out
+    assert "func Total() int" in said.out
 
 
 def test_the_defaults_are_the_arms_of_the_pages() -> None:

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import re
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from engines.stacks.code.reading.languages import grammars, units
 from engines.stacks.code.reading.module import decoded
 from engines.stacks.code.reading.module import documents as of_module
 from engines.stacks.code.unit import Mode
+from harness.core.extras import install
 from harness.core.reading import Malformed, whole
 from harness.core.records import Document, Scalar
 
 PYTHON = frozenset({"py", "pyi"})
 PROSE, RECORDS = frozenset({"md", "rst", "txt"}), frozenset({"toml", "json", "csv"})
-READ = PYTHON | PROSE | RECORDS
+OTHERS = frozenset(grammars.LANGUAGES)
+"""Endings of languages that the extra ``languages`` reads."""
+READ = PYTHON | PROSE | RECORDS | OTHERS
 BIGGEST = 2 << 20
 """Bytes; a bigger file is data, not something that people wrote."""
 _HEADING = re.compile(r"^#{1,3} +(\S.*?) *#*$", re.MULTILINE)
@@ -42,9 +47,12 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     a module does beside, its docstring, a section of Markdown, and a file of TOML, JSON or CSV.
 
     Raises:
-        Malformed: it is prose or a record and not UTF-8.
+        Malformed: it is prose or a record and not UTF-8, or of a language without its grammar.
     """
     ext = extension(path)
+    if ext in OTHERS:
+        yield from _of_language(path, data, grammars.GRAMMARS[grammars.LANGUAGES[ext]])
+        return
     if ext in PYTHON:
         yield from of_module(path, module, decoded(data))
         return
@@ -57,6 +65,14 @@ def of_file(path: str, module: str, data: bytes) -> Iterator[Document]:
     else:
         about: dict[str, Scalar] = {"path": path, "mode": Mode.RECORDS.value}
         yield Document(path, path.rpartition("/")[2].rpartition(".")[0], text, about)
+
+
+def _of_language(path: str, data: bytes, grammar: grammars.Grammar) -> Iterator[Document]:
+    if not grammar.installed:
+        raise Malformed(
+            f"is {grammar.language}, which tree-sitter reads. Run: {install(grammars.EXTRA)}"
+        )
+    yield from units.documents(path, data.removeprefix(codecs.BOM_UTF8), grammar)
 
 
 def extension(path: str) -> str:

@@ -6,12 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from engines.stacks.code.reading import documented, python_source, snippet, structured
+from engines.stacks.code.reading.languages import facts as of_language
+from engines.stacks.code.reading.languages import grammars
 from engines.stacks.code.unit import Mode, Unit
 from harness.core.records import Document, Scalar
 
 LANGUAGES: Mapping[str, str] = {
     "py": "python", "pyi": "python", "md": "markdown", "rst": "rst", "txt": "text",
-    "toml": "toml", "json": "json", "csv": "csv",
+    "toml": "toml", "json": "json", "csv": "csv", **grammars.LANGUAGES,
 }  # fmt: skip
 PROSE = frozenset({"markdown", "rst", "text", "english"})
 """Languages that no one would take for code."""
@@ -25,7 +27,8 @@ def understand(document: Document) -> Unit:
     imports start from) are taken from the metadata.
     Without ``mode``: what parses as Python and defines, imports or sets something is code, and so
     is what begins with the signature of its own title. A JSON object is a record; the rest is
-    prose. Python that does not parse is read by its signs.
+    prose. A language that has a grammar of tree-sitter is read by it. Other code, and Python that
+    does not parse, is read by its signs.
     """
     about = _About.of(document)
     mode, (texts, facts) = _read(document, about)
@@ -87,6 +90,10 @@ def _read(document: Document, about: _About) -> tuple[Mode, python_source.Read]:
 def _code(text: str, about: _About) -> python_source.Read | None:
     """Read code; None where it is none, as far as anybody can tell."""
     sure = bool(about.mode) or bool(about.lang and about.lang not in PROSE)
+    grammar = grammars.of_language(about.lang)
+    if grammar is not None:
+        names = {"imports": about.imports, "own": about.own}
+        return of_language.read(text, grammar, name=about.name, kind=about.kind, **names)
     tree = python_source.parsed(text) if about.lang in {"", "python"} else None
     if tree is not None and tree.body and (sure or python_source.is_code(tree)):
         try:

@@ -1,0 +1,278 @@
+"""Other languages, read by tree-sitter: the same units, joined by the same identities."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from engines import registry
+from engines.kept.index import update
+from engines.stacks.code.arm import Code
+from engines.stacks.code.graph import Graph, Reason
+from engines.stacks.code.kept import CodeFiles
+from engines.stacks.code.reading.languages import facts, imports, nodes, units
+from engines.stacks.code.reading.languages.grammars import GRAMMARS, LANGUAGES, Grammar, identity
+from engines.stacks.code.reading.packages import of_file
+from engines.stacks.code.reading.understand import understand
+from engines.stacks.code.unit import Unit
+from harness.core.reading import Malformed
+from tests.thinned import examples
+
+FILES: Mapping[str, str] = {
+    "shop/prices.ts": """\
+import { readFile } from "fs";
+import { helper as help } from "./tools/index";
+
+/** A list of prices. */
+export class Prices extends Base {
+  private all = 1;
+
+  /** Sells a thing. */
+  sell(what: string, n = 1): number {
+    // counts first
+    return this.count(what) + help(n) + twice(n);
+  }
+  private count(what: string): number { return readFile(what).size(); }
+}
+export const LIMIT = 10;
+export const twice = (n: number): number => n * 2;
+start();
+""",
+    "shop/tools/index.js": """\
+const { sell } = require("../prices");
+export function helper(n) { return sell(n); }
+""",
+    "shop/prices.go": """\
+// Package shop sells.
+package shop
+
+import (
+\t"fmt"
+\tstr "strings"
+)
+
+// Limit is how many.
+const Limit = 10
+
+type (
+\tPrice struct{ Amount int }
+\tName  string
+)
+
+// Total adds up.
+func (p *Price) Total(n int) (int, error) {
+\tfmt.Println(str.ToUpper("a"))
+\treturn p.part(n) + helper(n), nil
+}
+
+func (p *Price) part(n int) int { return n }
+""",
+    "shop/tools.go": "package shop\n\nfunc helper(n int) int { return n }\n",
+    "shop/src/prices.rs": """\
+use std::collections::HashMap;
+use crate::tools::{helper as help, Tool};
+
+/// A price.
+pub struct Price { amount: i32 }
+
+impl Price {
+    /// Adds up.
+    pub fn total(&self, n: i32) -> i32 {
+        println!("{}", n);
+        help(n) + self.part(n) + HashMap::new().len()
+    }
+    fn part(&self, n: i32) -> i32 { n }
+}
+""",
+    "shop/src/tools.rs": "pub struct Tool;\npub fn helper(n: i32) -> i32 { n }\n",
+    "shop/Prices.java": """\
+package com.shop;
+
+import com.tools.Tools;
+
+/** A list of prices. */
+public class Prices extends Base {
+  private int n = 1;
+
+  /** Sells a thing. */
+  public int sell(String what, int n) {
+    return count(what) + Tools.helper(n).size() + new Prices().n;
+  }
+  private int count(String what) { return 1; }
+}
+""",
+    "tools/Tools.java": """\
+package com.tools;
+public class Tools { public static int helper(int n) { return n; } }
+""",
+}
+
+
+def need(grammar: Grammar) -> Grammar:
+    if not grammar.installed:
+        pytest.skip('needs the extra "languages"')
+    return grammar
+
+
+def read(path: str) -> dict[str, Unit]:
+    need(GRAMMARS[LANGUAGES[path.rpartition(".")[2]]])
+    made = of_file(path, "", FILES[path].encode())
+    return {one.doc_id.rpartition("::")[2]: understand(one) for one in made}
+
+
+SAID = {
+    "shop/prices.ts": {
+        "Prices": ("class", "4-14"), "Prices.sell": ("method", "8-12"),
+        "Prices.count": ("method", "13-13"), "LIMIT": ("constant", "15-15"),
+        "twice": ("function", "16-16"), "<module>": ("module", "17-17"),
+    },
+    "shop/prices.go": {
+        "Limit": ("constant", "9-10"), "Price": ("class", "13-13"), "Name": ("class", "14-14"),
+        "Price.Total": ("method", "17-21"), "Price.part": ("method", "23-23"),
+    },
+    "shop/src/prices.rs": {
+        "Price": ("class", "4-5"), "Price.total": ("method", "8-12"),
+        "Price.part": ("method", "13-13"),
+    },
+    "shop/Prices.java": {
+        "Prices": ("class", "5-14"), "Prices.sell": ("method", "9-12"),
+        "Prices.count": ("method", "13-13"),
+    },
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("path", SAID)
+def test_a_file_has_the_units_that_python_would_have(path: str) -> None:
+    found = {name: (unit.facts.type, unit.lines) for name, unit in read(path).items()}
+    assert found == SAID[path]
+
+
+def test_a_method_says_what_it_takes_gives_and_calls() -> None:
+    sell = read("shop/prices.ts")["Prices.sell"]
+    assert sell.facts.full == "shop.prices.Prices.sell"
+    assert sell.facts.signature == "sell(what: string, n = 1): number"
+    assert sell.facts.params == ("what", "n")
+    assert (sell.facts.inferred_types, sell.facts.return_type) == (("string",), "number")
+    assert sell.facts.calls == (
+        "shop.prices.Prices.count", "shop.prices.twice", "shop.tools.helper",
+    )  # fmt: skip
+    assert sell.facts.imports == ("fs.readFile", "shop.tools.helper")
+    assert (sell.texts.doc, sell.texts.comment) == ("Sells a thing.", "counts first")
+    assert "counts first" not in sell.texts.body
+    total = read("shop/prices.go")["Price.Total"]
+    assert total.facts.signature == "func (p *Price) Total(n int) (int, error)"
+    assert total.facts.return_type == "(int, error)"
+    assert "strings.ToUpper" in total.facts.calls
+    java = read("shop/Prices.java")["Prices.sell"]
+    assert java.facts.calls == (
+        "com.shop.Prices", "com.shop.Prices.count", "com.tools.Tools.helper", "size",
+    )  # fmt: skip
+
+
+def test_a_type_stands_without_its_methods() -> None:
+    prices = read("shop/prices.ts")["Prices"]
+    assert "private all = 1" in prices.texts.body
+    assert "count" not in prices.texts.body
+    assert prices.texts.doc == "A list of prices."
+    assert read("shop/src/prices.rs")["Price"].texts.doc == "A price."
+
+
+def test_what_users_may_name_is_told_by_each_language() -> None:
+    go, rust = read("shop/prices.go"), read("shop/src/prices.rs")
+    java = read("shop/Prices.java")
+    shown = [go["Price.Total"], rust["Price.total"], java["Prices.sell"]]
+    hidden = [go["Price.part"], rust["Price.part"], java["Prices.count"]]
+    assert all(unit.facts.exported for unit in shown)
+    assert not any(unit.facts.exported for unit in hidden)
+
+
+@pytest.mark.parametrize(
+    ("caller", "callee"),
+    [
+        ("shop.prices.Prices.sell", "shop.tools.helper"),
+        ("shop.prices.Prices.sell", "shop.prices.Prices.count"),
+        ("shop.prices.Prices.sell", "shop.prices.twice"),
+        ("shop.Price.Total", "shop.Price.part"),
+        ("shop.Price.Total", "shop.helper"),
+        ("shop.prices.Price.total", "shop.tools.helper"),
+        ("shop.prices.Price.total", "shop.prices.Price.part"),
+        ("com.shop.Prices.sell", "com.tools.Tools.helper"),
+        ("com.shop.Prices.sell", "com.shop.Prices.count"),
+    ],
+)
+def test_calls_are_joined_by_identity(caller: str, callee: str) -> None:
+    found = [unit for path in FILES for unit in read(path).values()]
+    graph = Graph(found)
+    callers = [row for row, unit in enumerate(found) if unit.facts.full == caller]
+    callees = {row for row, unit in enumerate(found) if unit.facts.full == callee}
+    beside = {
+        one.row for row in callers for one in graph.neighbours(row) if one.reason is Reason.CALL
+    }
+    assert beside & callees
+
+
+def test_what_is_required_is_what_it_stands_for() -> None:
+    assert read("shop/tools/index.js")["helper"].facts.calls == ("shop.prices.sell",)
+
+
+def test_a_file_that_is_being_edited_keeps_what_parses() -> None:
+    grammar = need(GRAMMARS["typescript"])
+    text = FILES["shop/prices.ts"].replace("return this.count(what) +", "return this.count(what +")
+    names = {part.name for part in units.defined(grammar.parse(text.encode()), grammar)}
+    assert {"Prices.sell", "LIMIT", "twice"} <= names
+
+
+@pytest.mark.parametrize("language", GRAMMARS)
+@settings(max_examples=examples(50), deadline=None)
+@given(data=st.binary() | st.text().map(str.encode), at=st.integers(0, 400))
+def test_any_bytes_give_units_or_none(language: str, data: bytes, at: int) -> None:
+    grammar = need(GRAMMARS[language])
+    ending = next(ext for ext, named in LANGUAGES.items() if named == language)
+    like = next((text for path, text in FILES.items() if path.endswith(f".{ending}")), "")
+    whole = like.encode()[:at] + data + like.encode()[at:]
+    for one in units.documents(f"a.{ending}", whole, grammar):
+        understand(one)
+
+
+def test_names_are_read_from_nodes() -> None:
+    grammar = need(GRAMMARS["rust"])
+    root = grammar.parse(b"impl<T> Price<T> { }\n// one\n/// two\nfn f() { a::b::c(); }\n")
+    assert imports.type_name(root.named_children[0].child_by_field_name("type") or root) == "Price"
+    comments = [one for one in nodes.walk(root) if nodes.is_comment(one)]
+    assert nodes.said(comments) == "one\ntwo"
+    texts, known = facts.read(
+        "fn f() { a::b::c(); }", grammar, name="m.f", kind="", imports={"a": "x.a"}, own={}
+    )
+    assert known.calls == ("x.a.b.c",)
+    assert texts.name == "m.f"
+
+
+def test_without_its_grammar_a_file_is_refused_with_the_remedy(tmp_path: Path) -> None:
+    root = tmp_path / "root"
+    root.mkdir()
+    (root / "a.go").write_text("package a\n", encoding="utf-8")
+    (root / "b.py").write_text("def f(): ...\n", encoding="utf-8")
+    arm = registry.load("code-words", tmp_path / "cache").engine
+    assert isinstance(arm, Code)
+    with mock.patch("engines.stacks.code.reading.languages.grammars.find_spec", return_value=None):
+        with pytest.raises(Malformed, match="is go, which tree-sitter reads"):
+            list(of_file("a.go", "a", b"package a\n"))
+        done = update(root, tmp_path / "kept", CodeFiles(arm, root, None))
+    [fault] = done.faults
+    assert fault.path == "a.go"
+    assert fault.why == (
+        'is go, which tree-sitter reads. Run: pip install "search-harness[languages]"'
+    )
+
+
+def test_an_index_says_which_grammars_read(tmp_path: Path) -> None:
+    arm = registry.load("code-words", tmp_path / "cache").engine
+    assert isinstance(arm, Code)
+    assert identity() in arm.version(None)
+    with mock.patch("engines.stacks.code.reading.languages.grammars.version", return_value="0.0.1"):
+        assert "tree-sitter-go 0.0.1" in arm.version(None)
