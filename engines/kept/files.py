@@ -36,27 +36,33 @@ def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
     if not root.is_dir():
         raise BadFile(root, "is not a folder", "Give the folder that holds the files")
     try:
-        yield from sorted(_below(root, "", suffixes))
+        yield from sorted(_below(root, suffixes))
     except OSError as exc:
         named = exc.filename or root
         raise BadFile(named, f"cannot be listed ({exc.strerror})", "Look at its rights") from exc
 
 
-def _below(folder: Path, prefix: str, suffixes: frozenset[str]) -> Iterator[Seen]:
-    with os.scandir(folder) as entries:
-        for entry in entries:
-            name = entry.name
-            if name.startswith(".") or name in SKIPPED or not _is_text(name):
-                continue
-            if entry.is_dir(follow_symlinks=False):
-                if not Path(entry.path, ENVIRONMENT).is_file():
-                    yield from _below(Path(entry.path), f"{prefix}{name}/", suffixes)
-            elif Path(name).suffix.lower() in suffixes:
-                about = entry.stat(follow_symlinks=False)
-                if S_ISREG(about.st_mode):
-                    yield Seen(f"{prefix}{name}", about.st_size, about.st_mtime_ns)
+def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:
+    """List in no order; it runs before each query, so it looks at names without paths."""
+    listed: list[Seen] = []
+    folders = [(str(root), "")]
+    while folders:
+        folder, prefix = folders.pop()
+        with os.scandir(folder) as entries:
+            for entry in entries:
+                name = entry.name
+                if name.startswith(".") or name in SKIPPED or not _is_text(name):
+                    continue
+                if entry.is_dir(follow_symlinks=False):
+                    if not Path(entry.path, ENVIRONMENT).is_file():
+                        folders.append((entry.path, f"{prefix}{name}/"))
+                elif name[name.rfind(".") :].lower() in suffixes:
+                    about = entry.stat(follow_symlinks=False)
+                    if S_ISREG(about.st_mode):
+                        listed.append(Seen(f"{prefix}{name}", about.st_size, about.st_mtime_ns))
+    return listed
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is characters; others cannot be written down."""
-    return name.isprintable() and not any("\ud800" <= one <= "\udfff" for one in name)
+    """Tell whether a name is characters; halves of pairs, which are none, are not printable."""
+    return name.isprintable()

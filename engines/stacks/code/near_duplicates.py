@@ -6,8 +6,10 @@ Broder, "On the resemblance and containment of documents", SEQUENCES 1997.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from importlib.metadata import version
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +17,9 @@ from numpy.typing import NDArray
 from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.catalog import Rows
 from harness.core.files import replacing
+
+if TYPE_CHECKING:
+    from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
 
 FILE = "minhash.npy"
 PERMUTATIONS = 128
@@ -37,14 +42,20 @@ def shingles(terms: Sequence[str]) -> list[bytes]:
 
 def signature(terms: Sequence[str]) -> Signatures | None:
     """Hash a text's shingles; shape (128,), None where it has none."""
-    from datasketch import MinHash  # type: ignore[import-untyped]  # has no types
-
     found = shingles(terms)
     if not found:
         return None
-    made = MinHash(PERMUTATIONS, seed=SEED)
+    made = _blank().copy()
     made.update_batch(found)
     return np.asarray(made.hashvalues, dtype=np.uint32)
+
+
+@cache
+def _blank() -> MinHash:
+    """Make the permutations once; drawing them takes as long as using them."""
+    from datasketch import MinHash
+
+    return MinHash(PERMUTATIONS, seed=SEED)
 
 
 def row(terms: Sequence[str]) -> Signatures:

@@ -188,4 +188,4 @@ def _imports(tree: ast.Module | None, package: str) -> Mapping[str, str]:
     for node in tree.body:
         for body in _guarded(node):
             nodes += [inner for inner in body if _is_import(inner)]
-    return python_source.imported(ast.Module(nodes, []), package)
+    return python_source.imported(nodes, package)

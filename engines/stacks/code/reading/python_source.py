@@ -7,12 +7,14 @@ import io
 import textwrap
 import tokenize
 import warnings
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from engines.stacks.code.reading.risk import risks
 from engines.stacks.code.unit import Facts, Texts
 
 Definition = ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef
+Nodes = Sequence[ast.AST]
+"""All nodes of a piece, the one around first; they are walked once."""
 Read = tuple[Texts, Facts]
 LONGEST = 2 << 20
 """Characters; longer files are generated, and parsing them takes seconds."""
@@ -62,11 +64,12 @@ def read(
     """
     inner = tree.body[0] if len(tree.body) == 1 else tree
     defined = inner if isinstance(inner, Definition) else None
-    known = {**imports, **imported(tree, package)}
+    within: ast.AST = defined or tree
+    nodes = tuple(ast.walk(within))
+    known = {**imports, **imported(nodes, package)}
     dotted = _Names({**(own or {}), **known})
     symbol = name.rpartition(".")[2] or (defined.name if defined else "")
     signature = _signature(defined) if defined else ""
-    within: ast.AST = defined or tree
     facts = Facts(
         type=kind or _kind(defined),
         symbol=symbol,
@@ -74,12 +77,12 @@ def read(
         exported=bool(symbol) and not any(p.startswith("_") for p in (name or symbol).split(".")),
         signature=signature,
         params=tuple(arg.arg for arg in _arguments(defined)),
-        inferred_types=tuple(dict.fromkeys(_types(within, defined))),
-        return_type=_returns(defined),
-        uses=tuple(sorted(set(_uses(within, dotted)))),
-        calls=tuple(sorted({called for node in _calls(within) if (called := dotted(node.func))})),
+        inferred_types=tuple(dict.fromkeys(_types(nodes, defined))),
+        return_type=_returns(nodes, defined),
+        uses=tuple(sorted(set(_uses(nodes, dotted)))),
+        calls=tuple(sorted(set(_calls(nodes, dotted)))),
         imports=tuple(sorted(set(known.values()))),
-        risks=risks(within, dotted),
+        risks=risks(nodes, dotted),
     )
     body = _body(within)
     texts = Texts(
@@ -109,13 +112,13 @@ class _Names:
         return behind[0] if behind else ""
 
 
-def imported(tree: ast.AST, package: str = "") -> dict[str, str]:
+def imported(nodes: Iterable[ast.AST], package: str = "") -> dict[str, str]:
     """Say of each name that an import binds what it stands for.
 
     Relative names are resolved against ``package``; without one they keep their leading dots.
     """
     found: dict[str, str] = {}
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Import):
             for alias in node.names:
                 bound = alias.asname or alias.name.partition(".")[0]
@@ -171,18 +174,19 @@ def _is_text(node: ast.expr) -> bool:
     return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
-def _calls(within: ast.AST) -> Iterator[ast.Call]:
-    return (node for node in ast.walk(within) if isinstance(node, ast.Call))
+def _calls(nodes: Nodes, dotted: _Names) -> Iterator[str]:
+    calls = (node for node in nodes if isinstance(node, ast.Call))
+    return filter(None, (dotted(node.func) for node in calls))
 
 
-def _uses(within: ast.AST, dotted: _Names) -> Iterator[str]:
-    for node in ast.walk(within):
+def _uses(nodes: Nodes, dotted: _Names) -> Iterator[str]:
+    for node in nodes:
         loaded = isinstance(node, ast.Name | ast.Attribute) and isinstance(node.ctx, ast.Load)
         if loaded and (name := dotted(node)):
             yield name
 
 
-def _types(within: ast.AST, defined: Definition | None) -> Iterator[str]:
+def _types(nodes: Nodes, defined: Definition | None) -> Iterator[str]:
     """Yield what annotations, defaults, and values given to names say of types."""
     for argument in _arguments(defined):
         if argument.annotation:
@@ -190,7 +194,7 @@ def _types(within: ast.AST, defined: Definition | None) -> Iterator[str]:
     if isinstance(defined, ast.FunctionDef | ast.AsyncFunctionDef):
         for value in (*defined.args.defaults, *filter(None, defined.args.kw_defaults)):
             yield from _of_value(value)
-    for node in ast.walk(within):
+    for node in nodes:
         if isinstance(node, ast.AnnAssign):
             yield ast.unparse(node.annotation)
         elif isinstance(node, ast.Assign):
@@ -211,13 +215,13 @@ def _makes(name: str) -> bool:
     return name[:1].isupper() or name in {"dict", "list", "set", "str", "int"}
 
 
-def _returns(defined: Definition | None) -> str:
+def _returns(nodes: Nodes, defined: Definition | None) -> str:
     """Give the annotated type, or the one type that all returned literals have."""
     if not isinstance(defined, ast.FunctionDef | ast.AsyncFunctionDef):
         return ""
     if defined.returns:
         return ast.unparse(defined.returns)
-    returned = [n.value for n in ast.walk(defined) if isinstance(n, ast.Return) and n.value]
+    returned = [n.value for n in nodes if isinstance(n, ast.Return) and n.value]
     said = {tuple(_of_value(value)) for value in returned}
     return next(iter(said))[0] if len(said) == 1 and () not in said else ""
 

@@ -11,7 +11,7 @@ taken for cleaned. It points at lines worth reading. It is not a proof that some
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from engines.stacks.code.unit import Risk
@@ -63,15 +63,15 @@ SINKS: Mapping[str, Rule] = {
 }
 
 
-def risks(tree: ast.AST, dotted: Dotted) -> tuple[Risk, ...]:
-    """Apply the rules to a piece of code; ``dotted`` names a node, or gives an empty text.
+def risks(nodes: Sequence[ast.AST], dotted: Dotted) -> tuple[Risk, ...]:
+    """Apply the rules to the nodes of a piece; ``dotted`` names one, or gives an empty text.
 
     A source alone is low, a sink that is handed more than constants medium, a sink that a source
     reaches high. Ordered, and without repetition.
     """
     found: set[Risk] = set()
-    tainted = _tainted(tree, dotted)
-    for node in ast.walk(tree):
+    tainted: Mapping[str, frozenset[str]] | None = None
+    for node in nodes:
         for source in _sources_in(node, dotted, deep=False):
             found.add(Risk(*SOURCES[source], LOW, source=source))
         if not isinstance(node, ast.Call):
@@ -81,6 +81,7 @@ def risks(tree: ast.AST, dotted: Dotted) -> tuple[Risk, ...]:
         if not sink or all(isinstance(one, ast.Constant) for one in handed):
             continue
         found.add(Risk(*SINKS[sink], MEDIUM, sink=sink))
+        tainted = _tainted(nodes, dotted) if tainted is None else tainted
         for value in handed:
             for source in _reaching(value, tainted, dotted):
                 found.add(Risk(*SINKS[sink], HIGH, source=source, sink=sink))
@@ -108,11 +109,11 @@ def _reaching(value: ast.AST, tainted: Mapping[str, frozenset[str]], dotted: Dot
     return found
 
 
-def _tainted(tree: ast.AST, dotted: Dotted) -> Mapping[str, frozenset[str]]:
+def _tainted(nodes: Sequence[ast.AST], dotted: Dotted) -> Mapping[str, frozenset[str]]:
     """Say of each plain name which sources may have reached it."""
     assigned = [
         (target.id, value)
-        for node in ast.walk(tree)
+        for node in nodes
         for targets, value in _assignments(node)
         for target in targets
         if isinstance(target, ast.Name)
