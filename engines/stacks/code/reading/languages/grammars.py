@@ -27,7 +27,7 @@ class Grammar:
     function: str
     """Of the package, which gives the grammar."""
     defines: Mapping[str, str]
-    """Kind of unit by type of node; ``SPACE`` is no unit."""
+    """Kind of unit by type of node; those of kind ``SPACE`` only hold others."""
     around: frozenset[str]
     """Types that stand around a definition and belong to it, such as ``export``."""
     imports: frozenset[str]

@@ -32,7 +32,7 @@ def text_of(node: Node | None) -> str:
 
 
 def walk(node: Node) -> Iterator[Node]:
-    """Yield a node and all below it, in the order of the text; deep trees are no matter."""
+    """Yield a node and all below it, in the order of the text, however deep the tree is."""
     left = [node]
     while left:
         now = left.pop()
@@ -76,7 +76,7 @@ def _member(node: Node) -> tuple[Node | None, Node | None]:
 
 
 def is_comment(node: Node) -> bool:
-    """Tell comments of all grammars; what Rust's hold inside is no other comment."""
+    """Tell comments of all grammars; what those of Rust hold inside does not count."""
     return node.type.endswith("comment") and node.type != "doc_comment"
 
 
