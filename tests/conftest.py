@@ -35,9 +35,11 @@ FEW, MANY = 40, 400
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Know ``--all``: what a night has time for."""
+    """Know ``--all``, what a night has time for, and ``--costs``."""
     said = "Draw simulations large, try every case of every test, and all mutants"
     parser.addoption("--all", action="store_true", help=said)
+    said = "Write what each file takes by the clock, and print the tests that work longest"
+    parser.addoption("--costs", metavar="FILE", type=Path, help=said)
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -50,11 +52,24 @@ def pytest_configure(config: pytest.Config) -> None:
     watching = outcomes.Outcomes()
     config.pluginmanager.register(watching, outcomes.NAME)
     config.pluginmanager.register(Promises(watching))
+    if out := config.getoption("--costs"):
+        from tests.costs import Costs
+        from tests.spread import scope
+
+        config.pluginmanager.register(Costs(config.invocation_params.dir / out, scope))
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_auto_num_workers() -> int:
+    """Say how many processes ``-n logical`` starts."""
+    from tests.spread import processes
+
+    return processes()
 
 
 @pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:  # noqa: ANN401  xdist has no types
-    """Keep the tests of one file together, slow ones first, where processes share the work."""
+    """Keep the tests of one file together, where processes share the work."""
     from tests.spread import Spread
 
     config.option.loadscopereorder = False
@@ -64,13 +79,14 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Spread:  # n
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave to ``--all`` what is marked so, but what is named by its id.
 
-    A process that shares the work begins with what is slow.
+    A process that shares the work begins with what takes longest.
     """
     thin(config, items)
     if hasattr(config, "workerinput"):
-        from tests.spread import slow_first
+        from tests import costs
+        from tests.spread import longest_first
 
-        slow_first(items)
+        longest_first(items, costs.read(costs.TABLE))
 
 
 def pytest_collectstart() -> None:

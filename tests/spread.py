@@ -1,8 +1,15 @@
-"""Who runs what where several processes run the tests: a file stays whole, slow ones go first."""
+"""Who runs what where several processes run the tests: a file stays whole, the longest go first.
+
+How long a file takes is in ``tests/costs.csv``, which a run with ``--costs`` writes. To begin with
+the longest is Graham's rule, "Bounds on multiprocessing timing anomalies", SIAM Journal on Applied
+Mathematics 17, 1969: at most a third longer than the best order.
+"""
 
 from __future__ import annotations
 
+import os
 import re
+from collections.abc import Mapping
 
 import pytest
 from xdist.scheduler import LoadScopeScheduling
@@ -14,19 +21,39 @@ FAMILY = re.compile(
 
 EACH = "tests/mutants/test_all.py"
 """Each test of it is a run of tests."""
+WAITING = 1
+"""Processes beyond one a processor: a test that waits for a server leaves its processor idle."""
+
+
+def processes() -> int:
+    """Give the number of processes that share the tests of ``python3 run.py test``."""
+    return (os.cpu_count() or 1) + WAITING
+
+
+def scope(node: str) -> str:
+    """Name what a test is given to a process with: its file, or its family of engines."""
+    if node.startswith(EACH):
+        return node
+    family = FAMILY.match(node)
+    return family[1] if family else node.partition("::")[0]
 
 
 class Spread(LoadScopeScheduling):  # type: ignore[misc]  # it has no types
-    """Gives a process the tests of one file; of the contract of engines, those of one family."""
+    """Gives a process the tests of one scope."""
 
     def _split_scope(self, nodeid: str) -> str:
-        if nodeid.startswith(EACH):
-            return nodeid
-        family = FAMILY.match(nodeid)
-        return family[1] if family else nodeid.partition("::")[0]
+        return scope(nodeid)
 
 
-def slow_first(items: list[pytest.Item]) -> None:
-    """Put files with slow tests before the others, so that no process is left with one at last."""
-    slow = {item.path for item in items if item.get_closest_marker("slow")}
-    items.sort(key=lambda item: item.path not in slow)
+def longest_first(items: list[pytest.Item], costs: Mapping[str, int]) -> None:
+    """Put what takes long before the rest, so that no process is left with it at the end.
+
+    A file that the table does not know comes before the short ones where it holds a slow test.
+    """
+    slow = {scope(item.nodeid) for item in items if item.get_closest_marker("slow")}
+
+    def share(item: pytest.Item) -> int:
+        name = scope(item.nodeid)
+        return costs.get(name, int(name in slow))
+
+    items.sort(key=share, reverse=True)

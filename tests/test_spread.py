@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -12,7 +13,7 @@ from tests.docs.contract import HEAD
 from tests.docs.outcomes import ASKED_LAST, Outcomes
 from tests.docs.promises import ASKED, Promises
 from tests.once import once
-from tests.spread import Spread, slow_first
+from tests.spread import Spread, longest_first, processes
 
 OK, FAILED, STOPPED = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED
 TEST = "tests/a/test_a.py::test_it"
@@ -67,13 +68,21 @@ def test_a_file_goes_to_one_process_and_a_family_of_arms(node: str, goes_with: s
     assert vars(Spread)["_split_scope"](None, node) == goes_with
 
 
-def test_slow_files_go_first_and_nothing_else_moves() -> None:
-    def item(name: str, *, slow: bool = False) -> Any:  # noqa: ANN401  what the sorting looks at
-        return SimpleNamespace(path=name[0], name=name, get_closest_marker=lambda _: slow or None)
+def test_long_files_go_first_then_new_ones_with_slow_tests_and_nothing_else_moves() -> None:
+    def item(node: str, *, slow: bool = False) -> Any:  # noqa: ANN401  what the sorting looks at
+        return SimpleNamespace(nodeid=node, get_closest_marker=lambda _: slow or None)
 
-    items = [item("a1"), item("b1"), item("b2", slow=True), item("c1"), item("d1", slow=True)]
-    slow_first(items)
-    assert [found.name for found in items] == ["b1", "b2", "d1", "a1", "c1"]
+    new = [item("new::1"), item("new::2", slow=True)]
+    items = [item("a::1"), *new, item("c::1"), item("b::1"), item("long::1"), item("long::2")]
+    longest_first(items, {"b": 3, "long": 90, "gone": 5})
+    order = [found.nodeid for found in items]
+    assert order == ["long::1", "long::2", "b::1", "new::1", "new::2", "a::1", "c::1"]
+
+
+def test_there_is_a_process_more_than_processors(pytestconfig: pytest.Config) -> None:
+    if pytestconfig.pluginmanager.hasplugin("xdist"):
+        count = pytestconfig.hook.pytest_xdist_auto_num_workers(config=pytestconfig)
+        assert count == processes() > (os.cpu_count() or 1)
 
 
 def session(*, ended: pytest.ExitCode = OK, words: str = "tests", mark: str = "") -> Any:  # noqa: ANN401  what is looked at

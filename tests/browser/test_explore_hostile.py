@@ -22,6 +22,8 @@ from tests.browser import explored
 from tests.browser.watched import Watched
 from tests.report.explored import DATA
 
+pytestmark = pytest.mark.slow
+
 RUNS = "window.executed = true"
 HOSTILE = (
     f"<script>{RUNS}</script>",
@@ -150,7 +152,6 @@ def kept(page: Page, name: str) -> None:
         page.screenshot(path=str(Path(folder) / f"{name}.png"), full_page=True)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("width", [1280, 390])
 def test_the_table_holds_its_shape_and_runs_nothing(tab: Watched, width: int) -> None:
     page = tab.page

@@ -27,6 +27,8 @@ from tests.report.load.test_page import load_report
 from tests.report.shadow import test_page as test_shadow_page
 from tests.report.trends.test_history import entry
 
+pytestmark = pytest.mark.slow
+
 OURS = re.compile(r"[qd]\d+|[0-9a-f]{40,}|p[\d.]+|mean|max|ns|\w+@\d+|tau|")
 """Ids, digests, and names of measures: they are ours, and are looked up."""
 KEPT = (Qrels, Scores, Run, Histogram, Manifest)
@@ -109,7 +111,6 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return found
 
 
-@pytest.mark.slow
 @pytest.mark.sampled(4)
 @pytest.mark.parametrize("name", PAGES)
 def test_nothing_of_it_runs_and_the_layout_holds(

@@ -13,6 +13,8 @@ from harness.report.explore.page import to_explorer
 from harness.report.page.page import to_page
 from tests.report import builder
 
+pytestmark = pytest.mark.slow
+
 
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
@@ -23,7 +25,6 @@ def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
-@pytest.mark.slow
 def test_both_pages_are_on_a_picture(chromium: Browser, reports: Path, tmp_path: Path) -> None:
     screenshots.take(chromium, reports, tmp_path)
     assert {path.name for path in tmp_path.iterdir()} == {"report.png", "explorer.png"}

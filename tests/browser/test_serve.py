@@ -20,6 +20,8 @@ from tests.browser.watched import Watched
 from tests.report import builder
 from tests.serve.conftest import make_pool, write_decision
 
+pytestmark = pytest.mark.slow
+
 SOON_MS = 20_000
 """The front page looks every two seconds; a busy machine may take longer."""
 NOTICE = "#harness-newer"
@@ -91,7 +93,6 @@ def calm(tab: Watched) -> bool:
     return tab.logged == [] and bool(tab.page.evaluate("window.executed === undefined"))
 
 
-@pytest.mark.slow
 def test_the_servers_pages_can_be_read(tab: Watched) -> None:
     paths = ("/", "/judge/out/pool.qrels?at=1&done=0", "/judge/out/pool.qrels?at=9", "/no")
     for path in paths:
@@ -156,7 +157,6 @@ def test_a_page_does_not_hold_the_front_page_that_opened_it(tab: Watched) -> Non
         assert tab.page.context.pages == [tab.page, report]
 
 
-@pytest.mark.slow
 def test_the_pages_of_a_report_run_their_own_scripts(tab: Watched, site: Path) -> None:
     report = builder.report("mail")
     for name, text in (("index.html", to_page([report])), ("explore.html", to_explorer([report]))):
@@ -243,7 +243,6 @@ def test_a_page_of_another_server_of_this_machine_cannot_judge(
     assert pool.read(site / "out" / "pool.qrels").grades == (None,) * 4
 
 
-@pytest.mark.slow
 def test_the_address_may_be_opened_from_a_page_of_another_site(
     chromium: Browser, address: str
 ) -> None:

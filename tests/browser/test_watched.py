@@ -8,6 +8,8 @@ import pytest
 
 from tests.browser.watched import Watched
 
+pytestmark = pytest.mark.slow
+
 HEAD = '<!doctype html><html lang="en"><title>page</title><main><h1>page</h1>'
 FAULTS = {
     "a request": '<script>new Image().src = "https://example.org/x.png"</script>',
@@ -43,7 +45,6 @@ def test_what_cannot_be_read_is_found(watched: Watched, tmp_path: Path) -> None:
     assert [one.split(":")[0] for one in watched.grave("label")] == ["label"]
 
 
-@pytest.mark.slow
 def test_what_is_too_wide_is_measured(watched: Watched, tmp_path: Path) -> None:
     body = '<div style="width:2000px;height:1px"></div>'
     assert opened(watched, tmp_path, body).overflow() > 500

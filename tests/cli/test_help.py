@@ -6,6 +6,7 @@ import importlib
 import pkgutil
 from functools import cache
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import typer
@@ -33,7 +34,9 @@ COMMANDS = (
 
 
 def shown(*words: str) -> str:
-    result = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"}).invoke(application(), list(words))
+    with patch("typer.testing._get_command", lambda _: tree()):
+        runner = CliRunner(env={"COLUMNS": "100", "TERM": "dumb"})
+        result = runner.invoke(application(), list(words))
     assert result.exit_code == 0, result.output
     return result.output
 

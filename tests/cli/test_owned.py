@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Callable, Iterator, Mapping
+from functools import cache
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -141,7 +142,9 @@ def leaves(group: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]
             yield " ".join((*names, name)), found
 
 
+@cache
 def command_tree() -> Any:  # noqa: ANN401  Typer keeps its own copy of click
+    """Build the command line once: to read the types of all options takes a fifth of a second."""
     return typer.main.get_command(application())
 
 

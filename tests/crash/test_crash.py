@@ -28,7 +28,10 @@ from tests.crash.crashing import Crashing, Ended, everything, left_over, serving
 from tests.crash.server import KILL, STOP, Attempt
 from tests.toy import NAME, Toy
 
-pytestmark = pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler")
+pytestmark = [
+    pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler"),
+    pytest.mark.slow,
+]
 
 EVERY = os.environ.get("HARNESS_CRASH") == "full"
 WAYS = [(KILL, False), (errno.ENOSPC, True)]
@@ -164,7 +167,6 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
 @pytest.mark.whole(
     "tests/core/test_locks.py::test_what_is_read_and_written_by_many_processes_loses_nothing"
 )
-@pytest.mark.slow
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("template", [False], indirect=True, ids=[""])
 @pytest.mark.parametrize("pair", PAIRS if EVERY else QUICK_PAIRS)

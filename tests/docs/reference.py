@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from textwrap import fill
 from typing import Any
@@ -82,9 +83,14 @@ def page() -> str:
     return "\n".join(parts)
 
 
+@cache
+def _tree() -> Any:  # noqa: ANN401  click's group, which typer brings along
+    return typer.main.get_command(application())
+
+
 def commands() -> Iterator[tuple[tuple[str, ...], Any]]:
     """Every command that does something, with its words."""
-    yield from _below(typer.main.get_command(application()), ("harness",))
+    yield from _below(_tree(), ("harness",))
 
 
 def _below(group: Any, names: tuple[str, ...]) -> Iterator[tuple[tuple[str, ...], Any]]:  # noqa: ANN401  click's group, which typer brings along
@@ -117,7 +123,7 @@ def _exits() -> Iterator[str]:
 
 
 def _commands() -> Iterator[str]:
-    own = [param for param in typer.main.get_command(application()).params if _is_ours(param)]
+    own = [param for param in _tree().params if _is_ours(param)]
     yield "Of every command, before it or after it:\n"
     yield from _table(("option", "takes", "without it", "meaning"), map(_option, own))
     for names, command in commands():

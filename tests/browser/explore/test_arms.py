@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from harness.report.explore.page import to_explorer
@@ -12,6 +13,8 @@ from harness.report.rounding import MINUS, number
 from tests.browser import explored
 from tests.browser.explore.view import LOST, at, count, first, state
 from tests.browser.watched import Watched
+
+pytestmark = pytest.mark.slow
 
 
 def test_any_two_arms_can_be_held_against_each_other(page: Page) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from harness.report.links import explore_link
 from tests.browser.explore.view import LOST, at, first, state
 from tests.browser.watched import Watched
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_link_that_is_followed_while_typing_is_kept(page: Page) -> None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page, expect
 
 from harness.report.rounding import MINUS
+
+pytestmark = pytest.mark.slow
 
 
 def test_a_query_shows_both_rankings_and_what_became_of_the_relevant(page: Page) -> None:

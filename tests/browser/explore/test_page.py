@@ -9,6 +9,8 @@ from playwright.sync_api import Browser, Page, expect
 
 from tests.browser.watched import Watched
 
+pytestmark = pytest.mark.slow
+
 
 def test_light_and_dark_by_the_system_and_by_hand(page: Page) -> None:
     def paper() -> str:

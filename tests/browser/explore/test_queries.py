@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import pytest
 from playwright.sync_api import Page
 
 from harness.report.rounding import MINUS
 from tests.browser.explore.view import LOST, UNASKED, count, first
+
+pytestmark = pytest.mark.slow
 
 
 def test_the_worst_comes_first_and_all_are_counted(page: Page) -> None:
