@@ -32,10 +32,11 @@ from pypdf import PdfReader
 
 from benchmarks.documents_stages import BUDGET, Budget, drawn, enough, table, timed
 from benchmarks.lexical_weights import Collection as Judged
-from engines.stacks.documents import collection, files
-from engines.stacks.documents.chunking import Cutting, chunks
-from engines.stacks.documents.provenance import Provenance
+from engines.stacks.documents import collection
 from engines.stacks.documents.settings import Settings
+from engines.stacks.documents.texts import files
+from engines.stacks.documents.texts.chunking import Cutting, chunks
+from engines.stacks.documents.texts.provenance import Provenance
 
 SMALLEST, LARGEST = 40, 4000
 A4 = (8.27, 11.69)

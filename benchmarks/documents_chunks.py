@@ -18,10 +18,10 @@ from benchmarks.documents_choices import MEASURE, Choice, Row, compared, table
 from benchmarks.lexical_weights import DEPTH, Collection
 from engines.lexical.typed import normalise
 from engines.stacks.documents.bm25 import Bm25
-from engines.stacks.documents.chunking import Cutting
 from engines.stacks.documents.library import Library
 from engines.stacks.documents.ranking import RANKED
-from engines.stacks.documents.sources import of_document
+from engines.stacks.documents.texts.chunking import Cutting
+from engines.stacks.documents.texts.sources import of_document
 from harness.core.engine import Hit
 from harness.core.run import Row as Answered
 from harness.core.run import Run, Status

@@ -20,12 +20,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from benchmarks.lexical_weights import Collection as Judged
-from engines.stacks.documents.chunking import Cutting, chunks
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Dense, Late, Sparse
 from engines.stacks.documents.ranking import Pipeline
 from engines.stacks.documents.recall import Recall
-from engines.stacks.documents.sources import Source, of_document
+from engines.stacks.documents.texts.chunking import Cutting, chunks
+from engines.stacks.documents.texts.sources import Source, of_document
 from harness.core.digest import of_bytes
 from harness.core.gate import Verdict
 from harness.core.scores import Estimate

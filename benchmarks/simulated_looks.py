@@ -11,9 +11,9 @@ from benchmarks.simulated_differences import CONFIDENCE, RESAMPLES, SEED, Floats
 from harness.core.scores import Estimate
 from harness.gates.base.looks import Looks
 from harness.stats.bounded import Span
-from harness.stats.evalues import evalues_each
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
+from harness.stats.sequential.evalues import evalues_each
 
 MARGIN = 0.02
 LOOKS = tuple(range(100, 501, 50))

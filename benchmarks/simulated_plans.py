@@ -12,7 +12,7 @@ from harness.core.gate import Verdict
 from harness.gates.base.rules import above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
-from harness.stats.planning import Target, planned
+from harness.stats.sample_size.planning import Target, planned
 
 
 class Kept(NamedTuple):

@@ -12,7 +12,7 @@ from benchmarks.simulated_differences import CONFIDENCE, SEED, Case, Floats
 from harness.stats.bounded import Span
 from harness.stats.inference import Inference
 from harness.stats.interval import interval
-from harness.stats.power import queries_needed
+from harness.stats.sample_size.power import queries_needed
 
 POWER = 0.8
 DIFFERENCES = Span(-1.0, 1.0)

@@ -18,8 +18,8 @@ from harness.core.evidence import Traffic
 from harness.core.gate import Verdict
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
-from harness.stats.anytime import anytime
-from harness.stats.betting import Stakes, gains
+from harness.stats.sequential.anytime import anytime
+from harness.stats.sequential.betting import Stakes, gains
 
 Bad = NDArray[np.bool_]
 Stream = Callable[[np.random.Generator, float, int], Bad]

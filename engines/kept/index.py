@@ -17,8 +17,8 @@ from pathlib import Path
 
 from engines.kept.contract import Fault, Reader, Updated
 from engines.kept.files import Seen, seen
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, IndexNotReady
-from harness.core.locks import held
 from harness.core.progress import progress
 from harness.core.reading import Malformed, whole
 

@@ -14,10 +14,10 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import digest
+from harness.core.durable.owned import EXPORT, check_free, mark, set_mark
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_json
 from harness.core.formats import json_file
-from harness.core.owned import EXPORT, check_free, mark, set_mark
 
 LIST = "export.json"
 FORMAT = 1

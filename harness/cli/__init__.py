@@ -25,10 +25,8 @@ def application() -> typer.Typer:
         decompose,
         demo,
         doctor,
-        exchange,
         export,
         history,
-        importing,
         init,
         judging,
         labels,
@@ -39,7 +37,6 @@ def application() -> typer.Typer:
         pipeline,
         plan,
         policy,
-        queries,
         regress,
         selftest,
         serve,
@@ -49,6 +46,7 @@ def application() -> typer.Typer:
     )
     from harness.cli.base.app import app
     from harness.cli.custody import reproduce, sbom, sign, verify
+    from harness.cli.data import exchange, importing, queries
     from harness.cli.kept import code, docs, notes
     from harness.cli.migrate import group as migrate
     from harness.cli.shadow import group as shadow

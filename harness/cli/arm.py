@@ -14,7 +14,7 @@ from rich.table import Table
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 
 if TYPE_CHECKING:
     from harness.stages.contract.check import Finding

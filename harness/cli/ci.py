@@ -49,8 +49,8 @@ def ci(
 
     Example: harness ci --out out --queries data/queries.jsonl
     """
+    from harness.core.durable.owned import RUN, check_apart, check_held
     from harness.core.errors import BadFile
-    from harness.core.owned import RUN, check_apart, check_held
     from harness.core.reading import text_of
     from harness.policy.decide import exit_code
     from harness.report.decision.annotations import github as command

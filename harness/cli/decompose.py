@@ -52,7 +52,7 @@ def decompose(
 
     Example: harness decompose --dataset python-docs --control fts5 --candidate hybrid
     """
-    from harness.core.owned import check_new
+    from harness.core.durable.owned import check_new
     from harness.stages.compare.decompose import DecomposeRequest, check_ending, write
     from harness.stages.compare.decompose import decompose as stage
     from harness.stages.compare.decomposition import keep

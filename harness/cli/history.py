@@ -43,7 +43,7 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
 
     Example: harness history add --dataset python-docs
     """
-    from harness.core.owned import HISTORY, check_free, set_mark
+    from harness.core.durable.owned import HISTORY, check_free, set_mark
     from harness.stages.custody.verify import verify, verify_exports, verify_sources
     from harness.stages.experiments.log import keep, read
     from harness.stages.report import history
@@ -86,7 +86,7 @@ def page(
 
     Example: harness history page
     """
-    from harness.core.owned import REPORT, check_new
+    from harness.core.durable.owned import REPORT, check_new
     from harness.report.trends.page import is_page
     from harness.stages.report import history
 

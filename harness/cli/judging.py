@@ -49,8 +49,8 @@ def pool(
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
+    from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
-    from harness.core.owned import check_new
     from harness.stages.judging.pool import pool as write
 
     project = Project.own()
@@ -116,8 +116,8 @@ def judge(
 
 
 def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) -> None:
+    from harness.core.durable.owned import check_apart
     from harness.core.errors import HarnessError
-    from harness.core.owned import check_apart
     from harness.stages.judging.machine.label import estimate, label, opened
 
     if to is None and not dry_run:

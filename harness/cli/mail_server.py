@@ -126,8 +126,8 @@ def mail_server(
     from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
     from engines.stacks.agent_mail.mcp_tools.server import application
     from engines.stacks.agent_mail.mcp_tools.serving import check_loopback, serve_http, serve_stdio
+    from harness.core.durable.owned import RUN, check_held
     from harness.core.errors import HarnessError
-    from harness.core.owned import RUN, check_held
     from harness.stages.mail.changing import mail_box
     from harness.stages.mail.service import mail_service
     from harness.stages.prepare import prepare

@@ -44,7 +44,7 @@ def measure(
     Example: harness measure out/runs/fts5.parquet --qrels qrels.trec --measures nDCG@10,RR@10
     """
     from harness.core.digest import of_json
-    from harness.core.owned import check_new
+    from harness.core.durable.owned import check_new
     from harness.measures.name import parse
     from harness.measures.spans import span_of
     from harness.measures.summary import summarise

@@ -93,9 +93,9 @@ def run(
     A migration: harness run --dataset agent-mail --policy policy/mail.toml --out out
     """
     from harness.cli.base.verdicts import leaderboard, show
-    from harness.core.locks import held
+    from harness.core.durable.locks import held
+    from harness.core.durable.owned import EXPERIMENT_LOG, RUN, check_free
     from harness.core.names import checked
-    from harness.core.owned import EXPERIMENT_LOG, RUN, check_free
     from harness.policy.decide import exit_code as code_of
     from harness.stages.experiments.log import is_shared, share
     from harness.stages.layout import Layout

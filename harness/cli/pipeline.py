@@ -228,7 +228,7 @@ def report() -> None:
 
     index.html is the decision, explore.html any two arms, query by query.
     """
-    from harness.core.owned import REPORT
+    from harness.core.durable.owned import REPORT
     from harness.stages.report.stage import report as stage
 
     project = Project.own()

@@ -120,8 +120,8 @@ def _register(
     left: Path | None,
 ) -> None:
     from harness.cli.migrate.options import by, now
+    from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
-    from harness.core.owned import check_new
     from harness.stages.experiments import log as experiment_log
     from harness.stages.plan.registering import register as stage
 

@@ -12,7 +12,7 @@ from rich.table import Table
 from harness.cli.base.app import out
 from harness.cli.base.places import Dataset, Left, left_by_run, one_of
 from harness.cli.base.project import Project
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 
 if TYPE_CHECKING:
     from harness.stages.regress.stage import Regression

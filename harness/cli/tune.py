@@ -53,9 +53,9 @@ def tune(
     """
     from engines import registry
     from harness.core.digest import of_json
+    from harness.core.durable.locks import held
+    from harness.core.durable.owned import check_new
     from harness.core.formats import toml_file
-    from harness.core.locks import held
-    from harness.core.owned import check_new
     from harness.corpus.tuning import SUFFIX, is_record
     from harness.stages.tune.space import read
     from harness.stages.tune.stage import TuneRequest

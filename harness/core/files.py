@@ -4,15 +4,15 @@
 * ``append_text``: a file that only grows, read, added to and written under its lock.
 * ``replacing``: the same for whoever writes the file itself (Parquet, NumPy).
 * ``replacing_folder``: a whole folder, which changes places with the old one.
-* ``harness.core.locks.held``: around whatever is read, changed and written; one writer at a time.
-* ``harness.core.journal.changing``: the same for several files, which change together or not.
+* ``durable.locks.held``: around whatever is read, changed and written; one writer at a time.
+* ``durable.journal.changing``: the same for several files, which change together or not.
 
 With ``durable=True`` the call returns when file and folder are on the disk (fsync). It is for
 acknowledged data that cannot be reproduced: ledger, switch, pools, judgements, history, accepted
 divergences, logs. A cache does not need it.
 
 Temporary files are in a hidden folder that its writer keeps locked. Each writer first removes the
-leftovers of dead ones (``harness.core.leftovers``).
+leftovers of dead ones (``harness.core.durable.leftovers``).
 """
 
 from __future__ import annotations
@@ -25,10 +25,10 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from harness.core.leftovers import OLD, written_in
-from harness.core.locks import held
+from harness.core.durable.leftovers import OLD, written_in
+from harness.core.durable.locks import held
+from harness.core.durable.swap import swapped
 from harness.core.paths import check_leads
-from harness.core.swap import swapped
 
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK = FULL | {errno.EIO, errno.EROFS}

@@ -14,12 +14,12 @@ from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from harness.core.durable.journal import changing, completed
+from harness.core.durable.locks import held
+from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.formats import checked
-from harness.core.journal import changing, completed
-from harness.core.locks import held
-from harness.core.owned import check_new
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Judgement
 from harness.corpus import trec

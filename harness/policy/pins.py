@@ -11,11 +11,11 @@ from typing import Annotated, Literal
 
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile
 from harness.core.experiment import Setting
 from harness.core.files import write_json
 from harness.core.formats import checked
-from harness.core.locks import held
 from harness.core.reading import Malformed, text_of
 from harness.corpus.inventory import Inventory, changes
 

@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from string import Template
 
+from harness.core.durable.scratch import scratch
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_text
-from harness.core.scratch import scratch
 from harness.stages import sample
 from harness.stages.additions import added, make_runnable
 

@@ -9,10 +9,10 @@ from pathlib import Path
 from harness.collections import package_texts, python_docs
 from harness.collections.agent_mail import generate as agent_mail
 from harness.core.digest import DocumentsDigest
+from harness.core.durable.journal import Change, changing, completed
+from harness.core.durable.locks import held
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
-from harness.core.journal import Change, changing, completed
-from harness.core.locks import held
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import card, jsonl, prepared, trec

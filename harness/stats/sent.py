@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from harness.core.batches.batch import Batch
 from harness.core.batches.mapping import current, map_batches
-from harness.core.leftovers import written_in
+from harness.core.durable.leftovers import written_in
 
 WORTH = 100_000_000
 """Picks from which on it pays to send columns away."""

@@ -12,10 +12,10 @@ import pytest
 
 import harness
 from harness.api.contract import EngineCheck, engine_contract
+from harness.core.durable.scratch import place
 from harness.core.engine import Answer
 from harness.core.errors import BadPolicy
 from harness.core.records import Document
-from harness.core.scratch import place
 from harness.stages.contract.stage import CHECKS
 from tests.docs.pages import ROOT
 from tests.stages.contract.toy import Toy, ToySearcher, keeps

@@ -10,8 +10,8 @@ import pytest
 
 from harness.api.exported import LIST, exported
 from harness.core import digest
+from harness.core.durable.owned import EXPORT, mark
 from harness.core.errors import HarnessError
-from harness.core.owned import EXPORT, mark
 
 MARK = mark(Path(), EXPORT).name
 

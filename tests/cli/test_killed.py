@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import harness as harness_code
-from harness.core.owned import RUN, mark
+from harness.core.durable.owned import RUN, mark
 from tests.cli.conftest import Harness
 from tests.toy import Toy
 

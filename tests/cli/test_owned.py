@@ -16,7 +16,7 @@ import pytest
 import typer
 
 from harness.cli import application
-from harness.core.owned import (
+from harness.core.durable.owned import (
     CONVERT,
     EXPERIMENT_LOG,
     EXPORT,

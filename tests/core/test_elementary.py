@@ -25,9 +25,9 @@ NEWER = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR
 DRAWN = """
 import numpy as np
 from harness.agreement.rbo import rbo
-from harness.stats.anytime import anytime
+from harness.stats.sequential.anytime import anytime
 from harness.stats.bounded import Span
-from harness.stats.evalues import p_above
+from harness.stats.sequential.evalues import p_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from harness.stats.saddlepoint import saddlepoint

@@ -13,7 +13,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from harness.core import files, swap
+from harness.core import files
+from harness.core.durable import swap
+from harness.core.durable.leftovers import sweep
 from harness.core.files import (
     append_text,
     remove,
@@ -22,7 +24,6 @@ from harness.core.files import (
     write_json,
     write_text,
 )
-from harness.core.leftovers import sweep
 from tests.core.killed import killed as in_a_process
 
 
@@ -199,7 +200,8 @@ def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) 
     with replacing_folder(path) as beside:
         (beside / "old").write_text("old")
     in_a_process(f"""
-        from harness.core import files, swap
+        from harness.core import files
+        from harness.core.durable import swap
         files.swapped = lambda one, other: False
         moved = Path.replace
         def replace(self, target):

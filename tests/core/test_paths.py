@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile
 from harness.core.files import replacing, replacing_folder
-from harness.core.locks import held
 from harness.core.paths import check_leads
 
 Open = Callable[[Path], AbstractContextManager[Any]]

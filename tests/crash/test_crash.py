@@ -18,7 +18,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.switch_file import value_in
-from harness.core.journal import cut_off
+from harness.core.durable.journal import cut_off
 from harness.corpus import pool
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.prepare import prepare
@@ -165,7 +165,7 @@ def test_a_key_that_was_answered_is_in_the_pool(crashing: Crashing, template: To
 
 
 @pytest.mark.whole(
-    "tests/core/test_locks.py::test_what_is_read_and_written_by_many_processes_loses_nothing"
+    "tests/core/durable/test_locks.py::test_what_is_read_and_written_by_many_processes_loses_nothing"
 )
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize("template", [False], indirect=True, ids=[""])

@@ -44,7 +44,8 @@ from harness.shadow.watch.fold import failures, overlaps, slower, sure
 """,
     "docs/stacks/documents.md": """
 from pathlib import Path
-from engines.stacks.documents import collection, files
+from engines.stacks.documents import collection
+from engines.stacks.documents.texts import files
 from engines.stacks.documents.settings import Settings
 index, cache = Path("index"), Path("cache")
 settings = Settings(

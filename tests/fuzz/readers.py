@@ -14,7 +14,8 @@ import pyarrow as pa
 from engines import registry as arms
 from engines.contract import manifest
 from engines.stacks.agent_mail.switch_file import value_in
-from harness.core import formats, journal
+from harness.core import formats
+from harness.core.durable import journal
 from harness.core.engine import Hit
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status

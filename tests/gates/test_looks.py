@@ -12,7 +12,7 @@ from harness.core.gate import Verdict
 from harness.core.scores import Scores
 from harness.gates import coverage, identity
 from harness.policy.load import load_policy
-from harness.stats import evalues
+from harness.stats.sequential import evalues
 from tests.gates import build
 from tests.source import ROOT
 from tests.stats.test_simulations import chance

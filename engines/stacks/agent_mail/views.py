@@ -36,7 +36,7 @@ from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 
 MAX_VIEWS = 32
 """Views kept; the one that was longest unused goes first."""

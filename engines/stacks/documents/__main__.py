@@ -16,11 +16,12 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from engines.stacks.documents import collection, files
+from engines.stacks.documents import collection
 from engines.stacks.documents.response import Found, Response
 from engines.stacks.documents.settings import Settings
+from engines.stacks.documents.texts import files
+from harness.core.durable.scratch import scratch
 from harness.core.errors import BadFile, HarnessError
-from harness.core.scratch import scratch
 
 SHOWN = 300
 """Characters of a chunk that are shown."""

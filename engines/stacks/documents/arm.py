@@ -13,7 +13,7 @@ from engines.stacks.documents import collection, models, recall
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.ranking import Ranked
 from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.sources import of_document
+from engines.stacks.documents.texts.sources import of_document
 from harness.core.digest import of_json
 from harness.core.engine import Answer, Engine, Explained, Hit, Manifest, Searcher
 from harness.core.errors import ModelNotReady

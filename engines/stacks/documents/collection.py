@@ -20,8 +20,8 @@ from engines.stacks.documents.library import Library
 from engines.stacks.documents.ranking import RANKED, Pipeline, Ranked
 from engines.stacks.documents.response import Found, Response
 from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.sources import Source
 from engines.stacks.documents.tables import Times
+from engines.stacks.documents.texts.sources import Source
 
 
 def now() -> datetime:

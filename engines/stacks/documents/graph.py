@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.stacks.documents.entities import Entities
-from engines.stacks.documents.provenance import Provenance
+from engines.stacks.documents.texts.provenance import Provenance
 from engines.vector.scan import nearest
 
 LEAST_ALIKE = 0.5

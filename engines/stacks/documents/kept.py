@@ -13,14 +13,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from engines.stacks.documents import entities, files, read_by
+from engines.stacks.documents import entities, read_by
 from engines.stacks.documents.bm25 import Bm25
-from engines.stacks.documents.chunking import Chunk, chunk_id, chunks
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.provenance import Provenance, Span
 from engines.stacks.documents.read_by import Loaded
 from engines.stacks.documents.settings import Settings
-from engines.stacks.documents.sources import Extraction, Page, Source
+from engines.stacks.documents.texts import files
+from engines.stacks.documents.texts.chunking import Chunk, chunk_id, chunks
+from engines.stacks.documents.texts.provenance import Provenance, Span
+from engines.stacks.documents.texts.sources import Extraction, Page, Source
 from engines.stacks.documents.words import words
 
 BIGGEST = 64 << 20

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
-from engines.stacks.documents.chunking import Chunk, Cutting, chunks
-from engines.stacks.documents.provenance import Provenance
-from engines.stacks.documents.sources import Source
+from engines.stacks.documents.texts.chunking import Chunk, Cutting, chunks
+from engines.stacks.documents.texts.provenance import Provenance
+from engines.stacks.documents.texts.sources import Source
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from engines.stacks.documents.models import Missing
-from engines.stacks.documents.provenance import Provenance
 from engines.stacks.documents.tables import Times
+from engines.stacks.documents.texts.provenance import Provenance
 
 
 @dataclass(frozen=True, slots=True)

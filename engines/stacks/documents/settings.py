@@ -7,7 +7,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engines.contract.settings import StackSettings
-from engines.stacks.documents.chunking import Cutting
+from engines.stacks.documents.texts.chunking import Cutting
 
 
 class Settings(StackSettings):

@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engines.stacks.documents.chunking import Chunk, chunk_id
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.provenance import Provenance, Span
-from engines.stacks.documents.sources import Page, Source
+from engines.stacks.documents.texts.chunking import Chunk, chunk_id
+from engines.stacks.documents.texts.provenance import Provenance, Span
+from engines.stacks.documents.texts.sources import Page, Source
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing, write_json
 from harness.core.formats import json_file

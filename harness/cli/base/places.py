@@ -91,9 +91,9 @@ def own(
     """Make ``folder`` one of ``owner``, and refuse what belongs to somebody else or is read.
 
     Raises:
-        NotOurs, HarnessError: as ``harness.core.owned.claim``.
+        NotOurs, HarnessError: as ``harness.core.durable.owned.claim``.
     """
-    from harness.core.owned import claim
+    from harness.core.durable.owned import claim
 
     project = Project.here()
     sources = (*filter(None, reads), *project.sources)
@@ -107,7 +107,7 @@ def added_to_run(out: Path) -> Layout:
         NotOurs: the folder does not bear its mark.
         BadFile: there is none.
     """
-    from harness.core.owned import RUN, check_held
+    from harness.core.durable.owned import RUN, check_held
 
     found = left_by_run(out)
     check_held(out, RUN)

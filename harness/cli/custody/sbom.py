@@ -28,8 +28,8 @@ def sbom(to: To = None) -> None:
     Reads the metadata of what is installed; nothing is looked up elsewhere. A package that states
     no licence is named as such. Exit codes: 0 listed, 2 the file cannot be written.
     """
+    from harness.core.durable.owned import check_new
     from harness.core.files import write_json
-    from harness.core.owned import check_new
     from harness.stages.custody.sbom import cyclonedx, installed, is_bill
 
     if to is not None:

@@ -51,7 +51,7 @@ def begin(
     Example: harness migrate begin --policy policy/mail.toml --serving fts5
     """
     from harness.cli.migrate import show as migrate_shown
-    from harness.core.owned import MIGRATION
+    from harness.core.durable.owned import MIGRATION
     from harness.stages.migrate import ledger, moves
     from harness.stages.migrate.switch import FILE
 

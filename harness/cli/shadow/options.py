@@ -38,9 +38,9 @@ def own_log(folder: Path, *reads: Path | None) -> None:
     """Make ``folder`` one of a log, which may be there and grow, and refuse any other.
 
     Raises:
-        NotOurs, HarnessError: as ``harness.core.owned.claim``.
+        NotOurs, HarnessError: as ``harness.core.durable.owned.claim``.
     """
-    from harness.core.owned import SHADOW_LOG
+    from harness.core.durable.owned import SHADOW_LOG
     from harness.shadow.log.log import is_log
 
     own(folder, SHADOW_LOG, *reads, known=is_log)

@@ -39,7 +39,7 @@ def report(
 
     Example: harness shadow report out/shadow --out out/shadow-report
     """
-    from harness.core.owned import SHADOW_REPORT
+    from harness.core.durable.owned import SHADOW_REPORT
     from harness.report.shadow.words import headline
     from harness.stages.shadow.report import shadow_report
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing, contextmanager
 from typing import NamedTuple, Self
 
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 
 AT_ONCE = 20_000
 """Distinct queries that are held in memory before they are added to the file."""

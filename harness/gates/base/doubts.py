@@ -11,7 +11,7 @@ from scipy.special import ndtri
 from harness.core.evidence import LOST, SHED, Traffic
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
-from harness.stats.blocks import Blocks
+from harness.stats.sequential.blocks import Blocks
 
 MEMORY = 0.2
 """Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""

@@ -24,8 +24,8 @@ from harness.gates.base.rules import (
     below,
     plain,
 )
-from harness.stats.anytime import FORESIGHT, anytime, ever_beyond, values_needed
-from harness.stats.blocks import Blocks, blocks
+from harness.stats.sequential.anytime import FORESIGHT, anytime, ever_beyond, values_needed
+from harness.stats.sequential.blocks import Blocks, blocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]

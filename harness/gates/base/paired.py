@@ -20,9 +20,9 @@ from harness.gates.base.queries import (
 )
 from harness.gates.base.rules import TOUCH, Rules, above, signed, some
 from harness.gates.base.sampled import known_span, needed, needed_at_every_look
-from harness.stats import evalues
 from harness.stats.bounded import Span, chance_above
 from harness.stats.interval import interval
+from harness.stats.sequential import evalues
 
 LESS = (
     "a margin below what the control has, or judgements of documents that it shows"

@@ -11,9 +11,9 @@ from harness.core.errors import EvidenceError
 from harness.gates.base.rules import Rules
 from harness.measures.spans import span_of
 from harness.stats.bounded import Span
-from harness.stats.enough import min_queries
-from harness.stats.evalues import times_needed
-from harness.stats.power import queries_needed
+from harness.stats.sample_size.enough import min_queries
+from harness.stats.sample_size.power import queries_needed
+from harness.stats.sequential.evalues import times_needed
 
 HOPELESS = 20
 """Above this multiple of the present queries, more judging is not suggested."""

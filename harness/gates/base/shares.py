@@ -9,8 +9,8 @@ from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
-from harness.stats.design_effect import worth
 from harness.stats.proportion import share, size_for
+from harness.stats.sample_size.design_effect import worth
 
 
 class ShareSettings(GateSettings):

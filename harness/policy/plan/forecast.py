@@ -21,8 +21,15 @@ from harness.gates.base.sampled import known_span
 from harness.gates.base.shares import ShareSettings
 from harness.policy.model import Gate
 from harness.stats.bounded import Span
-from harness.stats.design_effect import dependence
-from harness.stats.planning import Codes, Floats, Target, assumed, planned, planned_share
+from harness.stats.sample_size.design_effect import dependence
+from harness.stats.sample_size.planning import (
+    Codes,
+    Floats,
+    Target,
+    assumed,
+    planned,
+    planned_share,
+)
 
 
 class Forecast(Protocol):

@@ -23,8 +23,8 @@ from harness.policy.asked import AskedMean, asked_means
 from harness.policy.model import Gate
 from harness.policy.selftest.planted import Values
 from harness.stats.bounded import chance_above
-from harness.stats.evalues import evalues_each
 from harness.stats.interval import interval_each
+from harness.stats.sequential.evalues import evalues_each
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

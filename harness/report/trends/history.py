@@ -12,11 +12,11 @@ from typing import Annotated, Any
 from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.digest import of_json
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.formats import checked
 from harness.core.gate import Outcome, Verdict
-from harness.core.locks import held
 from harness.core.reading import Malformed, numbered
 from harness.policy.age import check_past
 

@@ -18,9 +18,9 @@ from types import TracebackType
 from typing import Self
 from uuid import uuid4
 
+from harness.core.durable.owned import SHADOW_LOG, claim
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
-from harness.core.owned import SHADOW_LOG, claim
 from harness.core.reading import text_of
 from harness.shadow.log.record import HEAD, Degradation, Divergence, Observation, dumped
 from harness.shadow.log.streams import STEMS, WRITER, files, parts, path, whole_lines

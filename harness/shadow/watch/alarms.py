@@ -1,9 +1,9 @@
 """Alarms that need no judgement: what an answer shows of itself when something has broken.
 
 An alarm on a share is raised when the low end of a confidence sequence passes its bound
-(``harness.stats.betting``). It may be looked at after every query: where the share lies within the
-bound, it is ever raised with probability at most (1 - confidence) / 2. Alarms that compare windows
-are in ``harness.shadow.watch.change``.
+(``harness.stats.sequential.betting``). It may be looked at after every query: where the share lies
+within the bound, it is ever raised with probability at most (1 - confidence) / 2. Alarms that
+compare windows are in ``harness.shadow.watch.change``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow.log.record import Observation, Seen
 from harness.shadow.watch.bounds import ChurnBound, DuplicatesBound, EmptyBound
-from harness.stats.betting import BettingSequence
+from harness.stats.sequential.betting import BettingSequence
 
 ARMS = ("control", "candidate")
 

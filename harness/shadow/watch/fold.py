@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.shadow.log.record import AGREED, Observation
-from harness.stats.betting import BettingSequence
+from harness.stats.sequential.betting import BettingSequence
 
 
 def overlaps(observations: Iterable[Observation]) -> Iterator[float]:

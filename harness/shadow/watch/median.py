@@ -5,8 +5,9 @@ each ratio r of a grid, two gamblers bet on whether the next ratio is at most r.
 above r, that happens at most half the time; a gambler who gets rich on "less than half" has shown
 it. The idea is of Howard and Ramdas, "Sequential estimation of quantiles with applications to A/B
 testing and best-arm identification", Bernoulli 28 (2022); the bets are those of
-``harness.stats.betting``. Only an unbroken row of rich gamblers from the end of the grid moves
-that end. So all of them together err with the chance of the one at the median, alpha / 2 a side.
+``harness.stats.sequential.betting``. Only an unbroken row of rich gamblers from the end of the grid
+moves that end. So all of them together err with the chance of the one at the median, alpha / 2 a
+side.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.betting import Stakes, gains
+from harness.stats.sequential.betting import Stakes, gains
 
 WIDEST = 64.0
 """Largest ratio of the grid; its inverse is the smallest. Beyond it an end is unbounded."""

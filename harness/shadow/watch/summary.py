@@ -20,7 +20,7 @@ from harness.shadow.watch.change import Mix, Scores
 from harness.shadow.watch.diverging import Diverging
 from harness.shadow.watch.median import MedianRatio
 from harness.shadow.watch.track import Track
-from harness.stats.betting import BettingSequence
+from harness.stats.sequential.betting import BettingSequence
 
 FAILED = frozenset({Status.FAILED, Status.TIMED_OUT})
 NO_SLICE = "(no slice)"

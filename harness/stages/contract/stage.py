@@ -11,12 +11,12 @@ from pathlib import Path
 from typing import Any
 
 from engines import registry
+from harness.core.durable.scratch import scratch
 from harness.core.engine import Engine, Manifest
 from harness.core.errors import DatasetError, HarnessError
 from harness.core.formats import toml_file
 from harness.core.reading import Malformed
 from harness.core.records import Document
-from harness.core.scratch import scratch
 from harness.corpus.prepared import Prepared
 from harness.stages.contract import answers, indexes, mapping, process, sameness
 from harness.stages.contract.check import Check, Finding, examine_all

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 from harness.core import digest
+from harness.core.durable.leftovers import LEFT_OVER
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import yaml_file
-from harness.core.leftovers import LEFT_OVER
 
 LOCK = "dvc.lock"
 MAX_LOCK_BYTES = 1 << 19

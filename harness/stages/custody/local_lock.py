@@ -6,8 +6,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.core.durable.locks import held
 from harness.core.files import write_text
-from harness.core.locks import held
 from harness.core.reading import text_of
 from harness.stages.custody.dvc_lock import LOCK, local
 

@@ -6,7 +6,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
 from harness.policy.pins import Pin

@@ -18,11 +18,11 @@ from pydantic import ValidationError
 
 from harness.core import digest
 from harness.core.clusters import BY_TEXT
+from harness.core.durable.scratch import scratch
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.formats import json_file, json_of
 from harness.core.reading import text_of
-from harness.core.scratch import scratch
 from harness.corpus.score_table import read_scores
 from harness.policy.applied import Judged, as_applied
 from harness.policy.load import load_policy

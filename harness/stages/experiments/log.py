@@ -16,11 +16,11 @@ from pathlib import Path
 from pydantic import ValidationError
 
 from harness.core import digest
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.experiment import Experiment, Inputs, Kind, Looked
 from harness.core.files import append_text, write_text
 from harness.core.formats import checked
-from harness.core.locks import held
 from harness.core.reading import Malformed, numbered, text_of
 from harness.corpus.inventory import Inventory
 from harness.stages.layout import Layout

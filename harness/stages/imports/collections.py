@@ -8,11 +8,11 @@ from pathlib import Path
 
 from harness.core import digest
 from harness.core.digest import of_queries
+from harness.core.durable.journal import Change, changing
+from harness.core.durable.owned import check_apart
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
-from harness.core.journal import Change, changing
 from harness.core.names import check_distinct, checked
-from harness.core.owned import check_apart
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, prepared, topics, trec

@@ -6,7 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.scratch import scratch
+from harness.core.durable.scratch import scratch
 from harness.corpus import jsonl, mbox
 from harness.stages.imports.collections import import_jsonl
 from harness.stages.imports.report import NOTHING_STATED, About, ImportReport

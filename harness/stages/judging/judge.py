@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from harness.core import digest
+from harness.core.durable.journal import changing
 from harness.core.errors import DatasetError
-from harness.core.journal import changing
 from harness.core.qrels import Qrels
 from harness.core.reading import text_of
 from harness.core.records import Judgement

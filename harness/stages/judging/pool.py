@@ -5,9 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.core.durable.journal import completed
+from harness.core.durable.owned import check_new
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.journal import completed
-from harness.core.owned import check_new
 from harness.core.printable import one_line
 from harness.core.run import Run, Status
 from harness.corpus import pool as pools

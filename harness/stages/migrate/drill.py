@@ -13,9 +13,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
+from harness.core.durable.journal import completed
+from harness.core.durable.locks import held
 from harness.core.errors import EvidenceError
-from harness.core.journal import completed
-from harness.core.locks import held
 from harness.policy.migration.events import Drilled
 from harness.stages.migrate import ledger, switch
 

@@ -17,10 +17,10 @@ from typing import Any, NoReturn
 from pydantic import TypeAdapter, ValidationError
 
 from harness.core.digest import of_json
+from harness.core.durable.journal import changing
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import json_text
 from harness.core.formats import json_file
-from harness.core.journal import changing
 from harness.core.reading import Malformed, opened
 from harness.policy.age import check_past
 from harness.policy.migration.events import Event

@@ -2,7 +2,7 @@
 
 A step is taken in the ledger first and then by the switch; it is taken back by the switch first.
 So a process that is killed between the two leaves the old engine in place. The next move completes
-what was cut off (``harness.core.journal``); the same move, run again, does no more than that.
+what was cut off (``core.durable.journal``); the same move, run again, does no more than that.
 ``told`` is called when a move is on the disk, with the move that was cut off before, if any, and
 the state. Who is told of a move has it done once, however often they were killed before.
 """
@@ -15,9 +15,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from harness.core.durable.journal import Change, changing, cut_off
+from harness.core.durable.owned import MIGRATION, mark
 from harness.core.errors import EvidenceError
-from harness.core.journal import Change, changing, cut_off
-from harness.core.owned import MIGRATION, mark
 from harness.policy.migration.events import Advanced, Begun, Day, Observed, RolledBack
 from harness.policy.migration.state import START, State
 from harness.policy.migration.status import Action, Ask, CurrentDecision, Standing, standing

@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from harness.core.clusters import Clustering
+from harness.core.durable.scratch import scratch
 from harness.core.evidence import Evidence
-from harness.core.scratch import scratch
 from harness.corpus.inventory import Inventory
 from harness.corpus.prepared import Prepared
 from harness.corpus.score_table import read_scores

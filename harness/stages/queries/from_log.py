@@ -10,11 +10,11 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import digest
+from harness.core.durable.journal import changing
+from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile
 from harness.core.files import json_text
 from harness.core.formats import json_file
-from harness.core.journal import changing
-from harness.core.owned import check_new
 from harness.core.records import Query
 from harness.corpus import jsonl
 from harness.corpus.clusters import near_duplicates

@@ -33,7 +33,7 @@ from harness.stages.race.stage import read_race
 from harness.stages.score.means import Means, read_means, read_slices
 from harness.stages.selftest import read_selftest
 from harness.stats.bootstrap import FEWEST
-from harness.stats.design_effect import dependence
+from harness.stats.sample_size.design_effect import dependence
 
 
 @dataclass(frozen=True, slots=True)

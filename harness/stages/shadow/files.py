@@ -10,10 +10,10 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, model_validator
 
 from harness.agreement.classes import Class
+from harness.core.durable.locks import held
 from harness.core.errors import BadPolicy, EvidenceError
 from harness.core.files import write_text
 from harness.core.formats import MAX_SETTINGS_BYTES, toml_of
-from harness.core.locks import held
 from harness.core.reading import Malformed, text_of
 from harness.policy import lines
 from harness.shadow.live.settings import Settings

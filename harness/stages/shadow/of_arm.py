@@ -14,9 +14,9 @@ from engines.stacks.http.failures import NoAnswer
 from engines.stacks.http.reading import Reader, reader
 from engines.stacks.http.settings import Settings
 from engines.stacks.http.template import PLACE
+from harness.core.durable.scratch import scratch
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import BadPolicy
-from harness.core.scratch import scratch
 from harness.shadow.proxy.reading import (
     AnswerTable,
     Bounds,

@@ -14,7 +14,7 @@ from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.pipeline import filling
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
-from harness.core.scratch import place
+from harness.core.durable.scratch import place
 from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
 

@@ -15,7 +15,7 @@ from pypdf import PdfReader, PdfWriter
 from pypdf.errors import DependencyError
 
 from engines.stacks.documents import __main__ as asking
-from engines.stacks.documents import files
+from engines.stacks.documents.texts import files
 from harness.core.errors import BadFile
 
 pytestmark = pytest.mark.slow

@@ -11,10 +11,11 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engines.stacks.documents import collection, files, recall
+from engines.stacks.documents import collection, recall
 from engines.stacks.documents.collection import Collection
 from engines.stacks.documents.models import Missing
 from engines.stacks.documents.response import Response
+from engines.stacks.documents.texts import files
 from harness.core.errors import IndexNotReady
 from tests.engines.documents.small import NOON, SOURCES, built, settings
 

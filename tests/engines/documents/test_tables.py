@@ -10,10 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from engines.stacks.documents import tables
-from engines.stacks.documents.chunking import Cutting
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.sources import Page, Source, of_document
 from engines.stacks.documents.tables import Times
+from engines.stacks.documents.texts.chunking import Cutting
+from engines.stacks.documents.texts.sources import Page, Source, of_document
 from harness.core.errors import IndexNotReady
 from harness.core.records import Document
 

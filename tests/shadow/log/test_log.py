@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from harness.core.durable.owned import NotOurs
 from harness.core.errors import EvidenceError
-from harness.core.owned import NotOurs
 from harness.shadow.log import streams
 from harness.shadow.log.log import CHUNK, Log, Stream
 from harness.shadow.log.record import Degradation, Divergence, Observation, dumped

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from harness.cli import importing
 from harness.cli.base.app import app
+from harness.cli.data import importing
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.corpus.prepared import Prepared

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.durable.journal import cut_off
 from harness.core.errors import DatasetError
-from harness.core.journal import cut_off
 from harness.corpus import card
 from harness.stages.imports.collections import import_beir
 from harness.stages.imports.place import check_free
@@ -17,7 +17,8 @@ from harness.stages.prepare import prepare
 from tests.core.killed import killed
 
 DIES = """
-from harness.core import files, journal
+from harness.core import files
+from harness.core.durable import journal
 from harness.stages.imports import collections as importing
 step = {step}
 

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, DatasetError
-from harness.core.owned import NotOurs
 from harness.corpus import labels, trec
 from harness.corpus import pool as pools
 from harness.stages.judging.machine.label import estimate, opened

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, HarnessError
-from harness.core.owned import NotOurs
 from harness.corpus import jsonl
 from harness.corpus.querylog.formats import Fields
 from harness.corpus.querylog.tally import Tally

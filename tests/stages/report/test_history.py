@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.durable.owned import HISTORY, set_mark
 from harness.core.errors import EvidenceError
-from harness.core.owned import HISTORY, set_mark
 from harness.report.trends import history as kept
 from harness.stages.custody.verify import verify
 from harness.stages.report import history

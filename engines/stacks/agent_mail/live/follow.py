@@ -17,8 +17,8 @@ from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.view import View, plain
 from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.store import MessageStore
+from harness.core.durable.locks import held
 from harness.core.errors import Locked
-from harness.core.locks import held
 
 STALE = "index_stale: "
 CATCHING_UP = "catching up"

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pydantic import TypeAdapter, ValidationError
 
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile
 from harness.core.files import write_json
 from harness.core.formats import json_file
-from harness.core.locks import held
 from harness.stages.judging.machine.protocol import Answer, JudgeChanged
 
 MODEL = "model.json"

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
+from harness.core.durable.owned import check_new
 from harness.core.errors import DatasetError
-from harness.core.owned import check_new
 from harness.core.progress import progress
 from harness.corpus import labels
 from harness.corpus import pool as pools

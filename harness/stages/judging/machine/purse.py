@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import write_json
 from harness.core.formats import json_file
-from harness.core.locks import held
 
 FILE = "spent.json"
 

@@ -1,0 +1,115 @@
+"""Texts cut into chunks that overlap, each with the place it was cut from."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Literal, NamedTuple
+
+from engines.stacks.documents.texts.layout import Layout
+from engines.stacks.documents.texts.provenance import Provenance
+from engines.stacks.documents.texts.sources import Source
+
+_BREAKS = (
+    re.compile(r"\s*(?:\r\n?|\n)\s*(?:\r\n?|\n)"),
+    re.compile(r"(?<=[.!?])\s"),
+    re.compile(r"\s"),
+)
+"""Where a chunk had best end: a paragraph, a sentence, a word."""
+_SOLID = re.compile(r"\S")
+
+
+class Cutting(NamedTuple):
+    """Sizes in characters; the overlap is less than half a chunk."""
+
+    characters: int
+    overlap: int
+    ends: Literal["break", "anywhere"] = "break"
+    """Whether a chunk is made shorter to end where the text breaks."""
+
+
+@dataclass(frozen=True, slots=True)
+class Chunk:
+    """A stretch of a document, and where it stands there."""
+
+    provenance: Provenance
+    text: str
+
+
+def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
+    """Cut a document; chunks are numbered through all of its pages.
+
+    A chunk begins and ends with a character that is not white space and does not leave its page.
+    The pages' other characters are all in some chunk.
+    """
+    index = 0
+    for page in source.pages:
+        layout = Layout.of(page.text)
+        for start, end in stretches(page.text, cutting):
+            yield Chunk(
+                Provenance(
+                    document=source.name,
+                    document_path=source.path,
+                    document_id=source.document_id,
+                    chunk_id=chunk_id(source.document_id, index),
+                    chunk_index=index,
+                    page=page.number,
+                    paragraphs=layout.paragraphs(start, end),
+                    lines=layout.lines(start, end),
+                    char_start=start,
+                    char_end=end,
+                ),
+                page.text[start:end],
+            )
+            index += 1
+
+
+def chunk_id(document_id: str, index: int) -> str:
+    """Name a chunk; within a document the order of the names is that of the text."""
+    return f"{document_id}#{index:06d}"
+
+
+def stretches(text: str, cutting: Cutting) -> Iterator[tuple[int, int]]:
+    """Give start and end of each chunk of one text.
+
+    A chunk has at most ``characters``, and ends at a paragraph, else a sentence, else a word where
+    one ends among its last ``overlap`` characters. The next begins at most ``overlap`` characters
+    before that end, at a word where it can. Where no more than ``overlap`` characters would
+    remain, which would make a chunk of little but repetition, they are taken along. With ends
+    ``anywhere``, words are cut where they must be.
+    """
+    start, stop = _solid(text, 0), len(text.rstrip())
+    anywhere = cutting.ends == "anywhere"
+    while start < stop:
+        if stop - start <= cutting.characters + cutting.overlap:
+            yield start, stop
+            return
+        high = start + cutting.characters
+        end = high if anywhere else _end(text, high - cutting.overlap, high)
+        yield start, start + len(text[start:end].rstrip())
+        low = end - cutting.overlap
+        start = _solid(text, low if anywhere else _begin(text, low, end))
+
+
+def _end(text: str, low: int, high: int) -> int:
+    """Last good place to end from ``low`` to ``high``; ``high`` itself where there is none."""
+    for kind in _BREAKS:
+        ends = [found.start() for found in kind.finditer(text, low, high + 1)]
+        if ends:
+            return ends[-1]
+    return high
+
+
+def _begin(text: str, low: int, end: int) -> int:
+    """First place from ``low`` on where a word begins; ``low`` where none does before ``end``."""
+    if text[low - 1].isspace():
+        return low
+    found = _BREAKS[-1].search(text, low, end)
+    return found.end() if found else low
+
+
+def _solid(text: str, start: int) -> int:
+    """First place from ``start`` on that is no white space; the end where there is none."""
+    match = _SOLID.search(text, start)
+    return match.start() if match else len(text)

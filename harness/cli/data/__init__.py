@@ -1,0 +1,1 @@
+"""Commands that bring data in: collections, query logs, exports of other tools."""

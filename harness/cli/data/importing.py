@@ -1,0 +1,186 @@
+"""``harness import``: other people's collections become data sets of this project."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from harness.cli.base.app import out
+from harness.cli.base.imports import (
+    NOT_STATED,
+    Dangling,
+    Fields,
+    Force,
+    Forms,
+    Licence,
+    Name,
+    Source,
+    Split,
+    Title,
+    shown,
+)
+from harness.cli.base.project import Project
+from harness.cli.data.exchange import ir_datasets, ratings
+
+
+def register(app: typer.Typer) -> None:
+    """Put ``import`` on the command line."""
+    group = typer.Typer(no_args_is_help=True, help="Import a collection and write its card.")
+    group.command("beir")(beir)
+    group.command("trec")(trec)
+    group.command("jsonl")(jsonl)
+    group.command("mbox")(mbox)
+    group.command("ratings")(ratings)
+    group.command("ir-datasets")(ir_datasets)
+    app.add_typer(group, name="import")
+
+
+def beir(
+    path: Annotated[Path, typer.Argument(help="Folder: corpus.jsonl[.gz], queries, qrels/.")],
+    *,
+    name: Name,
+    split: Split = "test",
+    fields: Fields = "title,text",
+    forms: Forms = False,
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
+) -> None:
+    """Import a folder in BEIR layout.
+
+    Counts are checked, duplicate ids are errors, judgements of unknown documents or queries are
+    reported by id, and never dropped in silence.
+
+    Example, where the titles would give the answers away:
+    harness import beir FOLDER --name mine --fields text --forms
+    """
+    from harness.corpus.beir import fields as named
+    from harness.stages.imports.collections import import_beir
+    from harness.stages.imports.report import About
+
+    root = Project.own().root
+    shown(
+        import_beir(
+            path,
+            name,
+            root / "datasets",
+            root / "qrels",
+            split=split,
+            fields=named(fields),
+            forms=forms,
+            about=About(title, source, licence),
+            allow_dangling=allow_dangling,
+            force=force,
+        )
+    )
+
+
+def trec(
+    topics: Annotated[Path, typer.Argument(help="Topics: <top> blocks, or ID<tab>TEXT lines.")],
+    qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
+    corpus: Annotated[Path, typer.Argument(help="Documents as JSON lines.")],
+    *,
+    name: Name,
+    split: Split = "test",
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
+) -> None:
+    """Import TREC topics and judgements with documents as JSON lines."""
+    from harness.stages.imports.collections import import_trec
+    from harness.stages.imports.report import About
+
+    root = Project.own().root
+    shown(
+        import_trec(
+            name,
+            root / "datasets",
+            root / "qrels",
+            topics_file=topics,
+            qrels_file=qrels,
+            corpus_file=corpus,
+            split=split,
+            about=About(title, source, licence),
+            allow_dangling=allow_dangling,
+            force=force,
+        )
+    )
+
+
+def jsonl(
+    corpus: Annotated[Path, typer.Argument(help="Documents: doc_id (or _id), title, text.")],
+    queries: Annotated[Path, typer.Argument(help="Queries: query_id (or _id), text.")],
+    qrels: Annotated[Path, typer.Argument(help="Judgements: QUERY 0 DOCUMENT GRADE lines.")],
+    *,
+    name: Name,
+    split: Split = "test",
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
+) -> None:
+    """Import documents and queries as JSON lines with TREC judgements."""
+    from harness.stages.imports.collections import import_jsonl
+    from harness.stages.imports.report import About
+
+    root = Project.own().root
+    shown(
+        import_jsonl(
+            name,
+            root / "datasets",
+            root / "qrels",
+            corpus_file=corpus,
+            queries_file=queries,
+            qrels_file=qrels,
+            split=split,
+            about=About(title, source, licence),
+            allow_dangling=allow_dangling,
+            force=force,
+        )
+    )
+
+
+def mbox(
+    path: Annotated[Path, typer.Argument(help="Mail: one mbox file.")],
+    *,
+    name: Name,
+    queries: Annotated[Path, typer.Option(help="Queries as JSON lines: query_id, text.")],
+    qrels: Annotated[Path, typer.Option(help="Judgements: QUERY 0 MESSAGE-ID GRADE lines.")],
+    split: Split = "test",
+    title: Title = NOT_STATED,
+    source: Source = NOT_STATED,
+    licence: Licence = NOT_STATED,
+    allow_dangling: Dangling = False,
+    force: Force = False,
+) -> None:
+    """Import mail from an mbox file; queries and judgements come from files of their own.
+
+    A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
+    far as they can be read, and reported.
+    """
+    from harness.stages.imports.mbox import import_mbox
+    from harness.stages.imports.report import About
+
+    root = Project.own().root
+    mbox_import = import_mbox(
+        name,
+        root / "datasets",
+        root / "qrels",
+        mbox_file=path,
+        queries_file=queries,
+        qrels_file=qrels,
+        split=split,
+        about=About(title, source, licence),
+        allow_dangling=allow_dangling,
+        force=force,
+    )
+    for note in mbox_import.notes:
+        out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)
+    shown(mbox_import.report)

@@ -1,0 +1,133 @@
+"""``harness queries``: query sets from a log of what people search for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from harness.cli.base.app import out
+from harness.cli.base.project import Project
+
+if TYPE_CHECKING:
+    from harness.corpus.querylog.formats import Fields
+    from harness.stages.queries.drift import Drift
+    from harness.stages.queries.from_log import SampleCard
+
+Log = Annotated[Path, typer.Argument(help="A log, packed with gzip or not; or a shadow log.")]
+Format = Annotated[
+    str,
+    typer.Option(
+        "--format", help="csv, jsonl, mcp, common, combined or vhost. [by the file's name]"
+    ),
+]
+Text = Annotated[str, typer.Option(help="Column, key or URL parameter of the query. [found]")]
+Results = Annotated[str, typer.Option(help="The same of the number of results. [found]")]
+Session = Annotated[str, typer.Option(help="The same of who sent it. [found]")]
+
+
+def register(app: typer.Typer) -> None:
+    """Put the group ``queries`` on the command line."""
+    group = typer.Typer(
+        no_args_is_help=True, help="Sample a query set from a log, and watch a later log for drift."
+    )
+    group.command("from-log")(from_log)
+    group.command()(drift)
+    app.add_typer(group, name="queries")
+
+
+def from_log(
+    log: Log,
+    *,
+    size: Annotated[int, typer.Option(min=1, help="At most so many queries.")],
+    to: Annotated[Path, typer.Option("--out", help="File to write; its card comes beside it.")],
+    kind: Format = "",
+    text: Text = "",
+    results: Results = "",
+    session: Session = "",
+    seed: Annotated[
+        int | None, typer.Option(min=0, help="Seed of the sample. [that of params.yaml]")
+    ] = None,
+) -> None:
+    """Sample a query set from a log, so that means over it speak of the traffic.
+
+    Lines are cleaned by stated rules, personal data are masked, and equal queries are counted.
+    The sample is stratified by frequency (head, torso, tail), form, and whether results were
+    found. Each query keeps its inclusion probability. The log is streamed: its length does not
+    matter to memory. OUT.card.json says what was left out, masked and drawn.
+
+    Example: harness queries from-log access.log --format combined --text q --size 400
+    --out out/queries.jsonl
+    """
+    from harness.core.durable.owned import check_apart
+    from harness.stages.queries.from_log import from_log as make
+
+    project = Project.here()
+    check_apart(to, project.sources)
+    seed = project.params.score.seed if seed is None else seed
+    fields = _fields(text, results, session)
+    made = make(log, to, kind=kind, fields=fields, size=size, seed=seed)
+    _show(made.card)
+    out.print(f"wrote {made.queries} queries to {to}", markup=False)
+
+
+def drift(
+    sample: Annotated[Path, typer.Argument(help="The sample, as from-log wrote it.")],
+    log: Log,
+    *,
+    kind: Format = "",
+    text: Text = "",
+    results: Results = "",
+    session: Session = "",
+) -> None:
+    """Compare a later log with the one that a sample was drawn from.
+
+    Prints the shares of the requests by form and by whether results were found, then and now.
+    Estimates from the sample how many of the later requests repeat queries of the earlier log.
+
+    Example: harness queries drift out/queries.jsonl access.log.1 --format combined
+    """
+    from harness.stages.queries.drift import drift as compare
+
+    found = compare(sample, log, kind=kind, fields=_fields(text, results, session))
+    _show_drift(found)
+
+
+def _fields(text: str, results: str, session: str) -> Fields:
+    from harness.corpus.querylog.formats import Fields
+
+    return Fields(text, results, session)
+
+
+def _show(card: SampleCard) -> None:
+    out.print(f"{card.requests:,} of {card.lines:,} lines are requests that count", markup=False)
+    for why, number in card.left_out.items():
+        out.print(f"  {number:,} left out: {why}", markup=False)
+    if card.untold_requests:
+        out.print(
+            f"  {card.untold_requests:,} requests have no text in a shadow log: both arms agreed",
+            markup=False,
+        )
+    if card.foreign_lines:
+        out.print(f"  {card.foreign_lines:,} lines were read as Windows-1252", markup=False)
+    for kind, number in card.masked.items():
+        out.print(f"  {number:,} requests masked: {kind}", markup=False)
+    for limit in card.mask_limits:
+        out.print(f"  limit of masking: {limit}", markup=False)
+    for name, row in card.strata.items():
+        out.print(
+            f"  {name}: {row.sampled:,} of {row.queries:,} queries, {row.requests:,} requests",
+            markup=False,
+        )
+
+
+def _show_drift(found: Drift) -> None:
+    for kind in sorted(found.then.keys() | found.now.keys()):
+        then, now = found.then.get(kind, 0.0), found.now.get(kind, 0.0)
+        out.print(f"  {kind}: {then:.1%} then, {now:.1%} now", markup=False)
+    out.print(
+        f"{found.distance:.1%} of {found.requests:,} requests are of another kind than then;"
+        f" about {found.carried:.1%} repeat a query of the earlier log",
+        markup=False,
+    )

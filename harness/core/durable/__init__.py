@@ -1,0 +1,1 @@
+"""What keeps a written thing whole: locks, journals, exchanged and owned folders."""

@@ -1,0 +1,1 @@
+"""How many queries a decision needs."""

@@ -1,0 +1,1 @@
+"""Statistics that are valid at every look, while evidence is added."""

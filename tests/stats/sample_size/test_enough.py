@@ -1,0 +1,53 @@
+"""How many queries the bound takes."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from harness.core.errors import EvidenceError
+from harness.stats.bounded import Span, bounded_each
+from harness.stats.sample_size.enough import min_queries
+
+ROOT = Path(__file__).resolve().parents[2]
+DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)
+
+
+@pytest.mark.parametrize(
+    ("margin", "queries"), [(0.01, 369), (0.02, 184), (0.03, 122), (0.05, 73), (0.1, 36), (0.2, 17)]
+)
+def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries: int) -> None:
+    assert min_queries(0.0, -margin, span=DIFFERENCES, level=0.025) == queries
+    for count, clears in ((queries, True), (queries - 1, False)):
+        zeros = np.zeros((count, 1))
+        low = bounded_each(zeros, span=DIFFERENCES, level=0.025, clusters=None).low[0]
+        assert (low > -margin) is np.bool_(clears)
+
+
+def test_a_floor_is_shown_by_perfect_agreement() -> None:
+    assert min_queries(1.0, 0.8, span=SHARES, level=0.025) == 17
+
+
+def test_a_bound_that_nothing_shows_is_refused() -> None:
+    with pytest.raises(EvidenceError, match="no number of queries"):
+        min_queries(0.0, 0.0, span=DIFFERENCES, level=0.025)
+
+
+def test_what_pages_and_policies_say_of_it_is_so() -> None:
+    said: dict[tuple[str, str], int] = {}
+    for path in sorted((ROOT / "policy").glob("*.toml")):
+        text = path.read_text("utf-8").replace("\n# ", " ")
+        for count, margin in re.findall(r"([\d,]+) show (0\.\d+)", text):
+            said[path.name, margin] = int(count.replace(",", ""))
+    page = (ROOT / "docs" / "statistics.md").read_text("utf-8")
+    margins, counts = (
+        re.findall(r"[\d.]+", row)
+        for row in re.findall(r"^\| (?:margin|queries) \|(?: [\d.]+ \|)+$", page, re.MULTILINE)
+    )
+    said |= {("statistics.md", margin): int(of) for margin, of in zip(margins, counts, strict=True)}
+    assert len(said) > 40
+    for (_, margin), count in said.items():
+        assert count == min_queries(0.0, -float(margin), span=DIFFERENCES, level=0.025)
