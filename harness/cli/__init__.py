@@ -19,7 +19,6 @@ def application() -> typer.Typer:
     from harness.cli import (
         arm,
         ask,
-        assisted,
         ci,
         decide,
         decompose,
@@ -28,8 +27,6 @@ def application() -> typer.Typer:
         export,
         history,
         init,
-        judging,
-        labels,
         load,
         mail_server,
         measure,
@@ -44,6 +41,7 @@ def application() -> typer.Typer:
         tune,
         variance,
     )
+    from harness.cli.assessors import assisted, judging, labels
     from harness.cli.base.app import app
     from harness.cli.custody import reproduce, sbom, sign, verify
     from harness.cli.data import exchange, importing, queries

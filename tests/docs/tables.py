@@ -131,7 +131,7 @@ ELSEWHERE = {
     ),
     "harness assisted": Elsewhere(
         "it reads judgements of people and of a machine",
-        "tests/cli/test_assisted.py::test_a_machine_that_agrees_is_used",
+        "tests/cli/assessors/test_assisted.py::test_a_machine_that_agrees_is_used",
     ),
     "harness reproduce": Elsewhere(
         "it reads what the demo recorded",

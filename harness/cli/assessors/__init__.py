@@ -1,0 +1,1 @@
+"""Commands for judgements by people and machines."""
