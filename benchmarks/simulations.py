@@ -15,6 +15,7 @@ from typing import get_args
 
 import numpy as np
 
+from benchmarks.simulated_clicks import VARIED, Users, clicked
 from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import (
     CONFIDENCE,
@@ -290,6 +291,22 @@ def show_judges(trials: int) -> Iterator[str]:
         yield f"| {name} | {shares} | {saved} | {found.believed:.1%} |"
 
 
+def show_clicks(trials: int) -> Iterator[str]:
+    """One line for each gain of the candidate and number of sessions."""
+    yield "| the candidate | sessions | mixed lists | at any look | A/B test |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    alike, blind = Users(alike=True), Users(by_rank_alone=True)
+    cases = [(0.0, 10_000, VARIED), (0.0, 10_000, blind)]
+    cases += [(gain, count, VARIED) for gain in (0.1, 0.2) for count in (1_000, 10_000)]
+    cases += [(-0.1, 10_000, VARIED), (0.1, 10_000, alike)]
+    for gain, sessions, users in cases:
+        found = clicked(gain, sessions, trials, users)
+        name = f"has a noise of {1 - gain:g}" if gain else "is as good"
+        name += ", users are alike" * users.alike + ", clicks follow the rank" * users.by_rank_alone
+        shares = " | ".join(f"{better:.1%} / {worse:.1%}" for better, worse in found)
+        yield f"| {name} | {sessions:,} | {shares} |"
+
+
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "coverage": show_coverage,
     "few": show_few,
@@ -306,6 +323,7 @@ SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "races": show_races,
     "alike": show_alike,
     "judges": show_judges,
+    "clicks": show_clicks,
     "logs": show_logs,
 }
 

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from harness.api.drawing import Drawing, draw_differences, draw_forest, draw_sequences
     from harness.api.frames import Collection, load_collection, save_collection
     from harness.api.grouping import near_duplicates
+    from harness.api.interleaving import Interleaver, Interleaving, load_clicks
     from harness.api.loading import load_qrels, load_run
     from harness.api.scoring import Scored, score
     from harness.api.searching import EngineComparison, compare_engines
@@ -33,6 +34,8 @@ __all__ = [
     "EngineCheck",
     "EngineComparison",
     "Inference",
+    "Interleaver",
+    "Interleaving",
     "Leaderboard",
     "Scored",
     "Sides",
@@ -45,6 +48,7 @@ __all__ = [
     "draw_sequences",
     "engine_contract",
     "leaderboard",
+    "load_clicks",
     "load_collection",
     "load_qrels",
     "load_run",
@@ -62,6 +66,7 @@ HOMES = {
     "drawing": ("Drawing", "draw_differences", "draw_forest", "draw_sequences"),
     "frames": ("Collection", "load_collection", "save_collection"),
     "grouping": ("near_duplicates",),
+    "interleaving": ("Interleaver", "Interleaving", "load_clicks"),
     "loading": ("load_qrels", "load_run"),
     "scoring": ("Scored", "score"),
     "searching": ("EngineComparison", "compare_engines"),

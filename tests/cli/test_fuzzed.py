@@ -19,7 +19,8 @@ from unittest import mock
 
 import pytest
 
-from tests.cli import shadow_log
+from harness.corpus.beir import Beir
+from tests.cli import click_log, shadow_log
 from tests.cli.test_owned import command_tree, leaves
 from tests.docs.pages import COMMAND, ROOT
 from tests.docs.shell import Said, Shell
@@ -41,6 +42,11 @@ WORKS: dict[str, tuple[str, ...]] = {
         "--least-kappa", "0.4", "--margin", "0.1",
     ),
     "ci": ("--out", "ran"),
+    "clicks labels": (
+        "clicks", "--queries", "beir/queries.jsonl", "--attractive", "0.3", "--min-shown", "1",
+        "--out", "{new}",
+    ),
+    "clicks report": ("clicks",),
     "code ask": ("kept", "balo", *WORDS),
     "code index": ("kept", *WORDS),
     "code serve": ("kept", "--arm", "fts5"),
@@ -74,6 +80,7 @@ WORKS: dict[str, tuple[str, ...]] = {
     "migrate advance": AT,
     "migrate begin": ("--serving", "fts5", "--at", "{new}", "--policy", "mail.toml"),
     "migrate drill": ("--arm", "fts5", "--at", "moved", "--out", "ran"),
+    "migrate interleave": ("--arms", "fts5,tantivy", "--reason", "to see", "--at", "moved"),
     "migrate mend": ("--at", "moved"),
     "migrate observe": AT,
     "migrate rollback": ("--at", "moved"),
@@ -174,6 +181,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     shutil.copy(ROOT / "examples" / "shadow" / "http.toml", root / "reading.toml")
     shutil.copy(root / "qrels" / "toy" / "test.qrels", root / "toy.qrels")
     (root / "topics.tsv").write_text("q00\tbalo\n")
+    click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
     (root / "case.csv").write_text("query,docid,rating\nbalo,d00,1\n")
     (root / "toy.mbox").write_text("From a\nMessage-ID: <d00>\n\nwords\n")
     (root / "loop").symlink_to("loop")

@@ -28,7 +28,8 @@ from harness.core.durable.owned import (
     SHADOW_REPORT,
     mark,
 )
-from tests.cli import shadow_log
+from harness.corpus.beir import Beir
+from tests.cli import click_log, shadow_log
 from tests.cli.conftest import Harness
 from tests.cli.test_tune import SPACE
 from tests.docs.shell import Shell
@@ -99,12 +100,22 @@ NEW = {
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
+    "clicks labels": (
+        "clicks",
+        "--queries",
+        "beir/queries.jsonl",
+        "--attractive",
+        "0.3",
+        "--min-shown",
+        "1",
+    ),
     "sbom": (),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
+    "clicks labels": "--out",
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
     "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
     "measure": "--to",
@@ -114,7 +125,8 @@ AGAIN = {"history page", "judge", "sbom", "tune"}
 IN_PLACE = {
     ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
     ("mail-server", "--token-file"), ("shadow accept", "--register"),
-    *((f"migrate {move}", "--at") for move in ("advance", "drill", "mend", "observe", "rollback")),
+    *((f"migrate {move}", "--at") for move in
+      ("advance", "drill", "interleave", "mend", "observe", "rollback")),
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
@@ -187,6 +199,7 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     (root / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
     (root / "policy" / "accepted.toml").write_text("")
     shutil.copy(WATCH.parent / "shadow.toml", root / "shadow.toml")
+    click_log.write(root / "clicks", Beir(root / "beir", "test").queries()[0].text)
     shutil.copy(WATCH.parent / "mail.toml", root / "mail.toml")
     shutil.copy(WATCH.parents[1] / "examples" / "shadow" / "http.toml", root / "reading.toml")
     return project

@@ -11,6 +11,7 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.places import Left, evidence_at, own
 from harness.cli.base.project import Project
+from harness.cli.migrate.interleave import interleave
 from harness.cli.migrate.options import by, evidence_of, folder_of, now, policy_of
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ def register(app: typer.Typer) -> None:
         help="The state of a migration: a ledger that only grows, and the kill switch of the"
         " service. Steps are taken by decisions; the way back is always open, and is drilled.",
     )
-    for command in (begin, observe, status, advance, rollback, drill, mend):
+    for command in (begin, observe, status, advance, rollback, drill, mend, interleave):
         group.command()(command)
     app.add_typer(group, name="migrate")
 

@@ -33,6 +33,9 @@ def show(standing: Standing, policy: Policy) -> None:
         _row("rests on", _rests_on(standing, policy))
         drilled = state.taken[-1].drilled_at
         _row("drilled", _when(drilled) if drilled else "never since it was taken")
+    if state.interleaved:
+        since = f"since {_when(state.interleaved.at)}: {state.interleaved.reason}"
+        _row("interleaved", f"{', '.join(state.interleaved.arms)} {since}")
     if standing.next:
         asked = standing.next.shadow_days
         days = f"; {standing.shadow_days} of {asked} days of shadow" if asked else ""

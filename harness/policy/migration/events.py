@@ -143,4 +143,15 @@ class Drilled(_Event):
     forth_ns: Count
 
 
-Event = Annotated[Begun | Observed | Advanced | RolledBack | Drilled, Field(discriminator="kind")]
+class Interleaved(_Event):
+    """Users see lists mixed from the rankings of several engines, or no longer do."""
+
+    kind: Literal["interleaved"] = "interleaved"
+    arms: tuple[Name, ...]
+    """The engine that serves first; empty where mixing ends."""
+    reason: Name
+
+
+Event = Annotated[
+    Begun | Observed | Advanced | RolledBack | Drilled | Interleaved, Field(discriminator="kind")
+]

@@ -15,6 +15,7 @@ from harness.policy.migration.events import (
     Decided,
     Drilled,
     Event,
+    Interleaved,
     Observed,
     RolledBack,
 )
@@ -53,6 +54,8 @@ class State:
     """Steps that were taken against the rules; kept for ever, also where they were taken back."""
     turned_back: Mapping[str, datetime] = field(default_factory=dict)
     """When each step was last taken back."""
+    interleaved: Interleaved | None = None
+    """What switched the mixing of rankings on; None where it is off. A move of a step ends it."""
 
     @property
     def step(self) -> str:
@@ -166,9 +169,12 @@ def applied(state: State | None, event: Event) -> State:
     if isinstance(event, Advanced):
         taken = Taken(event.step, event.switch, event.at, event.decision)
         overrides = (*state.overrides, event) if event.overridden else state.overrides
-        return replace(state, taken=(*state.taken, taken), overrides=overrides)
+        steps = (*state.taken, taken)
+        return replace(state, taken=steps, overrides=overrides, interleaved=None)
     if isinstance(event, RolledBack):
         return _back(state, event.to, event.at)
+    if isinstance(event, Interleaved):
+        return replace(state, interleaved=event if event.arms else None)
     return _drilled(state, event)
 
 
@@ -179,7 +185,8 @@ def _back(state: State, to: str, at: datetime) -> State:
         raise EvidenceError(f"the step {to} is not in force; there is {', '.join(names) or 'none'}")
     kept = state.taken[: names.index(to) + 1] if to else ()
     back = dict.fromkeys(names[len(kept) :], at)
-    return replace(state, taken=kept, turned_back={**state.turned_back, **back})
+    turned_back = {**state.turned_back, **back}
+    return replace(state, taken=kept, turned_back=turned_back, interleaved=None)
 
 
 def _drilled(state: State, event: Drilled) -> State:

@@ -1,0 +1,145 @@
+"""Two or more search functions behind one, whose lists are mixed and whose clicks are credited."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from random import Random
+from secrets import token_hex
+from typing import TYPE_CHECKING
+
+from harness.api.html import table
+from harness.api.searching import Search, shown_by
+from harness.core.errors import EvidenceError, InvalidArm, RunError
+from harness.core.names import checked
+from harness.core.owned import CLICKS, claim
+from harness.report.rounding import interval, p_value, signed
+from harness.shadow.clicks.log import Click, ClickLog, Shown, read
+from harness.shadow.clicks.sessions import Preferences, preferences
+from harness.shadow.clicks.team_draft import Mixed, team_draft
+from harness.stages.migrate.interleave import Switch
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+
+class Interleaver:
+    """Search functions by name, the one that serves first.
+
+    ``search`` gives that function's list, or one mixed by team draft while the switch is on: the
+    last ``harness migrate interleave`` in the folder ``ledger`` named these very arms. Every list
+    and click is written into the folder ``log``. A function that raises costs no user a list, if it
+    is not the one that serves. May be used by several threads.
+
+    Raises:
+        EvidenceError: fewer than two functions are given.
+        BadName: one has an invalid name.
+        NotOurs: the folder ``log`` holds something else.
+    """
+
+    def __init__(
+        self, arms: Mapping[str, Search], *, log: str | Path, ledger: str | Path, seed: int
+    ) -> None:
+        if len(arms) < len(("control", "candidate")):
+            raise EvidenceError("give two search functions or more, the one that serves first")
+        self._arms = {checked("an arm", name): search for name, search in arms.items()}
+        self._names = tuple(self._arms)
+        claim(Path(log), CLICKS, reads=[Path(ledger)])
+        self._log, self._seed = ClickLog(Path(log)), seed
+        self._switch = Switch(Path(ledger), self._names)
+
+    def search(self, text: str, k: int = 10, *, session: str = "") -> Shown:
+        """Give the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
+
+        Raises:
+            InvalidArm: the function that serves raised, or gives something else.
+        """
+        key, names = token_hex(8), self._names if self._switch() else self._names[:1]
+        rankings: list[tuple[str, ...]] = []
+        failed = ""
+        for name in names:
+            ranking, error = self._ranking(name, text)
+            if error and not rankings:
+                raise InvalidArm(error)
+            failed = failed or error
+            rankings.append(ranking)
+        mixed = Mixed(rankings[0][:k], (0,) * len(rankings[0][:k]))
+        if len(names) > 1 and not failed:
+            mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
+        at = datetime.now(UTC)
+        shown = Shown(key, at, session or key, text, names, *mixed, failed=failed)
+        self._log.add(shown)
+        return shown
+
+    def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
+        """Give the ranking of a function, or what is wrong with it."""
+        try:
+            (row,) = shown_by(self._arms[name], {"shown": text}, name).rows()
+        except RunError as exc:
+            return (), str(exc)
+        ranking = tuple(dict.fromkeys(hit.doc_id for hit in row.hits))
+        return ranking, f"{name}: {row.error}" if row.error else ""
+
+    def click(self, shown_id: str, document: str) -> None:
+        """Note that a document of a list was clicked."""
+        self._log.add(Click(shown_id, document))
+
+    def close(self) -> None:
+        """Close the log."""
+        self._log.close()
+
+
+@dataclass(frozen=True, slots=True, eq=False, repr=False)
+class Interleaving:
+    """What sessions preferred, by candidate."""
+
+    found: Preferences
+
+    def frame(self) -> pd.DataFrame:
+        """Give a frame with a row for each candidate, unrounded."""
+        import pandas as pd
+
+        rows = [
+            {
+                "candidate": arm, "wins": one.wins, "losses": one.losses, "ties": one.ties,
+                "preference": one.estimate.value, "low": one.estimate.low,
+                "high": one.estimate.high, "p": one.p_value,
+            }
+            for arm, one in self.found.candidates.items()
+        ]  # fmt: skip
+        return pd.DataFrame(rows).set_index("candidate")
+
+    def __repr__(self) -> str:
+        return "\n".join(
+            f"{arm} against {self.found.control}: {signed(one.estimate.value)}"
+            f" {interval(one.estimate)} of sessions, {one.wins:,} to {one.losses:,},"
+            f" {one.ties:,} ties, p = {p_value(one.p_value)}"
+            for arm, one in self.found.candidates.items()
+        )
+
+    def _repr_html_(self) -> str:
+        rows = [
+            (
+                arm,
+                f"{one.wins:,}",
+                f"{one.losses:,}",
+                f"{one.ties:,}",
+                f"{signed(one.estimate.value)} {interval(one.estimate)}",
+                p_value(one.p_value),
+            )
+            for arm, one in self.found.candidates.items()
+        ]
+        header = ("candidate", "wins", "losses", "ties", "preference", "p")
+        return table(f"Sessions that prefer to {self.found.control}", header, rows)
+
+
+def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:
+    """Read what an ``Interleaver`` wrote, and say which engine sessions preferred.
+
+    Raises:
+        BadFile: the log is missing or malformed.
+        EvidenceError: no list was mixed, or lists of different arms were.
+    """
+    return Interleaving(preferences(read(Path(folder)), confidence=confidence))

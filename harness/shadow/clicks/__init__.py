@@ -1,0 +1,1 @@
+"""Interleaved rankings and the clicks on them."""

@@ -1,0 +1,127 @@
+"""The log of interleaved lists and clicks: JSON lines that are only ever added."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import TypeAdapter, ValidationError
+
+from harness.core.errors import BadFile
+from harness.core.reading import numbered
+from harness.shadow.clicks.team_draft import Mixed
+
+FILE = "clicks.jsonl"
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """A list that was shown."""
+
+    id: str
+    at: datetime
+    session: str
+    """Whose it is; where no session is known, the id."""
+    query: str
+    arms: tuple[str, ...]
+    """The control first; the control alone where lists were not mixed."""
+    documents: tuple[str, ...]
+    teams: tuple[int, ...]
+    """For each document the place of its arm in ``arms``."""
+    failed: str = ""
+    """What an arm raised, so that the control's list was shown as it is."""
+
+    @property
+    def mixed(self) -> Mixed:
+        """The documents with their teams."""
+        return Mixed(self.documents, self.teams)
+
+
+@dataclass(frozen=True, slots=True)
+class Click:
+    """A click on a document of a list."""
+
+    id: str
+    """Of the list."""
+    document: str
+
+
+_RECORD: TypeAdapter[Shown | Click] = TypeAdapter(Shown | Click)
+
+
+class ClickLog:
+    """Adds records to the log in a folder; a record is one write, so that writers may share it."""
+
+    def __init__(self, folder: Path) -> None:
+        self._file = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+
+    def add(self, record: Shown | Click) -> None:
+        """Add a record."""
+        line = json.dumps(asdict(record), ensure_ascii=False, default=datetime.isoformat)
+        os.write(self._file, (line + "\n").encode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+@dataclass(frozen=True, slots=True)
+class Clicks:
+    """A log as it was read."""
+
+    shown: tuple[Shown, ...]
+    clicked: Mapping[str, frozenset[str]]
+    """Documents that were clicked, by the id of their list."""
+    strays: int
+    """Clicks on a list or a document that the log does not show; they count for nothing."""
+
+
+def read(folder: Path) -> Clicks:
+    """Read the log in a folder.
+
+    Raises:
+        BadFile: it is missing, a line is malformed, or a list comes twice.
+    """
+    path = folder / FILE
+    shown: dict[str, Shown] = {}
+    clicks: list[Click] = []
+    for number, record in _records(path):
+        if isinstance(record, Click):
+            clicks.append(record)
+        elif record.id in shown:
+            cure = "Keep one of the two lines."
+            raise BadFile(path, f"the list {record.id} comes twice", cure, number)
+        else:
+            shown[record.id] = record
+    clicked: dict[str, set[str]] = {}
+    strays = 0
+    for click in clicks:
+        if click.id in shown and click.document in shown[click.id].documents:
+            clicked.setdefault(click.id, set()).add(click.document)
+        else:
+            strays += 1
+    return Clicks(
+        tuple(shown.values()), {one: frozenset(on) for one, on in clicked.items()}, strays
+    )
+
+
+def _records(path: Path) -> Iterator[tuple[int, Shown | Click]]:
+    for number, line in numbered(path):
+        try:
+            found = _RECORD.validate_json(line)
+        except ValidationError as exc:
+            first: Any = exc.errors(include_url=False, include_input=False)[0]
+            cure = "Remove the line: a writer that was killed may have cut it off."
+            raise BadFile(path, f"the line is not a record ({first['msg']})", cure, number) from exc
+        if isinstance(found, Shown) and not (
+            len(found.documents) == len(found.teams)
+            and all(0 <= team < len(found.arms) for team in found.teams)
+        ):
+            problem = "its teams are not those of its documents and arms"
+            raise BadFile(path, problem, "Restore the line, or remove it.", number)
+        yield number, found

@@ -1,0 +1,22 @@
+"""A log of mixed lists of one query, and clicks that the candidate gets."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.shadow.clicks.log import Click, ClickLog, Shown
+
+ARMS = ("fts5", "tantivy")
+AT = datetime(2026, 1, 2, tzinfo=UTC)
+
+
+def write(folder: Path, query: str, lists: int = 40) -> None:
+    """Write the log; every second list is turned around, and each candidate's document clicked."""
+    folder.mkdir()
+    log = ClickLog(folder)
+    for at in range(lists):
+        documents = ("d00", "d01") if at % 2 else ("d01", "d00")
+        log.add(Shown(f"l{at}", AT, f"s{at}", query, ARMS, documents, (at % 2, 1 - at % 2)))
+        log.add(Click(f"l{at}", "d00"))
+    log.close()
