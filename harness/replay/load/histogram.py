@@ -85,15 +85,23 @@ class Histogram:
 
         Exact to ``DIGITS`` significant digits.
         """
-        return int(self._counts.get_value_at_percentile(percent)) if self.count else None
+        return self.curve((percent,))[0] if self.count else None
 
     def curve(self, percents: Iterable[float]) -> tuple[int, ...]:
-        """Time at each percentage, nanoseconds, in one pass; empty where nothing was counted."""
+        """Time at each percentage, nanoseconds, in one pass; empty where nothing was counted.
+
+        The same as HdrHistogram's own, which adds the counts of all buckets one by one.
+        """
         if not self.count:
             return ()
-        wanted = list(percents)
-        found = self._counts.get_percentile_to_value_dict(sorted(wanted))
-        return tuple(int(found[percent]) for percent in wanted)
+        of, wanted = self._counts, list(percents)
+        ranks = [of.get_target_count_at_percentile(percent) for percent in wanted]
+        places = np.searchsorted(np.ctypeslib.as_array(of.counts).cumsum(), ranks)
+        lowest = [of.get_value_from_index(int(place)) for place in places]
+        return tuple(
+            int(of.get_highest_equivalent_value(value) if percent else value)
+            for percent, value in zip(wanted, lowest, strict=True)
+        )
 
     def same_as(self, other: Histogram) -> bool:
         """Tell whether every bucket counts the same."""

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from hdrh.histogram import HdrHistogram
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
-from harness.replay.load.histogram import HIGHEST_NS, Histogram
+from harness.replay.load.histogram import DIGITS, HIGHEST_NS, LOWEST_NS, Histogram
 
 TIMES = st.lists(st.integers(1, HIGHEST_NS) | st.integers(1, 10_000_000), max_size=40)
 
@@ -47,6 +48,19 @@ def test_a_percentile_is_off_by_a_thousandth_at_most(times: list[int], percent: 
     ordered = np.sort(times)
     rank = max(1, int(percent / 100 * len(times) + 0.5))
     assert found == pytest.approx(int(ordered[rank - 1]), rel=1e-3, abs=1)
+
+
+@pytest.mark.slow
+@settings(max_examples=40, deadline=None)
+@given(TIMES, st.lists(st.floats(0, 100) | st.sampled_from([0, 50, 99.9, 100]), max_size=6))
+def test_percentiles_are_those_of_hdr_histogram(times: list[int], percents: list[float]) -> None:
+    counted = HdrHistogram(LOWEST_NS, HIGHEST_NS, DIGITS)
+    for time in times:
+        counted.record_value(time)
+    found = Histogram.of(times)
+    theirs = [counted.get_value_at_percentile(percent) for percent in percents] if times else []
+    assert list(found.curve(percents)) == theirs
+    assert [found.percentile(percent) for percent in percents if times] == theirs
 
 
 def test_one_more_time_makes_another_histogram() -> None:
