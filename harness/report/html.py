@@ -11,6 +11,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from harness.core.printable import printable
 from harness.report.links import explore_link
+from harness.report.plain import minute
 
 TEMPLATES = Path(__file__).with_name("templates")
 
@@ -37,6 +38,7 @@ def environment() -> Environment:
         finalize=_finalize,
     )
     made.globals["explore_link"] = explore_link
+    made.filters["minute"] = minute
     return made
 
 

@@ -25,6 +25,13 @@ LINK = re.compile(r'href="(/[^"]*)"')
 SCRIPT = re.compile(r"<script>(.*?)</script>", re.DOTALL)
 
 
+def test_the_front_page_writes_times_as_the_report_does(client: TestClient) -> None:
+    page = client.get("/").text
+    assert 'Decided <time datetime="2026-11-21T21:00:00Z">2026-11-21 21:00 UTC</time>' in page
+    assert 'valid until <time datetime="2026-12-21T21:00:00Z">2026-12-21 21:00 UTC</time>' in page
+    assert re.search(r'Written <time datetime="[^"]+">\d{4}-\d\d-\d\d \d\d:\d\d UTC<', page)
+
+
 def test_every_link_of_the_front_page_leads_somewhere(client: TestClient) -> None:
     links = LINK.findall(client.get("/").text)
     assert {

@@ -171,6 +171,7 @@ def test_the_page_loads_nothing_and_escapes_names(report: LoadReport) -> None:
     assert not re.search(r"<script|src=|https?://(?!www\.w3\.org)", page)
     assert page.count("<svg") == 2
     assert "default-src 'none'" in page
+    assert "Loaded 2026-01-01 00:00 UTC." in page
 
 
 def test_where_nothing_counts_nothing_is_drawn(report: LoadReport) -> None:

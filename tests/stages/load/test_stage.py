@@ -74,6 +74,7 @@ def _quick() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loading, "run_pool", in_here)
         patched.setattr(loading, "LOOK_S", 0.01)
+        patched.setattr("gc.get_freeze_count", lambda: 1)  # the tests are frozen: a long count
         yield
 
 
