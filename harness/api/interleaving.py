@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 
 from harness.api.html import table
 from harness.api.searching import Search, shown_by
+from harness.core.durable.owned import CLICKS, claim
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.names import checked
-from harness.core.owned import CLICKS, claim
 from harness.report.rounding import interval, p_value, signed
 from harness.shadow.clicks.log import Click, ClickLog, Shown, read
 from harness.shadow.clicks.sessions import Preferences, preferences

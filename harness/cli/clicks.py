@@ -59,7 +59,7 @@ def labels(
     Example: harness clicks labels out/clicks --queries datasets/mine/queries.jsonl
     --attractive 0.3 --min-shown 20 --out out/clicks.qrels
     """
-    from harness.core.owned import check_new
+    from harness.core.durable.owned import check_new
     from harness.corpus import jsonl, trec
     from harness.shadow.clicks.log import read
     from harness.stages.clicks.labels import labels as made_of

@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from harness import Interleaver, load_clicks
+from harness.core.durable.owned import NotOurs
 from harness.core.errors import EvidenceError, InvalidArm
-from harness.core.owned import NotOurs
 from harness.policy.load import load_policy
 from harness.shadow.clicks.log import read
 from harness.shadow.clicks.team_draft import team_draft

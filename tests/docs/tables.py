@@ -210,7 +210,7 @@ ELSEWHERE = {
     "python examples/http_engine/server.py": BESIDE,
     "python benchmarks/simulations.py clicks": Elsewhere(
         "ten thousand sessions a trial",
-        "tests/stats/test_preference.py::test_equal_arms_are_rarely_told_apart",
+        "tests/stats/sequential/test_preference.py::test_equal_arms_are_rarely_told_apart",
     ),
     "python benchmarks/mixed_gains.py": Elsewhere(
         "twenty processes, and no option", "tests/measures"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+from harness.core.durable.journal import changing
 from harness.core.errors import BadFile, EvidenceError
-from harness.core.journal import changing
 from harness.policy.migration.events import Interleaved
 from harness.policy.migration.state import State
 from harness.stages.migrate import ledger

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.shadow.clicks.log import Clicks, Shown
 from harness.shadow.clicks.sessions import preferences
-from harness.stats.preference import sign_test
+from harness.stats.sequential.preference import sign_test
 from tests.shadow.clicks.test_log import AT, shown
 
 ALONE = Shown("alone", AT, "s", "q", ("fts5",), ("a",), (0,))

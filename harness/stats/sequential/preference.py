@@ -10,7 +10,7 @@ from scipy.special import bdtr
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.anytime import anytime
+from harness.stats.sequential.anytime import anytime
 
 
 @dataclass(frozen=True, slots=True)
