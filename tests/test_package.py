@@ -21,7 +21,7 @@ from tests.source import ROOT
 
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 PROJECT, GROUPS = PYPROJECT["project"], PYPROJECT["dependency-groups"]
-LOCKED_EXTRAS = ("engines", "pipeline", "serve", "http", "mcp")
+LOCKED_EXTRAS = ("engines", "documents", "pipeline", "serve", "http", "mcp")
 MAX_CORE = 20
 """Direct requirements of the core; 45 packages may be installed with it."""
 BLOCKED = """\

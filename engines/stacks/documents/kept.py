@@ -15,6 +15,7 @@ import numpy as np
 
 from engines.stacks.documents import entities, read_by
 from engines.stacks.documents.bm25 import Bm25
+from engines.stacks.documents.formats import pdf
 from engines.stacks.documents.library import Library
 from engines.stacks.documents.read_by import Loaded
 from engines.stacks.documents.settings import Settings
@@ -25,7 +26,7 @@ from engines.stacks.documents.texts.sources import Extraction, Page, Source
 from engines.stacks.documents.words import words
 
 BIGGEST = 64 << 20
-VERSION = "2"
+VERSION = "3"
 TABLES = """
 CREATE TABLE page (path TEXT NOT NULL, at INTEGER NOT NULL, number INTEGER, text TEXT NOT NULL,
   extraction TEXT NOT NULL, ingested_at TEXT NOT NULL, PRIMARY KEY (path, at)) WITHOUT ROWID;
@@ -55,7 +56,8 @@ class DocumentFiles:
 
     @property
     def identity(self) -> str:
-        return f"documents {VERSION} {tuple(self.settings.cutting)}"
+        layout = "by place" if pdf.has_layout() else "as it comes"
+        return f"documents {VERSION} {tuple(self.settings.cutting)}, PDF {layout}"
 
     @property
     def tables(self) -> str:
@@ -76,8 +78,9 @@ class DocumentFiles:
             numbers = _numbers(db, counted)
             place = chunk.provenance
             where = [
-                place.page, place.paragraphs, place.lines, place.char_start, place.char_end
-            ]  # fmt: skip
+                *(place.page, place.page_end, place.paragraphs, place.lines),
+                *(place.char_start, place.char_end),
+            ]
             row = (
                 *(path, place.chunk_index, json.dumps(where), chunk.text),
                 np.array([numbers[word] for word in counted], dtype=np.int32).tobytes(),
@@ -134,7 +137,7 @@ def read(db: sqlite3.Connection, root: Path) -> Read:
 
 
 def _place(source: Source, index: int, said: list[Any]) -> Provenance:
-    page, paragraphs, lines, start, end = said
+    page, page_end, paragraphs, lines, start, end = said
     return Provenance(
         document=source.name,
         document_path=source.path,
@@ -142,6 +145,7 @@ def _place(source: Source, index: int, said: list[Any]) -> Provenance:
         chunk_id=chunk_id(source.document_id, index),
         chunk_index=index,
         page=page,
+        page_end=page_end,
         paragraphs=Span(*paragraphs),
         lines=Span(*lines),
         char_start=start,

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import groupby
 
 from engines.stacks.documents.texts.chunking import Chunk, Cutting, chunks
 from engines.stacks.documents.texts.provenance import Provenance
-from engines.stacks.documents.texts.sources import Source
+from engines.stacks.documents.texts.sources import Page, Source, joined, starts
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,7 @@ class Library:
     def read(self, place: Provenance) -> str:
         """Read a cited stretch out of the document as it is kept."""
         pages = self.sources[place.document_id].pages
-        text = next(page.text for page in pages if page.number == place.page)
-        return text[place.char_start : place.char_end]
+        return joined(pages)[slice(*ends(pages, place))]
 
     def around(self, chunk: Chunk) -> tuple[str, str]:
         """Give what the chunks before and after add to a chunk; empty where there is none."""
@@ -71,9 +70,16 @@ class Library:
         if number is None:
             return ""
         other = self.chunks[number]
-        beside = other.provenance
-        if beside.page != place.page:
-            return other.text
+        pages = self.sources[place.document_id].pages
+        start, end = ends(pages, place)
+        begin, _ = ends(pages, other.provenance)
         if step < 0:
-            return other.text[: max(0, place.char_start - beside.char_start)].rstrip()
-        return other.text[max(0, place.char_end - beside.char_start) :].lstrip()
+            return other.text[: max(0, start - begin)].rstrip()
+        return other.text[max(0, end - begin) :].lstrip()
+
+
+def ends(pages: Sequence[Page], place: Provenance) -> tuple[int, int]:
+    """Say where a stretch begins and ends in the text of ``joined`` pages."""
+    begins = dict(zip((page.number for page in pages), starts(pages), strict=True))
+    last = place.page if place.page_end is None else place.page_end
+    return begins[place.page] + place.char_start, begins[last] + place.char_end

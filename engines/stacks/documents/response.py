@@ -48,6 +48,7 @@ class Found:
                 "chunk_id": place.chunk_id,
                 "chunk_index": place.chunk_index,
                 "page": place.page,
+                "page_end": place.page_end,
                 "paragraph_start": place.paragraphs.first,
                 "paragraph_end": place.paragraphs.last,
                 "line_start": place.lines.first,

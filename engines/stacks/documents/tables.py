@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from engines.stacks.documents.library import Library
+from engines.stacks.documents.library import Library, ends
 from engines.stacks.documents.texts.chunking import Chunk, chunk_id
 from engines.stacks.documents.texts.provenance import Provenance, Span
-from engines.stacks.documents.texts.sources import Page, Source
+from engines.stacks.documents.texts.sources import Page, Source, joined
 from harness.core.errors import IndexNotReady
 from harness.core.files import replacing, write_json
 from harness.core.formats import json_file
@@ -31,6 +31,7 @@ _PLACE = pa.schema([
     ("document_id", pa.string()),
     ("chunk_index", pa.int32()),
     ("page", pa.int32()),
+    ("page_end", pa.int32()),
     ("paragraph_first", pa.int32()),
     ("paragraph_last", pa.int32()),
     ("line_first", pa.int32()),
@@ -58,7 +59,7 @@ def write(folder: Path, library: Library, times: Times) -> None:
     ]
     places = [
         (
-            *(place.document_id, place.chunk_index, place.page),
+            *(place.document_id, place.chunk_index, place.page, place.page_end),
             *(*place.paragraphs, *place.lines, place.char_start, place.char_end),
         )
         for place in (chunk.provenance for chunk in library.chunks)
@@ -85,7 +86,7 @@ def read(folder: Path) -> tuple[Library, Times]:
             document_id: _source(list(rows))
             for document_id, rows in groupby(pages, key=lambda row: row["document_id"])
         }
-        texts = {(row["document_id"], row["page"]): row["text"] for row in pages}
+        texts = {document_id: joined(source.pages) for document_id, source in sources.items()}
         chunks = tuple(_chunk(row, sources, texts) for row in places)
     except (OSError, ValueError, KeyError, TypeError, pa.ArrowException) as exc:
         raise IndexNotReady(f"{folder}: {exc!r}. Build it again: harness index") from exc
@@ -108,9 +109,9 @@ def _source(pages: list[Mapping[str, Any]]) -> Source:
 def _chunk(
     row: Mapping[str, Any],
     sources: Mapping[str, Source],
-    texts: Mapping[tuple[str, int | None], str],
+    texts: Mapping[str, str],
 ) -> Chunk:
-    document_id, index, page = row["document_id"], row["chunk_index"], row["page"]
+    document_id, index = row["document_id"], row["chunk_index"]
     source = sources[document_id]
     place = Provenance(
         document=source.name,
@@ -118,10 +119,11 @@ def _chunk(
         document_id=document_id,
         chunk_id=chunk_id(document_id, index),
         chunk_index=index,
-        page=page,
+        page=row["page"],
+        page_end=row["page_end"],
         paragraphs=Span(row["paragraph_first"], row["paragraph_last"]),
         lines=Span(row["line_first"], row["line_last"]),
         char_start=row["char_start"],
         char_end=row["char_end"],
     )
-    return Chunk(place, texts[document_id, page][place.char_start : place.char_end])
+    return Chunk(place, texts[document_id][slice(*ends(source.pages, place))])

@@ -6,21 +6,31 @@ from collections.abc import Sequence
 
 
 def pdf(pages: Sequence[Sequence[str]]) -> bytes:
-    """Write a PDF (ISO 32000, section 7.5); each page holds lines of ASCII, below each other."""
+    """Write a PDF; each page holds lines of ASCII, below each other."""
+    lines_of = ["".join(f"({line}) Tj T* " for line in lines) for lines in pages]
+    return drawn([f"14 TL 72 720 Td {shown}" for shown in lines_of])
+
+
+def placed(pages: Sequence[Sequence[tuple[int, int, str]]]) -> bytes:
+    """Write a PDF; each page holds lines of ASCII, x and y from its lower left corner."""
+    return drawn(["".join(f"1 0 0 1 {x} {y} Tm ({t}) Tj " for x, y, t in page) for page in pages])
+
+
+def drawn(pages: Sequence[str]) -> bytes:
+    """Write a PDF (ISO 32000, section 7.5) of pages that are drawn so."""
     font = 3 + 2 * len(pages)
     kids = " ".join(f"{3 + 2 * n} 0 R" for n in range(len(pages)))
     objects = [
         "<< /Type /Catalog /Pages 2 0 R >>",
         f"<< /Type /Pages /Kids [{kids}] /Count {len(pages)} >>",
     ]
-    for number, lines in enumerate(pages):
-        shown = "".join(f"({line}) Tj T* " for line in lines)
-        drawn = f"BT /F1 12 Tf 14 TL 72 720 Td {shown}ET"
+    for number, page in enumerate(pages):
+        shown = f"BT /F1 12 Tf {page}ET"
         objects.append(
             "<< /Type /Page /Parent 2 0 R /MediaBox [0 0 612 792]"
             f" /Contents {4 + 2 * number} 0 R /Resources << /Font << /F1 {font} 0 R >> >> >>"
         )
-        objects.append(f"<< /Length {len(drawn)} >>\nstream\n{drawn}\nendstream")
+        objects.append(f"<< /Length {len(shown)} >>\nstream\n{shown}\nendstream")
     objects.append("<< /Type /Font /Subtype /Type1 /BaseFont /Helvetica >>")
     written, places = "%PDF-1.4\n", []
     for number, one in enumerate(objects, start=1):

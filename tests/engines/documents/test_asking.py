@@ -11,10 +11,11 @@ import numpy as np
 import pytest
 from matplotlib.backends.backend_pdf import PdfPages
 from matplotlib.figure import Figure
-from pypdf import PdfReader, PdfWriter
+from pypdf import PdfWriter
 from pypdf.errors import DependencyError
 
 from engines.stacks.documents import __main__ as asking
+from engines.stacks.documents.formats import pdf
 from engines.stacks.documents.texts import files
 from harness.core.errors import BadFile
 
@@ -58,7 +59,7 @@ def test_a_pdf_is_cited_by_the_page_and_the_characters_where_it_stands(
     place = found["source"]
     assert place["page"] == 1
     assert found["citation"].startswith("lstsq.pdf, p. 1, para. ")
-    again = PdfReader(place["document_path"]).pages[0].extract_text()
+    again = files.read(Path(place["document_path"]), "a").pages[0].text
     assert again[place["char_start"] : place["char_end"]] == found["text"]
     drawn = [line.strip() for line in PAGES[0]]
     cited = [line.strip() for line in found["text"].splitlines()]
@@ -132,7 +133,7 @@ def test_an_encryption_that_needs_what_is_not_installed_is_named(
     def needy(_: Path) -> None:
         raise DependencyError("cryptography is required")
 
-    monkeypatch.setattr(files, "PdfReader", needy)
+    monkeypatch.setattr(pdf, "PdfReader", needy)
     with pytest.raises(BadFile, match=r"needs more \(cryptography is required\)"):
         files.read(drawn, "a")
 
@@ -146,7 +147,7 @@ def test_whatever_a_damaged_file_makes_of_the_reader_is_damage(
     def broken(_: Path) -> None:
         raise error
 
-    monkeypatch.setattr(files, "PdfReader", broken)
+    monkeypatch.setattr(pdf, "PdfReader", broken)
     with pytest.raises(BadFile, match=r"is damaged, or no PDF \(.+\)"):
         files.read(drawn, "a")
 

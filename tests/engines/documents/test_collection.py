@@ -53,6 +53,7 @@ SECTION_7 = closed(
                 chunk_id=TEXT,
                 chunk_index={"type": "integer", "minimum": 0},
                 page={"type": ["integer", "null"], "minimum": 1},
+                page_end={"type": ["integer", "null"], "minimum": 1},
                 paragraph_start={"type": "integer", "minimum": 1},
                 paragraph_end={"type": "integer", "minimum": 1},
                 line_start={"type": "integer", "minimum": 1},

@@ -19,9 +19,10 @@ from harness.core.records import Document
 
 TIMES = Times("2026-01-15T14:29:48+00:00", "2026-01-15T14:30:00+00:00", None)
 WORDS = " ".join(f"word{n}" for n in range(60))
+FIRST, SECOND = "first " * 25, "second " * 15
 SOURCES = (
     Source("b.md", "b.md", "/docs/b.md", (Page(None, WORDS),)),
-    Source("a.pdf", "a.pdf", "/docs/a.pdf", (Page(1, "First."), Page(2, " "), Page(3, "Third."))),
+    Source("a.pdf", "a.pdf", "/docs/a.pdf", (Page(1, FIRST), Page(2, SECOND), Page(3, " "))),
     Source("empty", "empty", "/docs/empty", (Page(None, ""),)),
 )
 
@@ -52,7 +53,7 @@ def test_chunks_come_in_the_order_of_their_ids_and_can_be_read_at_their_places()
     assert ids[:2] == ["a.pdf#000000", "a.pdf#000001"]
     for chunk in made.chunks:
         assert made.read(chunk.provenance) == chunk.text
-    assert made.of_document("a.pdf") == (0, 1)
+    assert made.of_document("a.pdf") == (0, 1, 2)
     assert made.of_document("empty") == made.of_document("gone") == ()
 
 
@@ -70,11 +71,16 @@ def test_what_stands_around_a_chunk_joins_it_without_repetition() -> None:
     assert made.around(texts[-1])[1] == ""
 
 
-def test_around_a_page_stand_the_pages_beside_it() -> None:
+def test_what_stands_around_goes_on_over_the_end_of_a_page() -> None:
     made = library()
-    first, third = (made.chunks[n] for n in made.of_document("a.pdf"))
-    assert made.around(first) == ("", "Third.")
-    assert made.around(third) == ("First.", "")
+    first, second, *_ = (made.chunks[n] for n in made.of_document("a.pdf"))
+    assert (second.provenance.page, second.provenance.page_end) == (1, 2)
+    whole = " ".join(f"{FIRST} {SECOND}".split())
+    for text in (
+        f"{first.text} {made.around(first)[1]}",
+        f"{made.around(second)[0]} {second.text}",
+    ):
+        assert whole.startswith(" ".join(text.split()))
 
 
 def test_an_id_names_one_document() -> None:

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
 from engines.stacks.documents.texts.layout import Layout
-from engines.stacks.documents.texts.provenance import Provenance
-from engines.stacks.documents.texts.sources import Source
+from engines.stacks.documents.texts.provenance import Provenance, Span
+from engines.stacks.documents.texts.sources import Source, joined, starts
 
 _BREAKS = (
     re.compile(r"\s*(?:\r\n?|\n)\s*(?:\r\n?|\n)"),
@@ -40,13 +41,16 @@ class Chunk:
 def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
     """Cut a document; chunks are numbered through all of its pages.
 
-    A chunk begins and ends with a character that is not white space and does not leave its page.
-    The pages' other characters are all in some chunk.
+    A chunk begins and ends with a character that is not white space. It leaves its page where a
+    sentence does, but no mail. The pages' other characters are all in some chunk.
     """
     index = 0
-    for page in source.pages:
-        layout = Layout.of(page.text)
-        for start, end in stretches(page.text, cutting):
+    for run in source.runs:
+        text, begins = joined(run), starts(run)
+        layouts = [Layout.of(page.text) for page in run]
+        for start, end in stretches(text, cutting):
+            first, last = (bisect_right(begins, at) - 1 for at in (start, end - 1))
+            began, ended = start - begins[first], end - begins[last]
             yield Chunk(
                 Provenance(
                     document=source.name,
@@ -54,13 +58,20 @@ def chunks(source: Source, cutting: Cutting) -> Iterator[Chunk]:
                     document_id=source.document_id,
                     chunk_id=chunk_id(source.document_id, index),
                     chunk_index=index,
-                    page=page.number,
-                    paragraphs=layout.paragraphs(start, end),
-                    lines=layout.lines(start, end),
-                    char_start=start,
-                    char_end=end,
+                    page=run[first].number,
+                    page_end=run[last].number,
+                    paragraphs=Span(
+                        layouts[first].paragraphs(began, began + 1).first,
+                        layouts[last].paragraphs(ended - 1, ended).last,
+                    ),
+                    lines=Span(
+                        layouts[first].lines(began, began + 1).first,
+                        layouts[last].lines(ended - 1, ended).last,
+                    ),
+                    char_start=began,
+                    char_end=ended,
                 ),
-                page.text[start:end],
+                text[start:end],
             )
             index += 1
 

@@ -1,43 +1,24 @@
-"""Documents read from files: plain text, Markdown and PDF.
+"""Documents read from files: plain text, Markdown, PDF, HTML, Word and e-mail.
 
 A text file is decoded as UTF-8 and left as it is, line ends and byte order mark included, so that
-places count the characters of the file itself. A PDF has no characters to count: its places count
-those that pypdf extracts from a page, and the extracted text is kept in the index.
+places count the characters of the file itself. The others have no characters to count: their places
+count those of the text that is read out of them, which is kept in the index.
 """
 
 from __future__ import annotations
 
-import struct
-import zlib
 from collections.abc import Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import NamedTuple
 
-from pypdf import PdfReader
-from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
-
+from engines.stacks.documents.formats import mail, page, pdf, word
 from engines.stacks.documents.texts.sources import Page, Source, mended
 from harness.core.errors import BadFile
 from harness.core.reading import Malformed, whole
 
 TEXT_SUFFIXES = frozenset({".txt", ".md", ".markdown", ".rst"})
 PDF_SUFFIX = ".pdf"
-SUFFIXES = TEXT_SUFFIXES | {PDF_SUFFIX}
-_DAMAGE = (
-    OSError,
-    PyPdfError,
-    ArithmeticError,
-    AssertionError,
-    AttributeError,
-    LookupError,
-    RuntimeError,
-    TypeError,
-    ValueError,
-    struct.error,
-    zlib.error,
-)
-"""What reading a damaged file may raise: pypdf trusts what a file says of itself."""
+SUFFIXES = TEXT_SUFFIXES | page.SUFFIXES | {PDF_SUFFIX, word.SUFFIX, mail.MAIL, mail.BOX}
 
 
 class Ingested(NamedTuple):
@@ -50,7 +31,7 @@ class Ingested(NamedTuple):
 
 
 def folder(root: Path) -> Ingested:
-    """Read every text, Markdown and PDF file below ``root``; links are not followed.
+    """Read every file of a known kind below ``root``; links are not followed.
 
     A document's id is its path below ``root``. One file that cannot be read does not stop the rest.
 
@@ -73,8 +54,8 @@ def read(path: Path, document_id: str) -> Source:
     """Read one file.
 
     Raises:
-        BadFile: it cannot be opened, is not UTF-8, no PDF, damaged, encrypted with a password, or a
-            PDF without text.
+        BadFile: it cannot be opened, is not what its name says, damaged, encrypted with a password,
+            or without text.
     """
     try:
         data = whole(path)
@@ -91,9 +72,18 @@ def source(path: Path, document_id: str, data: bytes) -> Source:
     Raises:
         BadFile: as ``read``.
     """
-    is_pdf = path.suffix.lower() == PDF_SUFFIX
-    pages = _pdf(path, data) if is_pdf else (Page(None, _text(path, data)),)
-    return Source(document_id, path.name, str(path.resolve()), pages)
+    return Source(document_id, path.name, str(path.resolve()), _pages(path, data))
+
+
+def _pages(path: Path, data: bytes) -> tuple[Page, ...]:
+    kind = path.suffix.lower()
+    if kind == PDF_SUFFIX:
+        return pdf.pages(path, data)
+    if kind == mail.BOX:
+        return tuple(Page(one.number, mended(one.text)) for one in mail.box(path, data))
+    read_by = {word.SUFFIX: word.text, mail.MAIL: mail.mail}
+    read_by |= dict.fromkeys(page.SUFFIXES, page.text)
+    return (Page(None, mended(read_by.get(kind, _text)(path, data))),)
 
 
 def _files(root: Path) -> Iterator[Path]:
@@ -109,21 +99,3 @@ def _text(path: Path, data: bytes) -> str:
         line = exc.object[: exc.start].count(b"\n") + 1
         hint = "Save it as UTF-8; its places would not be those of the file otherwise"
         raise BadFile(path, f"is not UTF-8 ({exc.reason})", hint, line) from exc
-
-
-def _pdf(path: Path, data: bytes) -> tuple[Page, ...]:
-    anew = "Save it anew as a PDF, from the program that made it"
-    try:
-        reader = PdfReader(BytesIO(data))
-        texts = [mended(page.extract_text()) for page in reader.pages]
-    except FileNotDecryptedError as exc:
-        raise BadFile(path, "is encrypted with a password", f"{anew}, without one") from exc
-    except DependencyError as exc:
-        raise BadFile(path, f"is encrypted in a way that needs more ({exc})", anew) from exc
-    except _DAMAGE as exc:
-        what = f"{exc}" or type(exc).__name__
-        raise BadFile(path, f"is damaged, or no PDF ({what})", anew) from exc
-    if not any(text.strip() for text in texts):
-        hint = "Where its pages are pictures, recognise their text first"
-        raise BadFile(path, "has no text", hint)
-    return tuple(Page(number, text) for number, text in enumerate(texts, start=1))

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import itertools
 import re
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from engines.stacks.documents.library import Library
 from engines.stacks.documents.texts.chunking import Cutting, chunk_id, chunks, stretches
 from engines.stacks.documents.texts.layout import Layout
 from engines.stacks.documents.texts.sources import Page, Source
@@ -111,8 +113,37 @@ def test_a_rest_no_longer_than_the_overlap_is_taken_along() -> None:
     assert list(stretches("x" * 2201, SPECIFIED)) == [(0, 2000), (1800, 2201)]
 
 
-def test_a_chunk_does_not_leave_its_page_and_is_numbered_through_all_pages() -> None:
-    found = list(chunks(source("first page", " \n ", "third page\n\nits end"), SPECIFIED))
+def test_a_chunk_leaves_its_page_where_a_sentence_does() -> None:
+    (found,) = chunks(source("The first\n\npage and", "its end.\n\nMore"), SPECIFIED)
+    place = found.provenance
+    assert found.text == "The first\n\npage and\nits end.\n\nMore"
+    assert (place.page, place.page_end) == (1, 2)
+    assert (place.char_start, place.char_end) == (0, len("its end.\n\nMore"))
+    assert (place.paragraphs, place.lines) == ((1, 2), (1, 3))
+    assert place.cite() == "doc.pdf, p. 1, para. 1 to p. 2, para. 2"
+    assert place.cite_short() == "doc, p. 1-2"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "pages"),
+    [
+        ("It ends.", "and so on", [1, 2]),
+        ("A title", "Another title", [1, 2]),
+        ("words, ", "and more", [1]),
+        ("inter-\n", "national", [1]),
+        ("东京", "大学。", [1]),
+        ("东京。", "大学", [1, 2]),
+        ("page", " ", [1]),
+        ("", "page", [2]),
+        ("page", "12", [1, 2]),
+    ],
+)
+def test_only_a_sentence_joins_pages(before: str, after: str, pages: list[int]) -> None:
+    assert [chunk.provenance.page for chunk in chunks(source(before, after), SPECIFIED)] == pages
+
+
+def test_chunks_are_numbered_through_all_pages() -> None:
+    found = list(chunks(source("first page.", " \n ", "Third page\n\nits end"), SPECIFIED))
     places = [chunk.provenance for chunk in found]
     assert [(p.page, p.chunk_index, p.chunk_id) for p in places] == [
         (1, 0, "doc#000000"),
@@ -120,6 +151,24 @@ def test_a_chunk_does_not_leave_its_page_and_is_numbered_through_all_pages() -> 
     ]
     assert places[1].paragraphs == (1, 2)
     assert places[1].char_start == 0
+
+
+def test_a_mail_is_not_joined_with_the_next() -> None:
+    box = replace(source("Subject: tea,", "salt"), name="all.mbox")
+    assert [(chunk.text, chunk.provenance.cite()) for chunk in chunks(box, SPECIFIED)] == [
+        ("Subject: tea,", "all.mbox, mail 1, para. 1"),
+        ("salt", "all.mbox, mail 2, para. 1"),
+    ]
+
+
+@given(st.lists(st.text("ab \n."), max_size=6), st.sampled_from([(20, 5), (40, 19)]))
+def test_every_chunk_is_read_at_its_place(pages: list[str], sizes: tuple[int, int]) -> None:
+    made = source(*pages)
+    library = Library.of([made], Cutting(*sizes))
+    for chunk in library.chunks:
+        assert library.read(chunk.provenance) == chunk.text
+    covered = "".join(chunk.text for chunk in chunks(made, Cutting(20, 0)))
+    assert "".join(covered.split()) == "".join("".join(pages).split())
 
 
 @given(st.lists(st.integers(0, 999_999), min_size=2, max_size=2))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from pypdf import PdfReader, PdfWriter
+from pypdf import PdfWriter
 
 from engines.stacks.documents.texts import files
 from engines.stacks.documents.texts.chunking import Cutting, chunks
@@ -44,7 +44,7 @@ def test_places_give_the_chunks_out_of_the_original_file_byte_for_byte(
             if place.page is None:
                 original = path.read_bytes().decode("utf-8")
             else:
-                original = PdfReader(path).pages[place.page - 1].extract_text()
+                original = source.pages[place.page - 1].text
             cited = original[place.char_start : place.char_end]
             assert cited.encode() == chunk.text.encode()
             counted += 1

@@ -6,7 +6,7 @@ from email import message_from_bytes
 
 import pytest
 
-from harness.corpus import mail_parts
+from harness.core import mail_parts
 
 
 def header(line: bytes) -> tuple[str, list[str]]:
