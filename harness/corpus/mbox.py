@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import IO, NamedTuple
 
 from harness.core.errors import BadFile
+from harness.core.mail_parts import addresses, clean, header, moment, texts
 from harness.core.reading import MAX_LINE_BYTES, Malformed, opened
 from harness.core.records import Document
-from harness.core.mail_parts import addresses, clean, header, moment, texts
 
 MAX_MAIL_BYTES = 64 << 20
 """Of one mail; what is longer is cut, and told."""

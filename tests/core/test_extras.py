@@ -21,7 +21,13 @@ from tests.source import ROOT, imported, known
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 OPTIONAL = PROJECT["optional-dependencies"]
-MODULES = {"hdrhistogram": "hdrh", "jpype1": "jpype", "pyyaml": "yaml"}
+MODULES = {
+    "google-re2": "re2",
+    "hdrhistogram": "hdrh",
+    "jpype1": "jpype",
+    "python-docx": "docx",
+    "pyyaml": "yaml",
+}
 """Packages whose module is called otherwise."""
 BROUGHT = {"markupsafe", "pydantic_core"}
 """Modules of packages that those of the core cannot be without: jinja2 and pydantic."""

@@ -1,7 +1,7 @@
 """``python -m engines.stacks.documents FOLDER QUESTION``: ask a folder, and say where it stands.
 
-Text, Markdown and PDF files below FOLDER are read, cut, indexed in a folder that is thrown away
-after, and asked once. Each chunk that is shown comes with its citation and the characters of the
+Files of any known kind below FOLDER are read, cut, indexed in a folder that is thrown away after,
+and queried once. Each chunk that is shown comes with its citation and the characters of the
 file, or of the PDF's page, that it is. ``--tier words`` needs no model, ``free`` and ``pro`` rank
 with models; what they make of a text is kept below ``--cache``. A file that cannot be read is
 named with its remedy, and the others are queried. It exits with 2 where nothing can be queried.

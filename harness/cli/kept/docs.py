@@ -47,7 +47,9 @@ def register(app: typer.Typer) -> None:
 
 
 def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
-    """Index a folder of text, Markdown and PDF files, or bring its index up to date.
+    """Index a folder of documents, or bring its index up to date.
+
+    Text, Markdown, HTML, PDF, Word and e-mail files are read.
 
     A file that did not change is not read again. One that cannot be read is named with the remedy,
     and the others are indexed. The index is kept below the cache of the project.
