@@ -2,7 +2,7 @@
 
 The stages are timed where they run, inside of one whole search. A round asks every question once,
 in an order of its own; the first round is thrown away. Intervals resample whole questions
-(``harness.stats.quantiles.clustered``), as the gates on latency do, and the verdict is theirs: PASS
+(``harness.stats.times.quantiles.clustered``), as the gates on latency do, and the verdict is theirs: PASS
 where the whole interval lies below the budget, FAIL where it lies above.
 """
 
@@ -31,7 +31,7 @@ from harness.core.gate import Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import below
 from harness.replay.machine import machine
-from harness.stats.quantiles import clustered
+from harness.stats.times.quantiles import clustered
 
 BUDGET = Path(__file__).with_suffix(".toml")
 Clock = Callable[[], int]

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from benchmarks.simulated_differences import CONFIDENCE, SEED
 from harness.core.scores import Estimate
 from harness.stats.inference import Inference
-from harness.stats.processes import percentile, ratio
+from harness.stats.times.processes import percentile, ratio
 
 HARD, SHARED, NOISE = 0.6, 0.77, 0.1
 """Spread of logarithms over queries, how much of it two arms share, and from call to call."""

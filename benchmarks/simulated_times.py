@@ -9,7 +9,7 @@ from scipy.signal import lfilter
 from scipy.special import ndtri
 
 from benchmarks.simulated_differences import CONFIDENCE, SEED, Floats
-from harness.stats.series import series_interval
+from harness.stats.times.series import series_interval
 
 
 def clinging(percent: float, phi: float, times: int, trials: int) -> tuple[float, float]:

@@ -7,19 +7,33 @@ from collections.abc import Collection, Mapping, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.agreement import counts
 from harness.agreement.classes import UNCOMPARED, Class, classify
 from harness.agreement.jaccard import jaccard
 from harness.agreement.pair import Pair
 from harness.agreement.partial import Partial
 from harness.agreement.pseudo import pseudo_ndcg
 from harness.agreement.rbo import rbo
-from harness.agreement.tau import tau
-from harness.agreement.tau_ap import tau_ap
+from harness.agreement.tau import tau, tau_ap
 from harness.core.errors import EvidenceError, HarnessError
 from harness.core.evidence import Agreement
 from harness.core.run import Run
 from harness.core.scores import Scores
+
+
+def serving_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+    """Documents that only the control shows within ``depth``, shape (queries,)."""
+    return pair.lengths(depth)[0] - pair.shared(depth)
+
+
+def shadow_only(pair: Pair, depth: int) -> NDArray[np.int64]:
+    """Documents that only the candidate shows within ``depth``, shape (queries,)."""
+    return pair.lengths(depth)[1] - pair.shared(depth)
+
+
+def length_difference(pair: Pair) -> NDArray[np.int64]:
+    """Hits of the candidate less those of the control, uncut, shape (queries,)."""
+    return pair.candidate_length - pair.control_length
+
 
 PSEUDO_DEPTH = 10
 PSEUDO = f"nDCG@{PSEUDO_DEPTH}-of-serving"
@@ -59,13 +73,13 @@ def agree(
     found: dict[str, tuple[Partial, str]] = {}
     for depth in depths:
         found[f"Jaccard@{depth}"] = jaccard(pair, depth), Class.BOTH_EMPTY
-        found[f"serving_only@{depth}"] = _count(counts.serving_only(pair, depth))
-        found[f"shadow_only@{depth}"] = _count(counts.shadow_only(pair, depth))
+        found[f"serving_only@{depth}"] = _count(serving_only(pair, depth))
+        found[f"shadow_only@{depth}"] = _count(shadow_only(pair, depth))
     found["RBO"] = rbo(pair, deepest, p), Class.BOTH_EMPTY
     found["tau"] = tau(pair, deepest), "below_two_shared"
     found["tauAP"] = tau_ap(pair, deepest), "below_two_shared"
     found[PSEUDO] = pseudo_ndcg(pair, PSEUDO_DEPTH), Class.SERVING_EMPTY
-    found["length_difference"] = _count(counts.length_difference(pair))
+    found["length_difference"] = _count(length_difference(pair))
     reasons = {
         query_id: str(name)
         for query_id, name in zip(pair.query_ids, classes, strict=True)

@@ -10,7 +10,7 @@ from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import Rules, below, plain
 from harness.gates.base.timing import TimedSettings, Times, enough, ready, repeats, steadfast
-from harness.stats.processes import percentile
+from harness.stats.times.processes import percentile
 
 
 class Settings(BudgetSettings, TimedSettings):

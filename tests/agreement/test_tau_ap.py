@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 
 from harness.agreement.discordance import Discordance
-from harness.agreement.tau_ap import tau_ap
+from harness.agreement.tau import tau_ap
 from tests.agreement.strategies import depths, pair_of, rankings
 
 

@@ -12,8 +12,8 @@ from harness.core.evidence import Evidence, Race
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Rules, plain
-from harness.stats import caches, processes
-from harness.stats.quantiles import Nanoseconds
+from harness.stats.times import caches, processes
+from harness.stats.times.quantiles import Nanoseconds
 
 Percent = Literal["p50", "p90", "p95", "p99", "mean"]
 Times = Mapping[str, Nanoseconds]

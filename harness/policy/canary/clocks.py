@@ -19,7 +19,7 @@ from harness.core.gate import Verdict
 from harness.core.load import AtRate, Load
 from harness.core.qrels import Qrels
 from harness.replay.load.trial import PERCENTS
-from harness.stats.processes import fewest_for
+from harness.stats.times.processes import fewest_for
 
 Written = Mapping[str, Any]
 Ints = NDArray[np.int64]

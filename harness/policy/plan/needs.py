@@ -32,10 +32,10 @@ from harness.policy.plan.at_hand import AtHand, Counted
 from harness.policy.plan.forecast import MeanForecast, ShareForecast
 from harness.policy.plan.need import Assumed, Need
 from harness.replay.load.rounds import fewest_rounds
-from harness.stats.processes import fewest_for
 from harness.stats.proportion import size_for
 from harness.stats.sample_size.enough import min_queries, min_queries_at_every_look
 from harness.stats.sample_size.planning import Target
+from harness.stats.times.processes import fewest_for
 
 PROCESSES = 3
 """Of a race: of two, the error of the processes rests on one degree of freedom."""

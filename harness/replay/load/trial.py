@@ -14,7 +14,7 @@ from harness.core.scores import Estimate
 from harness.replay.load.histogram import Histogram
 from harness.replay.load.loop import NS_PER_S, Plan, Served
 from harness.replay.load.worker_pool import Part, answered, unserved
-from harness.stats.series import series_interval
+from harness.stats.times.series import series_interval
 
 PERCENTS = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 LAG_PERCENT = 99.0

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from statistics import median
+from typing import NamedTuple
 
 from harness.core.gate import Verdict
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load.histogram import Histogram
 from harness.report.load.inputs import LoadReport, Point
-from harness.report.load.left_out import summed
 from harness.report.rounding import (
     interval,
     interval_in,
@@ -19,6 +21,37 @@ from harness.report.rounding import (
     three_digits,
 )
 from harness.report.rows import Cell, Table
+
+NUMBER = re.compile(r"\d+(?:\.\d+)?")
+
+
+class Objections(NamedTuple):
+    """Rounds that do not count for one kind of reason."""
+
+    rounds: int
+    why: str
+    """The reason; a number that differs from round to round is given from lowest to highest."""
+
+
+def summed(objections: Sequence[str]) -> tuple[Objections, ...]:
+    """Put texts together that differ in numbers alone, the most frequent first."""
+    kinds: dict[str, list[str]] = {}
+    for text in objections:
+        kinds.setdefault(NUMBER.sub("#", text), []).append(text)
+    found = [Objections(len(texts), _joined(texts)) for texts in kinds.values()]
+    return tuple(sorted(found, key=lambda one: -one.rounds))
+
+
+def _joined(texts: Sequence[str]) -> str:
+    columns = zip(*(NUMBER.findall(text) for text in texts), strict=True)
+    ranges = iter([_range(numbers) for numbers in columns])
+    return NUMBER.sub(lambda _: next(ranges), texts[0])
+
+
+def _range(numbers: Sequence[str]) -> str:
+    low, high = min(numbers, key=float), max(numbers, key=float)
+    return low if low == high else f"{low} to {high}"
+
 
 MIB = 1 << 20
 FEW = "too few rounds for an interval"

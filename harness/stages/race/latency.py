@@ -9,9 +9,9 @@ from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
 from harness.report.inputs import Latency
 from harness.stages.compare.stage import Pair
-from harness.stats.caches import repeat_ratio, seen_ratio
-from harness.stats.processes import aa_ratio, percentile, ratio
-from harness.stats.quantiles import Nanoseconds
+from harness.stats.times.caches import repeat_ratio, seen_ratio
+from harness.stats.times.processes import aa_ratio, percentile, ratio
+from harness.stats.times.quantiles import Nanoseconds
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
 RATIOS = {"p50": 50.0, "p95": 95.0, "mean": None}

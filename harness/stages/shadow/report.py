@@ -18,7 +18,7 @@ from harness.shadow.log.streams import records
 from harness.shadow.watch.alarms import ARMS
 from harness.shadow.watch.summary import Summary
 from harness.stages.shadow.look import Look
-from harness.stats.quantiles import order_interval
+from harness.stats.times.quantiles import order_interval
 
 PERCENTS = (50, 90, 95, 99)
 

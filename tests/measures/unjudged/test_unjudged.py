@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.qrels import Qrels
 from harness.measures.quality import score
-from harness.measures.unjudged.average import average_precision
-from harness.measures.unjudged.bounds import Bounding, Case
+from harness.measures.unjudged.bounds import Bounding, Case, average_precision
 from harness.measures.unjudged.ratio import Level, Ratio
 from harness.measures.unjudged.runs import bounds, differences, narrowing
 from tests.make.runs import qrels_of, random_case, run_of

@@ -16,9 +16,8 @@ from harness.replay.load.record import Record
 from harness.replay.load.rounds import Noise
 from harness.replay.load.trial import Trial
 from harness.report.load.figures import load_curve, percentile_curves
-from harness.report.load.headline import headline
 from harness.report.load.inputs import LoadReport, Point
-from harness.report.load.page import to_page
+from harness.report.load.page import headline, to_page
 from harness.report.load.tables import notes, tables
 from harness.report.page.load import highest_shared, load_view
 

@@ -16,8 +16,13 @@ import pytest
 from harness.core.engine import Hit
 from harness.core.errors import BadPolicy
 from harness.shadow.proxy.http_body import json_of, unpacked
-from harness.shadow.proxy.pointer import UnresolvedPointer, pointed
-from harness.shadow.proxy.reading import Reading, RequestedQuery, Unreadable
+from harness.shadow.proxy.reading import (
+    Reading,
+    RequestedQuery,
+    Unreadable,
+    UnresolvedPointer,
+    pointed,
+)
 from harness.stages.shadow.files import read_reading
 from tests.shadow.servers import READING
 from tests.source import ROOT

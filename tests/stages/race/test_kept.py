@@ -17,7 +17,7 @@ from harness.stages.index import index
 from harness.stages.prepare import prepare
 from harness.stages.race.stage import race, read_race
 from harness.stages.replay.stage import replay
-from harness.stats.caches import seen_ratio
+from harness.stats.times.caches import seen_ratio
 from tests import toy
 from tests.toy import CANDIDATE, CONTROL, NAME, Toy, here
 

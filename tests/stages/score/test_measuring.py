@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.core.errors import HarnessError, UnknownName
-from harness.stages.params import read
-from harness.stages.score.measuring import measuring
+from harness.stages.params import measuring, read
 from tests.source import ROOT
 
 

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from harness.core.scores import Estimate
-from harness.stats.quantiles import Nanoseconds, checked
+from harness.stats.times.quantiles import Nanoseconds, checked
 
 
 def repeat_ratio(

@@ -19,7 +19,7 @@ from scipy.special import betaincinv, ndtri, stdtrit
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats.quantiles import Nanoseconds, percentile_ns
+from harness.stats.times.quantiles import Nanoseconds, percentile_ns
 
 BLOCKS = 10
 FREEDOM = 1.5

@@ -23,7 +23,7 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.counter_rng import Purpose, picks
 from harness.stats.inference import Inference
-from harness.stats.quantiles import Nanoseconds, checked
+from harness.stats.times.quantiles import Nanoseconds, checked
 
 TIMES_AT_ONCE = 1 << 21
 KEPT = 32

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 from benchmarks.simulated_races import covered
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
-from harness.stats import processes
 from harness.stats.counter_rng import Purpose, picks
 from harness.stats.inference import Inference
-from harness.stats.processes import aa_ratio, fewest_for, percentile
+from harness.stats.times import processes
+from harness.stats.times.processes import aa_ratio, fewest_for, percentile
 
 Times = NDArray[np.int64]
 INFERENCE = Inference(confidence=0.95, resamples=500, seed=1)

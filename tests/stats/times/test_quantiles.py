@@ -7,7 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
-from harness.stats import quantiles
+from harness.stats.times import quantiles
 
 
 def times(seed: int, shape: tuple[int, int], factor: float = 1.0) -> NDArray[np.int64]:

@@ -4,7 +4,7 @@ Times are nanoseconds, int64, shape (queries, repetitions). The repetitions of o
 independent, so intervals over several repetitions resample whole queries. All percentiles
 interpolate linearly between order statistics (type 7 of Hyndman and Fan, 1996). The bootstrap
 intervals are plain percentile intervals: they stay right under a logarithm, while the jackknife of
-BCa is not consistent for a quantile. Times of several processes: ``harness.stats.processes``.
+BCa is not consistent for a quantile. Times of several processes: ``harness.stats.times.processes``.
 """
 
 from __future__ import annotations

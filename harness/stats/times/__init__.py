@@ -1,0 +1,1 @@
+"""Percentiles of times, with intervals, and what distorts them."""
