@@ -2,8 +2,8 @@
 
 The stages are timed where they run, inside of one whole search. A round asks every question once,
 in an order of its own; the first round is thrown away. Intervals resample whole questions
-(``harness.stats.times.quantiles.clustered``), as the gates on latency do, and the verdict is theirs: PASS
-where the whole interval lies below the budget, FAIL where it lies above.
+(``harness.stats.times.quantiles.clustered``), as the gates on latency do, and the verdict is
+theirs: PASS where the whole interval lies below the budget, FAIL where it lies above.
 """
 
 from __future__ import annotations
