@@ -15,19 +15,21 @@ from tests.docs.outcomes import Results
 from tests.docs.pages import page
 
 PAGE = page("docs/contract.md").path
-HEAD = ("id", "promise", "tests", "decision")
+HEAD = ("id", "promise", "reached by", "tests", "decision")
 ID = re.compile(r"[A-Z]-[A-Z]?\w+(?:\.\w+)*")
 TEST = re.compile(r"`(tests/[\w/]+/test_\w+\.py::test_\w+)`")
+WAYS = re.compile(r"`[^`]+`(?:, `[^`]+`)*")
 KEPT = frozenset({"passed"})
 
 
 @dataclass(frozen=True, slots=True)
 class Row:
-    """One promise, and the tests that show that it is kept."""
+    """One promise, how a user reaches it, and the tests that show that it is kept."""
 
     name: str
     line: int
     promise: str
+    reached_by: tuple[str, ...]
     tests: tuple[str, ...]
 
     def __str__(self) -> str:
@@ -38,7 +40,7 @@ def rows(text: str) -> tuple[Row, ...]:
     """Read the rows of all tables of the page.
 
     Raises:
-        ValueError: a row has not the four columns, no id, no promise, or no test.
+        ValueError: a row has not the five columns, no id, no promise, no way to it, or no test.
     """
     found = []
     for number, line in enumerate(text.splitlines(), start=1):
@@ -47,12 +49,27 @@ def rows(text: str) -> tuple[Row, ...]:
         cells = [cell.strip() for cell in line.strip("|").split(" | ")]
         if tuple(cells) == HEAD:
             continue
-        tests = tuple(TEST.findall(cells[2])) if len(cells) == len(HEAD) else ()
-        named = len(tests) == cells[2].count("`") / 2 if tests else False
+        tests = tuple(TEST.findall(cells[3])) if len(cells) == len(HEAD) else ()
+        named = len(tests) == cells[3].count("`") / 2 if tests else False
         if not named or not ID.fullmatch(cells[0]) or not cells[1]:
-            raise ValueError(f"line {number}: not | id | promise | `test` | decision |: {line}")
-        found.append(Row(cells[0], number, cells[1], tests))
+            raise ValueError(f"line {number}: not | {' | '.join(HEAD)} |: {line}")
+        try:
+            reached_by = ways(cells[2])
+        except ValueError as exc:
+            raise ValueError(f"line {number}: {exc}") from exc
+        found.append(Row(cells[0], number, cells[1], reached_by, tests))
     return tuple(found)
+
+
+def ways(cell: str) -> tuple[str, ...]:
+    """Read a cell of the table.
+
+    Raises:
+        ValueError: it is not a list of words in backticks.
+    """
+    if not WAYS.fullmatch(cell):
+        raise ValueError(f"not `command`, `tool(argument)` or `a.documented.call`: {cell}")
+    return tuple(cell.strip("`").split("`, `"))
 
 
 def repeated(found: Sequence[Row]) -> list[str]:

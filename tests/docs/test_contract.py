@@ -16,7 +16,7 @@ from tests.docs.pages import ROOT
 
 pytestmark = pytest.mark.slow
 ROWS = rows(PAGE.read_text("utf-8"))
-HEAD = "| id | promise | tests | decision |\n| --- | --- | --- | --- |\n"
+HEAD = "| id | promise | reached by | tests | decision |\n| --- | --- | --- | --- | --- |\n"
 PLANTED = {
     "good": "def test_it(): pass",
     "red": "def test_it(): assert False",
@@ -68,7 +68,8 @@ def test_an_id_names_one_promise() -> None:
 
 
 def table(*names: str) -> str:
-    lines = (f"| Q-1.{name} | is {name} | `tests/a/test_{name}.py::test_it` | |" for name in names)
+    start = "| Q-1.{0} | is {0} | `harness ask` | `tests/a/test_{0}.py::test_it` | |"
+    lines = (start.format(name) for name in names)
     return HEAD + "\n".join(lines) + "\n"
 
 
@@ -97,13 +98,15 @@ def test_a_repeated_id_is_told() -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "| Q-1.1 | a promise without a test | | |",
-        "| Q-1.1 | a promise | some test | |",
-        "| Q-1.1 | a promise | `tests/a/test_b.py` | |",
-        "| Q-1.1 | two, one of them misspelt | `tests/a/test_b.py::test_c`, `test_d` | |",
-        "| Q-1.1 | three columns | `tests/a/test_b.py::test_c` |",
-        "| 1.1 | no specification | `tests/a/test_b.py::test_c` | |",
-        "| Q-1.1 | | `tests/a/test_b.py::test_c` | |",
+        "| Q-1.1 | a promise without a test | `harness ask` | | |",
+        "| Q-1.1 | a promise | `harness ask` | some test | |",
+        "| Q-1.1 | a promise | `harness ask` | `tests/a/test_b.py` | |",
+        "| Q-1.1 | one misspelt | `harness ask` | `tests/a/test_b.py::test_c`, `test_d` | |",
+        "| Q-1.1 | four columns | `harness ask` | `tests/a/test_b.py::test_c` |",
+        "| 1.1 | no specification | `harness ask` | `tests/a/test_b.py::test_c` | |",
+        "| Q-1.1 | | `harness ask` | `tests/a/test_b.py::test_c` | |",
+        "| Q-1.1 | no one reaches it | | `tests/a/test_b.py::test_c` | |",
+        "| Q-1.1 | a way in words | by a command | `tests/a/test_b.py::test_c` | |",
     ],
 )
 def test_a_row_that_cannot_be_held_to_anything_is_refused(line: str) -> None:

@@ -1,0 +1,87 @@
+"""Ways by which a user reaches a promise: commands, arguments of tools, and documented calls."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib import import_module
+from typing import Any
+
+import typer
+
+from engines.stacks.agent_mail.mcp_tools.arguments import ALIASES
+from engines.stacks.agent_mail.mcp_tools.changes import DeleteMessage, EditMessage, InsertMessage
+from engines.stacks.agent_mail.mcp_tools.server import TOOLS
+from engines.stacks.code.mcp_tools import WithFilters
+from engines.stacks.documents.mcp_tools import Arguments as InCollection
+from engines.stacks.writing.mcp_tools import Arguments as InNotes
+from harness.cli import application
+from tests.docs.pages import pages
+
+TOOL = re.compile(r"(\w+)\(([\w, ]+)\)")
+CALL = re.compile(r"(?:engines|harness)(?:\.\w+)+")
+CONTRACT = "docs/contract.md"
+
+
+def missing(way: str) -> str:
+    """Say what of a way is not there; empty where a user can go it."""
+    if way.startswith("harness "):
+        return _command(way.split()[1:])
+    if found := TOOL.fullmatch(way):
+        return _tool(found[1], found[2].split(", "))
+    return _call(way) if CALL.fullmatch(way) else f"{way} is no way"
+
+
+def _command(words: list[str]) -> str:
+    group: Any = typer.main.get_command(application())
+    while words and not words[0].startswith("-"):
+        group = getattr(group, "commands", {}).get(words[0])
+        if group is None:
+            return f"there is no command {words[0]}"
+        words = words[1:]
+    if hasattr(group, "commands"):
+        return f"{group.name} is a group of commands"
+    known = {name for one in group.params for name in (*one.opts, *one.secondary_opts)}
+    return ", ".join(f"there is no option {word}" for word in words if word not in known)
+
+
+def _tool(name: str, arguments: list[str]) -> str:
+    if name not in tools():
+        return f"there is no tool {name}"
+    known = tools()[name]
+    return ", ".join(f"{name} takes no {one}" for one in arguments if one not in known)
+
+
+@cache
+def tools() -> Mapping[str, frozenset[str]]:
+    """Give the arguments of each tool that a server of this project offers."""
+    takes = {name: offered.takes for name, offered in TOOLS.items()}
+    takes |= {"insert_message": InsertMessage, "edit_message": EditMessage}
+    takes |= {"delete_message": DeleteMessage, "rag_retrieve": InNotes}
+    takes |= {"search_collection": InCollection, "search_code": WithFilters}
+    named = {name: frozenset(kind.model_fields) for name, kind in takes.items()}
+    return {
+        name: fields.union(*(ALIASES[one] for one in fields & ALIASES.keys()))
+        for name, fields in named.items()
+    }
+
+
+def _call(way: str) -> str:
+    parts = way.split(".")
+    for at in range(len(parts), 0, -1):
+        module, names = ".".join(parts[:at]), parts[at:]
+        try:
+            found: Any = import_module(module)
+        except ModuleNotFoundError:
+            continue
+        break
+    else:
+        return f"there is no module of {way}"
+    for name in names:
+        found = getattr(found, name, None)
+    if not callable(found) and names:
+        return f"{way} cannot be called"
+    told = re.compile(rf"\b{parts[-1]}\b")
+    elsewhere = (page for page in pages() if page.name != CONTRACT)
+    return "" if any(told.search(page.text) for page in elsewhere) else f"no page tells of {way}"
