@@ -14,7 +14,14 @@ from tests.source import ROOT
 SETTINGS: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]
 
 
-@pytest.mark.parametrize("command", ["ruff check", "ruff format --check --exclude *.md", "mypy"])
+@pytest.mark.parametrize(
+    "command",
+    [
+        "ruff check",
+        "ruff format --check --exclude *.md",
+        pytest.param("mypy", marks=pytest.mark.slow),
+    ],
+)
 def test_is_clean(command: str) -> None:
     result = subprocess.run(
         [sys.executable, "-m", *command.split()],
