@@ -29,12 +29,13 @@ from harness.stages.gate import gate, read_decision
 from harness.stages.imports.trec_run import import_run, left_out
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.params import Params, measuring
+from harness.stages.params import Params
 from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
 from harness.stages.replay.tally import remarks
 from harness.stages.report.assemble import Subject, assemble, evidence_of
 from harness.stages.report.linked import linked
+from harness.stages.score.measuring import measuring
 from harness.stages.score.stage import score
 
 TIES = "ties.json"

@@ -3,38 +3,17 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, model_validator
 
-from harness.core.errors import BadPolicy, HarnessError
+from harness.core.errors import BadPolicy
 from harness.core.formats import MAX_YAML_BYTES, yaml_of
 from harness.core.names import Name, fault
 from harness.core.reading import Malformed, naming, text_of
-from harness.measures.name import parse
 from harness.stats.inference import Inference
-
-
-def measuring(params: Params, more: Iterable[str]) -> Params:
-    """Measure ``more`` beside what ``params`` names.
-
-    Raises:
-        UnknownName: one of them is not a measure.
-        HarnessError: one of them looks deeper than runs are deep.
-    """
-    names = tuple(dict.fromkeys((*params.score.measures, *more)))
-    for name in names:
-        parse(name)
-    score = {**params.score.model_dump(), "measures": names}
-    try:
-        return Params.model_validate({**params.model_dump(), "score": score})
-    except ValidationError as exc:
-        said = exc.errors()[0]["msg"].removeprefix("Value error, ")
-        raise HarnessError(f"the policy asks for too much: {said}") from exc
-
 
 ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from engines.stacks.documents.texts.sources import Page
 from harness.core.errors import BadFile
-from harness.core.mail_parts import clean, header, texts
+from harness.core.markup.mail_parts import clean, header, texts
 
 MAIL, BOX = ".eml", ".mbox"
 HEADERS = ("Subject", "From", "To", "Cc", "Date")

@@ -6,7 +6,7 @@ import re
 from pathlib import Path
 
 from harness.core.errors import BadFile
-from harness.core.html_words import paragraphs
+from harness.core.markup.html_words import paragraphs
 
 SUFFIXES = frozenset({".html", ".htm", ".xhtml"})
 HEAD_BYTES = 2_048

@@ -77,7 +77,8 @@ def _member(node: Node) -> tuple[Node | None, Node | None]:
 
 def is_comment(node: Node) -> bool:
     """Tell comments of all grammars; what those of Rust hold inside does not count."""
-    return node.type.endswith("comment") and node.type != "doc_comment"
+    kind: str = node.type
+    return kind.endswith("comment") and kind != "doc_comment"
 
 
 def said(comments: list[Node]) -> str:

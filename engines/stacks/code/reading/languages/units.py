@@ -152,7 +152,8 @@ def _first(span: Node) -> Node:
 def _last_row(node: Node) -> int:
     """Row of a node's last character; a line comment of Rust ends where the next line begins."""
     end = node.end_point
-    return end.row - 1 if not end.column and end.row > node.start_point.row else end.row
+    row: int = end.row
+    return row - 1 if not end.column and row > node.start_point.row else row
 
 
 def _without_inner(part: Part, data: bytes, grammar: Grammar) -> str:

@@ -14,7 +14,7 @@ from email.header import Header, decode_header, make_header
 from email.message import Message
 from email.utils import getaddresses, parsedate_to_datetime
 
-from harness.core import html_words
+from harness.core.markup import html_words
 
 MAX_HEADER = 1 << 16
 """Characters of a header that are read."""

@@ -6,7 +6,7 @@ from email import message_from_bytes
 
 import pytest
 
-from harness.core import mail_parts
+from harness.core.markup import mail_parts
 
 
 def header(line: bytes) -> tuple[str, list[str]]:
