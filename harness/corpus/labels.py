@@ -6,7 +6,7 @@ A file of labels is JSON lines, so no reader of TREC judgements takes it for jud
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -83,10 +83,10 @@ def read(path: Path) -> tuple[Label, ...]:
     return tuple(labels)
 
 
-def are_of(path: Path, by: str) -> bool:
-    """Tell whether a file holds labels of one judge and nothing else."""
+def only_of(path: Path, judges: Collection[str]) -> bool:
+    """Tell whether a file holds labels of these judges and nothing else."""
     try:
-        return {label.by for label in read(path)} == {by}
+        return {label.by for label in read(path)} <= set(judges)
     except HarnessError:
         return False
 

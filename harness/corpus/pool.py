@@ -22,9 +22,11 @@ from harness.core.files import write_text
 from harness.core.formats import checked
 from harness.core.reading import Malformed, numbered
 from harness.core.records import Judgement
-from harness.corpus import trec
+from harness.corpus import pool_times, trec
 
 HINT = "Make the pool again: harness pool."
+GUIDELINES = "guidelines.md"
+"""File beside a pool with what a grade means; it is shown to those who judge."""
 
 
 class Pair(BaseModel):
@@ -111,12 +113,12 @@ def begin(path: Path, pool: Pool) -> None:
         for file in (path, beside(path)):
             check_new(file)
         change.write(beside(path), texts_of(pool))
-        change.write(path, _grades_of(pool))
+        change.write(path, grades_of(pool))
 
 
 def write_grades(path: Path, pool: Pool) -> None:
     """Write the pool itself."""
-    write_text(path, _grades_of(pool), durable=True)
+    write_text(path, grades_of(pool), durable=True)
 
 
 def texts_of(pool: Pool) -> str:
@@ -125,7 +127,8 @@ def texts_of(pool: Pool) -> str:
     return "".join(json.dumps(row, ensure_ascii=False, sort_keys=True) + "\n" for row in rows)
 
 
-def _grades_of(pool: Pool) -> str:
+def grades_of(pool: Pool) -> str:
+    """Give the pool itself."""
     lines = (
         f"{pair.query_id} 0 {pair.doc_id} {trec.UNFILLED if grade is None else grade}\n"
         for pair, grade in zip(pool.pairs, pool.grades, strict=True)
@@ -154,6 +157,7 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
             raise Overtaken(pool.grades[at])
         changed = pool.graded(at, grade)
         write_grades(path, changed)
+        pool_times.note(path, pair.query_id, pair.doc_id, grade)
         return changed
 
 

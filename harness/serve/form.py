@@ -13,6 +13,7 @@ from urllib.parse import parse_qsl, quote, urlencode
 
 from harness.core import digest
 from harness.core.errors import HarnessError
+from harness.core.reading import Malformed, text_of
 from harness.corpus import pool as pools
 from harness.corpus.pool import Overtaken, Pair, Pool
 from harness.stages.judging.judge import BACK, SKIP
@@ -22,6 +23,7 @@ REMEMBERED = 50
 DIGITS = 9
 """Most digits of a number; a longer text names neither a grade nor a place."""
 FORM_BYTES = 65_536
+MAX_GUIDELINES_BYTES = 65_536
 FIELDS = {"key", "pair", "was", "done"}
 
 
@@ -63,6 +65,15 @@ class Sitting:
     def word(self) -> str:
         """Name of the pair that is shown."""
         return word_for(self.pool.pairs[self.at])
+
+    @property
+    def guidelines(self) -> str:
+        """What a grade means, as a file beside the pool says; empty without one, or for a link."""
+        path = self.path.with_name(pools.GUIDELINES)
+        try:
+            return "" if path.is_symlink() else text_of(path, most=MAX_GUIDELINES_BYTES)
+        except (OSError, Malformed):
+            return ""
 
     @property
     def judged(self) -> int:

@@ -55,9 +55,14 @@ def kappa(
 
 
 def jackknifed(
-    tables: Floats, value: Callable[[Floats], float], *, confidence: float, n: int
+    tables: Floats,
+    value: Callable[[Floats], float],
+    *,
+    confidence: float,
+    n: int,
+    within: tuple[float, float] = (-1.0, 1.0),
 ) -> Estimate | None:
-    """Give ``value`` of the sum of all tables, shape (clusters, ...), with an interval in [-1, 1].
+    """Give ``value`` of the sum of all tables, shape (clusters, ...), and an interval ``within``.
 
     None where it is not defined. Where it is not defined without a cluster, the value of all stands
     for it.
@@ -76,4 +81,5 @@ def jackknifed(
     left_out = np.where(np.isnan(left_out), found, left_out)
     spread = math.sqrt((count - 1) / count * float(((left_out - left_out.mean()) ** 2).sum()))
     reach = float(stdtrit(count - 1, 1 - (1 - confidence) / 2)) * spread
-    return Estimate(found, max(-1.0, found - reach), min(1.0, found + reach), n)
+    low, high = max(within[0], found - reach), min(within[1], found + reach)
+    return Estimate(found, low, high, n)

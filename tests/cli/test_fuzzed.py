@@ -88,6 +88,13 @@ WORKS: dict[str, tuple[str, ...]] = {
     "notes ask": ("kept", "balo", "--arm", "writing-stems"),
     "notes index": ("kept", "--arm", "writing-stems"),
     "notes serve": ("kept", "--arm", "fts5"),
+    "panel begin": (
+        "absent.pool", "--assessors", "a,b", "--double", "0.5", "--seed", "1", "--out", "{new}",
+    ),
+    "panel export": ("absent", "--to", "{new}"),
+    "panel import": ("absent", "toy.qrels", "--assessor", "a"),
+    "panel report": ("absent",),
+    "panel settle": ("absent", "--out", "{new}"),
     "plan": ("--policy", "policy/toy.toml", *DATA),
     "policy pin": ("policy/toy.toml", *DATA),
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),

@@ -22,6 +22,7 @@ from harness.core.durable.owned import (
     EXPORT,
     HISTORY,
     MIGRATION,
+    PANEL,
     REPORT,
     RUN,
     SHADOW_LOG,
@@ -34,7 +35,7 @@ from tests.cli.conftest import Harness
 from tests.cli.test_tune import SPACE
 from tests.docs.shell import Shell
 from tests.shadow.attempts import WATCH
-from tests.stages.judging.desk import OVERLAP, write_pool
+from tests.stages.judging.desk import OVERLAP, make_panel, write_pool
 from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
@@ -77,6 +78,9 @@ OWNED = {
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),
     "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
+    "panel begin": Owns(
+        ("pool.qrels", "--assessors", "a,b", "--double", "0.5", "--seed", "1"), "--out", PANEL
+    ),
     "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
 }
 """Folders that a command makes. ``init`` makes one too, and leaves it to people."""
@@ -97,6 +101,8 @@ NEW = {
     "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
     "decompose": PAIR,
     "judge": ("pool.qrels", "--machine", "judge.toml"),
+    "panel export": ("judged",),
+    "panel settle": ("judged",),
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
@@ -117,13 +123,14 @@ NEW = {
 FILE_OPTION = {
     "clicks labels": "--out",
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
+    "panel export": "--to", "panel settle": "--out",
     "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
     "measure": "--to",
 }  # fmt: skip
-AGAIN = {"history page", "judge", "sbom", "tune"}
+AGAIN = {"history page", "judge", "panel export", "sbom", "tune"}
 """Of them, those that replace a file of their own."""
 IN_PLACE = {
-    ("init", "folder"), ("judge", "file"), ("policy pin", "policy"),
+    ("init", "folder"), ("judge", "file"), ("panel import", "folder"), ("policy pin", "policy"),
     ("mail-server", "--token-file"), ("shadow accept", "--register"),
     *((f"migrate {move}", "--at") for move in
       ("advance", "drill", "interleave", "mend", "observe", "rollback")),
@@ -131,10 +138,10 @@ IN_PLACE = {
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
     "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--human", "--key",
-    "--machine", "--policy",
+    "--machine", "--policy", "--guidelines",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
-    "folders", "log", "logs", "path", "qrels", "queries", "run", "sample",
+    "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
     "topics",
 }  # fmt: skip
 """Options of these names are only read, but for those in the tables above."""
@@ -195,6 +202,8 @@ def ready_once(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     project = measured.copied(tmp_path_factory.mktemp("ready") / "project")
     root = project.root
     Shell(root).harness("gate", "--exit-zero")
+    write_pool(project.root)
+    make_panel(project.root)
     shadow_log.write(project, root / "log")
     (root / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
     (root / "policy" / "accepted.toml").write_text("")
@@ -296,7 +305,6 @@ def test_a_file_of_somebodys_own_is_never_replaced(
     harness("history", "add", "--dataset", "toy")
     (ready.root / "space.toml").write_text(SPACE)
     (ready.root / "judge.toml").write_text(OVERLAP)
-    write_pool(ready.root)
     words = (*name.split(), *NEW[name], FILE_OPTION[name])
     before = seen(ready.root)
     assert "is there already" in harness(*words, "site/index.html").error

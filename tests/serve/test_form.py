@@ -11,7 +11,7 @@ import pytest
 from starlette.testclient import TestClient
 
 from harness.core.files import write_text
-from harness.corpus import pool
+from harness.corpus import pool, pool_times
 from harness.corpus.pool import Pool
 from harness.serve import form
 from harness.serve.form import FORM_BYTES, REMEMBERED, word_for
@@ -288,3 +288,35 @@ def test_a_pool_that_breaks_while_it_is_judged_is_told(client: TestClient, path:
     assert client.get(AT).status_code == 500
     path.unlink()
     assert judge.client.get(AT).status_code == 404
+
+
+def test_guidelines_are_shown_as_text_and_not_through_a_link(
+    client: TestClient, path: Path
+) -> None:
+    assert "What a grade means" not in Judge(client).html
+    guidelines = path.with_name("guidelines.md")
+    guidelines.write_text("1 is: <b>it helps</b>\n\u202e")
+    judge = Judge(client)
+    assert '<details class="guidelines" open>' in judge.html
+    assert "1 is: &lt;b&gt;it helps&lt;/b&gt;" in judge.html
+    assert "\u202e" not in judge.html
+    judge.press("1")
+    assert '<details class="guidelines">' in judge.html
+    guidelines.unlink()
+    guidelines.symlink_to(path.with_name("secret.txt"))
+    path.with_name("secret.txt").write_text("not to be shown")
+    assert "not to be shown" not in Judge(client).html
+
+
+def test_a_pool_that_keeps_times_notes_each_key(client: TestClient, path: Path) -> None:
+    judge = Judge(client)
+    judge.press("1")
+    assert pool_times.read(path) == ()
+    pool_times.beside(path).write_text("")
+    judge.press("2")
+    judge.press("s")
+    judge.press("3")
+    judge.press("u")
+    given = pool_times.read(path)
+    assert [one.grade for one in given] == [2, 3, None]
+    assert [one.query_id for one in given] == ["q1", "q3", "q3"]

@@ -12,6 +12,7 @@ from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
 from harness.stages.judging.machine import pace
 from harness.stages.judging.machine.label import Labelled, label, opened
+from harness.stages.judging.panel.panel import Panel, begin, read
 from tests.stages.judging.server import Reply, Server, serving
 
 KEY = "sk-toy-secret"
@@ -73,3 +74,13 @@ def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Itera
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)
         yield Desk(folder, server)
+
+
+def make_panel(folder: Path, count: int = 4, assessors: str = "a,b", double: float = 1.0) -> Panel:
+    """Make a panel, ``judged``, of a pool of its own, in which all gave every pair a 1."""
+    (folder / "dealt").mkdir()
+    pool = write_pool(folder / "dealt", count)
+    made = begin(pool, assessors.split(","), double, 1, None, folder / "judged")
+    for name, part in made.parts.items():
+        pools.write_grades(made.path(name), Pool(part.pairs, (1,) * len(part.pairs)))
+    return read(made.folder)

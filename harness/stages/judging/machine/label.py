@@ -120,7 +120,7 @@ def label(path: Path, judge: Judge, answers: Answers, to: Path) -> Labelled:
     check_new(
         to,
         reads=(path, pools.beside(path)),
-        ours=lambda file: labels.are_of(file, judge.name),
+        ours=lambda file: labels.only_of(file, {judge.name}),
     )
     pool = pools.read(path)
     found: list[Label] = []

@@ -1,0 +1,1 @@
+"""Several assessors judge one pool: each has a part, and some pairs have two."""
