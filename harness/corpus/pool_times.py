@@ -57,5 +57,5 @@ def read(pool: Path) -> tuple[Given, ...]:
             at.astimezone(UTC)
             found.append(Given(str(row["query_id"]), str(row["doc_id"]), grade, at))
         except (Malformed, ValueError, TypeError, KeyError) as exc:
-            raise BadFile(path, f"it is no time of a grade ({exc})", REMEDY, number) from exc
+            raise BadFile(path, f"it is not the time of a grade ({exc})", REMEDY, number) from exc
     return tuple(sorted(found, key=lambda one: one.at))

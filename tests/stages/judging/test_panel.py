@@ -159,7 +159,7 @@ def test_speed_leaves_breaks_out_and_drift_is_seen(tmp_path: Path) -> None:
     assert other.median_s is None
     assert other.drift is None
     times.write_text('{"at": "noon"}\n')
-    with pytest.raises(BadFile, match=r"a\.qrels\.times\.jsonl:1: it is no time of a grade"):
+    with pytest.raises(BadFile, match=r"a\.qrels\.times\.jsonl:1: it is not the time of a grade"):
         agreement(panel, 0.95)
 
 

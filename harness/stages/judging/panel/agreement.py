@@ -37,7 +37,7 @@ class Assessor:
 
 @dataclass(frozen=True, slots=True)
 class Agreement:
-    """What a panel says of itself. A figure is None where too few queries were judged twice."""
+    """What a panel says of itself; None for a figure where too few queries were judged twice."""
 
     assessors: tuple[Assessor, ...]
     twice: int
