@@ -32,7 +32,6 @@ def application() -> typer.Typer:
         mail_server,
         measure,
         oneshot,
-        panel,
         pipeline,
         plan,
         policy,
@@ -43,7 +42,7 @@ def application() -> typer.Typer:
         tune,
         variance,
     )
-    from harness.cli.assessors import assisted, judging, labels
+    from harness.cli.assessors import assisted, judging, labels, panel
     from harness.cli.base.app import app
     from harness.cli.custody import reproduce, sbom, sign, verify
     from harness.cli.data import exchange, importing, queries

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, BadName, HarnessError, UnknownName
-from harness.core.owned import NotOurs
 from harness.corpus import labels, pool_times
 from harness.corpus import pool as pools
 from harness.corpus.pool import Overtaken, Pool

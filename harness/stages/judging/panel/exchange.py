@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from pathlib import Path
 
+from harness.core.durable.locks import held
+from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile, UnknownName
-from harness.core.locks import held
-from harness.core.owned import check_new
 from harness.corpus import labels
 from harness.corpus import pool as pools
 from harness.corpus.labels import Label

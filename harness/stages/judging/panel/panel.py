@@ -16,11 +16,11 @@ import numpy as np
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import digest
+from harness.core.durable.owned import PANEL, check_free, check_held, set_mark
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import json_file
 from harness.core.names import Name, check_distinct, checked
-from harness.core.owned import PANEL, check_free, check_held, set_mark
 from harness.core.reading import text_of
 from harness.corpus import pool as pools
 from harness.corpus import pool_times

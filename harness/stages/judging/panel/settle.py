@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.journal import changing
-from harness.core.owned import check_new
+from harness.core.durable.journal import changing
+from harness.core.durable.owned import check_new
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
 from harness.stages.judging.panel.panel import Panel

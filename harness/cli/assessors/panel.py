@@ -48,7 +48,7 @@ def begin(
     Example: harness panel begin out/pool.qrels --assessors ada,ben --double 0.3 --seed 1 --out
     out/panel
     """
-    from harness.core.owned import check_apart
+    from harness.core.durable.owned import check_apart
     from harness.stages.judging.panel.panel import begin as deal
 
     check_apart(to, Project.here().sources)
@@ -113,7 +113,7 @@ def settle(
 
     Example: harness panel settle out/panel --out out/settled.qrels
     """
-    from harness.core.owned import check_apart
+    from harness.core.durable.owned import check_apart
     from harness.stages.judging.panel import panel as panels
     from harness.stages.judging.panel.settle import settle as stage
 
@@ -144,7 +144,7 @@ def export(
 
     Example: harness panel export out/panel --to out/people.jsonl
     """
-    from harness.core.owned import check_apart
+    from harness.core.durable.owned import check_apart
     from harness.stages.judging.panel import panel as panels
     from harness.stages.judging.panel.exchange import export as stage
 
