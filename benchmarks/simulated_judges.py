@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from harness.stats.assisted import UniqueHits, assisted
 from harness.stats.inference import Inference
-from harness.stats.kappa import kappa
+from harness.stats.raters.kappa import kappa
 
 QUERIES, LABELLED, K = 1_000, 100, 10
 RESAMPLES = 1_000

@@ -13,7 +13,7 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.names import Name
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Rules, Where, above, plain
-from harness.stats.kappa import FEWEST, kappa
+from harness.stats.raters.kappa import FEWEST, kappa
 
 
 class Settings(GateSettings):

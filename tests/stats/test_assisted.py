@@ -12,7 +12,7 @@ from benchmarks.simulated_judges import JUDGES, judged
 from harness.core.errors import EvidenceError
 from harness.stats.assisted import UniqueHits, assisted, calibration
 from harness.stats.inference import Inference
-from harness.stats.kappa import kappa
+from harness.stats.raters.kappa import kappa
 
 RULES = Inference(confidence=0.95, resamples=500, seed=5)
 Draws = Callable[[int, int], int]

@@ -24,7 +24,7 @@ from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
 from harness.stats.assisted import Assisted, Codes, Flags, UniqueHits, assisted
 from harness.stats.inference import Inference
-from harness.stats.kappa import kappa
+from harness.stats.raters.kappa import kappa
 
 MEASURE = "P"
 Pair = tuple[str, str]

@@ -15,8 +15,8 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.corpus import pool_times
 from harness.stages.judging.panel.panel import Pair, Panel
-from harness.stats.assessors import Codes, Floats, alpha, fleiss
-from harness.stats.kappa import jackknifed, kappa
+from harness.stats.raters.kappa import jackknifed, kappa
+from harness.stats.raters.several import Codes, Floats, alpha, fleiss
 
 BREAK_S = 600.0
 """A longer gap between two grades is a break, and no time for a pair."""

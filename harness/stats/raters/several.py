@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.scores import Estimate
-from harness.stats.kappa import jackknifed
+from harness.stats.raters.kappa import jackknifed
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]

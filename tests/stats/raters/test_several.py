@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from harness.stats.assessors import alpha, fleiss
-from harness.stats.kappa import kappa
+from harness.stats.raters.kappa import kappa
+from harness.stats.raters.several import alpha, fleiss
 
 ROWS = (
     (1, 2, 3, 3, 2, 1, 4, 1, 2, None, None, None),

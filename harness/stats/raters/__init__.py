@@ -1,0 +1,1 @@
+"""Agreement of those who judge relevance, with intervals."""
