@@ -90,6 +90,18 @@ def signed(text: str) -> str:
     )
 
 
+def binding(text: str) -> str:
+    """Write what holds for every hit, whatever finds it; empty where words may match or not.
+
+    That is what must and what must not be there, and phrases where nothing else is looked for.
+    """
+    found = exact_clauses(text) if '"' in text else ()
+    looked_for = [clause for clause in found if clause.occur is not Occur.NOT]
+    if looked_for and all(clause.quoted for clause in looked_for):
+        return text
+    return signed(text)
+
+
 class Held(NamedTuple):
     """What holds for every hit, whatever found it."""
 

@@ -14,7 +14,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
-from engines.lexical.typed import Occur, exact_clauses
+from engines.lexical.typed import Occur, binding, exact_clauses
 from engines.ranking.convex import combine
 from engines.ranking.order import by_best
 from engines.stacks.text import dense, tantivy
@@ -204,13 +204,13 @@ class BlendSearcher:
             return Found(left, {}, named=False, embedded=False)
         named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
-        embedded = self.beside.submit(self.vectors.asked, text)
+        embedded = self.beside.submit(self.vectors.query_vector, text)
         words = {hit.doc_id: hit.raw_score for hit in lexical.search(text, depth).hits}
         asked = embedded.result()
         if asked is None:
             return Found(words, {}, named, embedded=False)
         vectors = self.vectors.store.cosines(asked, list(words))
-        if all(clause.occur is Occur.SHOULD for clause in wanted):
+        if not binding(text):
             vectors |= dict(self.vectors.store.nearest(asked, depth))
         return Found(words, vectors, named, embedded=True)
 

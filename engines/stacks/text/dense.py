@@ -1,9 +1,13 @@
-"""Documents by the cosine of their vector with the query's."""
+"""Documents by the cosine of their vector with the query's.
+
+A vector knows no operators. So words are indexed too, and where a query says what must or must not
+be there, they choose the documents that vectors rank.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,16 +18,19 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
-from engines.lexical.typed import normalise
+from engines.lexical.typed import binding, normalise, positive
+from engines.stacks.text import fts5
 from engines.vector import recorded
 from engines.vector.bulk import embed_all
 from engines.vector.chosen import HASH, embedder_of
 from engines.vector.embedder import Embedder
 from engines.vector.store import VectorStore, open_store, write
-from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest
+from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
 from harness.core.records import Document
 
 ENGINE = "vectors"
+WORDS = "words"
+"""Folder of the words, within the index."""
 
 
 class Settings(StackSettings):
@@ -38,6 +45,8 @@ class Settings(StackSettings):
 class Dense:
     settings: Settings
     cache: Path
+    alone: bool = False
+    """Whether it keeps words for operators; where it is a part, the other part has them."""
 
     def embedder(self) -> Embedder:
         """Open the embedder that the settings name."""
@@ -60,7 +69,11 @@ class Dense:
         embedder = self.embedder()
 
         def fill(passing: Iterable[Document]) -> None:
-            in_order = sorted((d.doc_id, _read(d)) for d in passing)
+            documents = tuple(passing)
+            if self.alone:
+                (index / WORDS).mkdir()
+                _words().build(documents, index / WORDS)
+            in_order = sorted((d.doc_id, _read(d)) for d in documents)
             vectors = embed_all([text for _, text in in_order], embedder, self.cache)
             write(index, [doc_id for doc_id, _ in in_order], vectors)
 
@@ -86,7 +99,11 @@ class Dense:
         )
         store = open_store(index, embedder.dimension)
         manifest.check_count(index, made, len(store.doc_ids))
-        yield DenseSearcher(recorded.recorded(embedder, self.cache), store, made)
+        said = recorded.recorded(embedder, self.cache)
+        with _words().open(index / WORDS) if self.alone else nullcontext() as words:
+            if words is not None:
+                manifest.check_count(index, made, words.manifest.documents)
+            yield DenseSearcher(said, store, made, words)
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,19 +111,37 @@ class DenseSearcher:
     embedder: Embedder
     store: VectorStore
     manifest: Manifest
+    words: Searcher | None = None
 
     def search(self, text: str, k: int) -> Answer:
-        asked = self.asked(text)
-        if asked is None:
-            return Answer((), self.manifest.fingerprint, "nothing was typed")
-        nearest = self.store.nearest(asked, k)
-        hits = tuple(Hit(doc_id, min(1.0, cosine), cosine) for doc_id, cosine in nearest)
+        bound = binding(text) if self.words is not None else ""
+        query = self.query_vector(text)
+        if query is None:
+            hits = self._allowed(bound, k) if bound else ()
+            return Answer(hits, self.manifest.fingerprint, "" if hits else "nothing was typed")
+        if bound:
+            allowed = [hit.doc_id for hit in self._allowed(bound, len(self.store.doc_ids))]
+            found = self.store.cosines(query, allowed).items()
+            nearest = sorted(found, key=lambda pair: (-pair[1], pair[0]))[:k]
+        else:
+            nearest = self.store.nearest(query, k)
+        hits = tuple(Hit(d, min(1.0, cosine), cosine) for d, cosine in nearest if cosine > 0)
         return Answer(hits, self.manifest.fingerprint)
 
-    def asked(self, text: str) -> NDArray[np.float32] | None:
-        """Embed what was typed, shape (dimension,); None where that is nothing."""
-        typed = normalise(text)
+    def _allowed(self, bound: str, most: int) -> tuple[Hit, ...]:
+        """List documents of which the constraints hold; of refusals alone by id, with score 0."""
+        return self.words.search(bound, most).hits if self.words is not None else ()
+
+    def query_vector(self, text: str) -> NDArray[np.float32] | None:
+        """Embed what is looked for, shape (dimension,); None where that is nothing."""
+        typed = positive(text) if binding(text) else normalise(text)
         return self.embedder.embed([typed])[0] if typed else None
+
+
+def _words() -> fts5.Fts5:
+    return fts5.Fts5(
+        fts5.Settings(tokenize="unicode61", title_weight=1.0, text_weight=1.0, joined="both")
+    )
 
 
 def _read(document: Document) -> str:
@@ -115,4 +150,4 @@ def _read(document: Document) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Dense(Settings.model_validate(settings), cache)
+    return Dense(Settings.model_validate(settings), cache, alone=True)

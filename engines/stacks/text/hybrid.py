@@ -12,7 +12,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
-from engines.lexical.typed import Occur, exact_clauses
+from engines.lexical.typed import binding
 from engines.ranking.rrf import fuse
 from engines.stacks.text import dense, tantivy
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher, Stage
@@ -159,7 +159,7 @@ class HybridSearcher:
         depth = max(k, self.settings.depth)
         found = {name: leg.search(text, depth).hits for name, leg in self.legs.items()}
         words = [name for name in found if isinstance(self.settings.legs[name], LexicalLeg)]
-        if not words or all(clause.occur is Occur.SHOULD for clause in exact_clauses(text)):
+        if not words or not binding(text):
             return found
         passing = set.intersection(*({hit.doc_id for hit in found[name]} for name in words))
         return {

@@ -11,6 +11,7 @@ from engines.lexical.typed import (
     MOST_WORDS,
     Clause,
     Occur,
+    binding,
     clauses,
     exact_clauses,
     held,
@@ -101,6 +102,23 @@ def test_constraints_hold_whatever_finds(
     assert [" ".join(one.words) for one in found.must] == must
     assert [" ".join(one.words) for one in found.never] == never
     assert positive(text) == looked_for
+
+
+@pytest.mark.parametrize(
+    ("text", "bound"),
+    [
+        ("salt water", ""),
+        ('"dead sea" salt', ""),
+        ('"dead sea"', '"dead sea"'),
+        ('"dead sea" -salt', '"dead sea" -salt'),
+        ("+salt sea", "+salt"),
+        ('-"dead sea" salt', '-"dead sea"'),
+        ("-salt", "-salt"),
+        ("", ""),
+    ],
+)
+def test_what_binds_whatever_finds(text: str, bound: str) -> None:
+    assert binding(text) == bound
 
 
 def test_negatives_alone_stay_negative() -> None:

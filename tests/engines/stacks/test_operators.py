@@ -13,7 +13,7 @@ import pytest
 from engines import registry as arms
 from engines.stacks.code import arm as code
 from engines.stacks.documents import arm as documents
-from engines.stacks.text import blend, fts5, hybrid, tantivy
+from engines.stacks.text import blend, dense, fts5, hybrid, tantivy
 from engines.stacks.writing import arm as writing
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
@@ -50,18 +50,17 @@ def engine(name: str, cache: Path) -> Engine:
             {**SETTINGS, "backend": backend, "embedder": "hash", "search": BLEND}, cache
         )
     given = of_file(name)
-    if name == "hash-hybrid":
-        return blend.engine(given, cache)
     if name == "hybrid-rrf":
         given["legs"]["semantic"]["settings"]["embedder"] = "hash"
-        return hybrid.engine(given, cache)
-    return fts5.engine(given, cache) if name.startswith("fts5") else tantivy.engine(given, cache)
+    made = {"dense": dense.engine, "hash-hybrid": blend.engine, "hybrid-rrf": hybrid.engine}
+    lexical = fts5.engine if name.startswith("fts5") else tantivy.engine
+    return made.get(name, lexical)(given | ({"embedder": "hash"} if name == "dense" else {}), cache)
 
 
 @pytest.fixture(
     scope="module",
     params=[
-        *("fts5", "fts5-porter", "tantivy", "tantivy-stem", "hash-hybrid", "hybrid-rrf"),
+        *("fts5", "fts5-porter", "tantivy", "tantivy-stem", "hash-hybrid", "hybrid-rrf", "dense"),
         *("writing", "documents", "code over sqlite", "code over tantivy"),
     ],
 )
@@ -100,3 +99,9 @@ def test_what_must_be_there_is_there(searcher: Searcher) -> None:
 def test_a_phrase_holds_after_every_union(searcher: Searcher) -> None:
     assert shown(searcher, '+"release plan"') == {PLAN}
     assert PLAN not in shown(searcher, 'release plan -"release plan"')
+
+
+def test_a_phrase_alone_is_in_all_that_is_found(searcher: Searcher) -> None:
+    assert shown(searcher, '"release plan"') == {PLAN}
+    assert shown(searcher, '"plan of release"') == {"reverse"}
+    assert shown(searcher, '"release plan" -monday') == set()
