@@ -10,14 +10,14 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core import json_models
 from harness.core.errors import BadFile, HarnessError
 from harness.core.files import write_text
-from harness.core.formats import checked
 from harness.core.names import Name
 from harness.core.qrels import Qrels
-from harness.core.reading import Malformed, numbered
+from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.corpus import trec
 
@@ -117,11 +117,4 @@ def _named(judges: Sequence[tuple[str, str, str]]) -> str:
 
 
 def _label(path: Path, number: int, line: str) -> Label:
-    try:
-        return Label.model_validate_json(checked(line))
-    except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", REMEDY, number) from exc
-    except ValidationError as exc:
-        first = exc.errors()[0]
-        key = ".".join(map(str, first["loc"])) or "the line"
-        raise BadFile(path, f"{key}: {first['msg']}", REMEDY, number) from exc
+    return json_models.from_text(Label, line, path, REMEDY, number)

@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Annotated, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core import json_models
 from harness.core.durable.journal import changing, completed
 from harness.core.durable.locks import held
 from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
-from harness.core.formats import checked
-from harness.core.reading import Malformed, numbered
+from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.corpus import pool_times, trec
 
@@ -189,11 +189,4 @@ def _lines(path: Path) -> Iterator[tuple[int, Line]]:
 
 def _texts(path: Path) -> Iterator[Pair]:
     for number, text in numbered(path):
-        try:
-            yield Pair.model_validate_json(checked(text))
-        except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
-        except ValidationError as exc:
-            first = exc.errors()[0]
-            key = ".".join(map(str, first["loc"])) or "the line"
-            raise BadFile(path, f"{key}: {first['msg']}", HINT, number) from exc
+        yield json_models.from_text(Pair, text, path, HINT, number)

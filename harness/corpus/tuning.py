@@ -11,12 +11,11 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated, Literal, NamedTuple
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
+from harness.core import json_models
 from harness.core.digest import of_json
 from harness.core.errors import BadFile
-from harness.core.formats import checked
-from harness.core.reading import Malformed, text_of
 from harness.core.records import Query, Scalar
 from harness.corpus.near_duplicates import normalised
 
@@ -156,12 +155,6 @@ def read(path: Path) -> TuningRecord:
         BadFile: it is missing, or not a tuning record.
     """
     try:
-        return TuningRecord.model_validate_json(checked(text_of(path)))
+        return json_models.from_file(TuningRecord, path, HINT)
     except OSError as exc:
         raise BadFile(path, f"cannot be read ({exc.strerror})", HINT) from exc
-    except Malformed as exc:
-        raise BadFile(path, f"is not a tuning record ({exc})", HINT, exc.line) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadFile(path, f"is not a tuning record ({where}: {first['msg']})", HINT) from exc

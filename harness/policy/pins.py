@@ -9,14 +9,12 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from harness.core import json_models
 from harness.core.durable.locks import held
-from harness.core.errors import BadFile
 from harness.core.experiment import Setting
 from harness.core.files import write_json
-from harness.core.formats import checked
-from harness.core.reading import Malformed, text_of
 from harness.corpus.inventory import Inventory, changes
 
 SUFFIX = ".pins.json"
@@ -76,14 +74,7 @@ def read(policy_file: Path) -> Pins:
     path = path_of(policy_file)
     if not path.exists():
         return Pins()
-    try:
-        return Pins.model_validate_json(checked(text_of(path)))
-    except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", HINT, exc.line) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadFile(path, f"{where}: {first['msg']}", HINT) from exc
+    return json_models.from_file(Pins, path, HINT)
 
 
 def pin(

@@ -11,14 +11,12 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
-from harness.core import digest
+from harness.core import digest, json_models
 from harness.core.errors import BadFile
 from harness.core.experiment import Sha256
 from harness.core.files import json_text
-from harness.core.formats import checked
-from harness.core.reading import Malformed, text_of
 from harness.corpus.inventory import Inventory
 from harness.policy.model import Policy, Step
 from harness.policy.plan.plan import Planned, PlannedStep
@@ -167,15 +165,9 @@ def read(path: Path) -> Registration:
         BadFile: it cannot be read, or holds something else.
     """
     try:
-        return Registration.model_validate_json(checked(text_of(path)))
+        return json_models.from_file(Registration, path, HINT)
     except OSError as exc:
         raise BadFile(path, f"cannot be read ({exc.strerror})", HINT) from exc
-    except Malformed as exc:
-        raise BadFile(path, f"it is not JSON ({exc})", HINT, exc.line) from exc
-    except ValidationError as exc:
-        first = exc.errors(include_url=False, include_input=False)[0]
-        where = ".".join(str(part) for part in first["loc"]) or "the file"
-        raise BadFile(path, f"{where}: {first['msg']}", HINT) from exc
 
 
 def path_of(policy_file: Path) -> Path:

@@ -9,15 +9,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, ValidationError
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
 
+from harness.core import json_models
 from harness.core.digest import of_json
 from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
-from harness.core.formats import checked
 from harness.core.gate import Outcome, Verdict
-from harness.core.reading import Malformed, numbered
+from harness.core.reading import numbered
 from harness.policy.age import check_past
 
 FORMAT = 1
@@ -133,14 +133,7 @@ def read(path: Path) -> tuple[Entry, ...]:
         return ()
     found: dict[str, Entry] = {}
     for number, line in numbered(path):
-        try:
-            entry = Entry.model_validate_json(checked(line))
-        except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
-        except ValidationError as exc:
-            first = exc.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the line"
-            raise BadFile(path, f"{where}: {first['msg']}", HINT, number) from exc
+        entry = json_models.from_text(Entry, line, path, HINT, number)
         try:
             check_past(entry.decided_at)
         except EvidenceError as exc:

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from pydantic import ValidationError
 
-from harness.core import digest
+from harness.core import digest, json_models
 from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.core.experiment import Experiment, Inputs, Kind, Looked
@@ -135,14 +135,7 @@ def _read(path: Path) -> Log:
     lines = [line for _, line in numbered(path)] if path.is_file() else []
     found, head = [], FIRST
     for number, line in enumerate(lines, start=1):
-        try:
-            one = Experiment.model_validate_json(checked(line))
-        except Malformed as exc:
-            raise BadFile(path, f"it is not JSON ({exc})", HINT, number) from exc
-        except ValidationError as exc:
-            first = exc.errors(include_url=False, include_input=False)[0]
-            where = ".".join(str(part) for part in first["loc"]) or "the line"
-            raise BadFile(path, f"{where}: {first['msg']}", HINT, number) from exc
+        one = json_models.from_text(Experiment, line, path, HINT, number)
         if (one.number, one.previous) != (number, head):
             problem = "does not follow the line before it: one was changed, moved or taken out"
             raise BadFile(path, problem, HINT, number)
