@@ -75,7 +75,7 @@ def mail_server(
         float,
         typer.Option(
             min=0.0,
-            help="Milliseconds a query may take where the arm sets no budget; 0 sets no limit.",
+            help="Milliseconds a query may take where the arm sets no fewer; 0 sets no limit.",
         ),
     ] = 2_000.0,
     viewers: Annotated[

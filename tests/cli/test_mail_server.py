@@ -292,7 +292,9 @@ def test_a_budget_is_a_number(harness: Harness, budget: str) -> None:
     assert "--budget-ms" in said.err
 
 
-@pytest.mark.parametrize(("budget", "kept"), [(250.0, 250.0), (0.0, 0.0)])
+@pytest.mark.parametrize(
+    ("budget", "kept"), [(250.0, 250.0), (60_000.0, 30_000.0), (0.0, 30_000.0)]
+)
 def test_a_served_query_has_a_deadline(letters: Project, budget: float, kept: float) -> None:
     layout = letters.layout(NAME)
     index(layout, ARM, letters.cache)

@@ -32,7 +32,7 @@ def mail_service(
 ) -> Iterator[Switched]:
     """Open the arm's index; ``switch`` is called at every query, None leaves the arm's own.
 
-    ``budget_ms`` is what a query may take where the arm sets no budget; 0 means none.
+    A query may take ``budget_ms``, or the arm's own budget where that is shorter; 0 means none.
     With ``shadow``, what is served under the switch ``shadow`` is compared and written down.
 
     Raises:
@@ -48,10 +48,15 @@ def mail_service(
             raise HarnessError(f"{served.path}: only arms of the stack mail can be served")
         directory = until_closed.enter_context(drivers.opened(index / STORE, searcher.driver))
         service = searcher.service
-        service = replace(service, budget_ms=service.budget_ms or budget_ms)
+        service = replace(service, budget_ms=_shorter(service.budget_ms, budget_ms))
         if shadow is not None:
             observer = watched(searcher, served, index, cache, shadow)
             service = replace(service, observer=until_closed.enter_context(observer))
         identity = Identity(served.name, searcher.manifest)
         surface = Surface(service, directory, identity, searcher.mode)
         yield Switched(surface, served.engine.settings.model_dump(), switch)
+
+
+def _shorter(one_ms: float, other_ms: float) -> float:
+    """Give the shorter of two budgets; 0 means none."""
+    return min(filter(None, (one_ms, other_ms)), default=0.0)

@@ -182,3 +182,12 @@ def test_the_mail_arms_differ_in_what_answers_first() -> None:
     settings = {name: arm.engine.settings for name, arm in loaded.items()}  # type: ignore[attr-defined]
     assert settings["mail-fts5"].search_engine == "fts5"
     assert settings["mail-hybrid"].mode == "hybrid"
+
+
+@pytest.mark.parametrize(
+    "path", sorted(arms.FOLDER.glob("mail-*.toml")), ids=lambda path: path.stem
+)
+def test_each_arm_has_a_budget(path: Path, tmp_path: Path) -> None:
+    served = arms.load(path.stem, tmp_path).engine
+    assert isinstance(served, mail.Mail)
+    assert 10_000 <= served.settings.budget_ms <= 60_000
