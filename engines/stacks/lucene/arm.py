@@ -58,7 +58,7 @@ class Lucene:
             writer = self.classes("index.IndexWriter")(folder, config)
             for _, title, text in documents:
                 made = one_document()
-                for name, parts in self.settings.fields(title, text).items():
+                for name, parts in self.settings.indexed(title, text).items():
                     for part in parts:
                         made.add(field(name, _APART.sub(" ", part), no))
                 writer.addDocument(made)

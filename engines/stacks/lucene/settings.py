@@ -8,8 +8,7 @@ from typing import Literal, Self
 from pydantic import Field, model_validator
 
 from engines.contract.settings import StackSettings
-
-TITLE, TEXT = "title", "text"
+from engines.lexical import title_weight
 
 
 class Settings(StackSettings):
@@ -29,20 +28,14 @@ class Settings(StackSettings):
 
     @model_validator(mode="after")
     def _title_is_repeated(self) -> Self:
-        whole = self.title_weight.is_integer() and self.text_weight == 1
-        if self.bm25_over == "document" and not whole:
-            raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
+        title_weight.check(self)
         return self
 
     @property
     def weights(self) -> Mapping[str, float]:
         """Weight of each field that is searched."""
-        if self.bm25_over == "document":
-            return {TEXT: 1.0}
-        return {TITLE: self.title_weight, TEXT: self.text_weight}
+        return title_weight.weights(self)
 
-    def fields(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
+    def indexed(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
         """Give what is indexed in each field."""
-        if self.bm25_over == "document":
-            return {TEXT: [title] * int(self.title_weight) + [text]}
-        return {TITLE: [title], TEXT: [text]}
+        return title_weight.indexed(self, title, text)

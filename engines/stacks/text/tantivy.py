@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.lexical import title_weight
 from engines.lexical.analysis import Language, analyzer
 from engines.lexical.tantivy_hits import best
 from engines.lexical.terms import clause_terms, indexed
@@ -49,17 +50,13 @@ class Settings(StackSettings):
 
     @model_validator(mode="after")
     def _title_is_repeated(self) -> Self:
-        whole = self.title_weight.is_integer() and self.text_weight == 1
-        if self.bm25_over == "document" and not whole:
-            raise ValueError("bm25_over = 'document' needs a whole title_weight and text_weight 1")
+        title_weight.check(self)
         return self
 
     @property
     def weights(self) -> Mapping[str, float]:
         """Weight of each indexed field."""
-        if self.bm25_over == "document":
-            return {"text": 1.0}
-        return {"title": self.title_weight, "text": self.text_weight}
+        return title_weight.weights(self)
 
     @property
     def identity(self) -> Mapping[str, Any]:
@@ -68,9 +65,7 @@ class Settings(StackSettings):
 
     def indexed(self, title: str, text: str) -> dict[str, list[str]]:
         """Texts of each indexed field for one document; no phrase reaches from one to the next."""
-        if self.bm25_over == "document":
-            return {"text": [title] * int(self.title_weight) + [text]}
-        return {"title": [title], "text": [text]}
+        return title_weight.indexed(self, title, text)
 
 
 @dataclass(frozen=True, slots=True)
