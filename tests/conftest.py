@@ -60,11 +60,11 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 @pytest.hookimpl(optionalhook=True)
-def pytest_xdist_auto_num_workers() -> int:
-    """Say how many processes ``-n logical`` starts."""
+def pytest_xdist_auto_num_workers() -> int | None:
+    """Say how many processes ``-n logical`` starts, where xdist's own variable does not."""
     from tests.spread import processes
 
-    return processes()
+    return None if "PYTEST_XDIST_AUTO_NUM_WORKERS" in os.environ else processes()
 
 
 @pytest.hookimpl(optionalhook=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Mapping
 
 import pytest
@@ -26,7 +27,9 @@ WAITING = 1
 
 
 def processes() -> int:
-    """Give the number of processes that share the tests of ``python3 run.py test``."""
+    """Give the number of processes that share the tests: of processors it may use, and waiting."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0)) + WAITING
     return (os.cpu_count() or 1) + WAITING
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import os
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
+from tests.conftest import pytest_xdist_auto_num_workers
 from tests.docs.contract import HEAD
 from tests.docs.outcomes import ASKED_LAST, Outcomes
 from tests.docs.promises import ASKED, Promises
@@ -17,6 +19,7 @@ from tests.spread import Spread, longest_first, processes
 
 OK, FAILED, STOPPED = pytest.ExitCode.OK, pytest.ExitCode.TESTS_FAILED, pytest.ExitCode.INTERRUPTED
 TEST = "tests/a/test_a.py::test_it"
+VARIABLE = "PYTEST_XDIST_AUTO_NUM_WORKERS"
 
 
 def factory(base: Path) -> pytest.TempPathFactory:
@@ -79,10 +82,12 @@ def test_long_files_go_first_then_new_ones_with_slow_tests_and_nothing_else_move
     assert order == ["long::1", "long::2", "b::1", "new::1", "new::2", "a::1", "c::1"]
 
 
-def test_there_is_a_process_more_than_processors(pytestconfig: pytest.Config) -> None:
-    if pytestconfig.pluginmanager.hasplugin("xdist"):
-        count = pytestconfig.hook.pytest_xdist_auto_num_workers(config=pytestconfig)
-        assert count == processes() > (os.cpu_count() or 1)
+def test_there_is_a_process_more_than_processors(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    usable = len(os.sched_getaffinity(0)) if sys.platform == "linux" else os.cpu_count()
+    assert pytest_xdist_auto_num_workers() == processes() == (usable or 1) + 1
+    monkeypatch.setenv(VARIABLE, "1")
+    assert pytest_xdist_auto_num_workers() is None
 
 
 def session(*, ended: pytest.ExitCode = OK, words: str = "tests", mark: str = "") -> Any:  # noqa: ANN401  what is looked at
