@@ -101,7 +101,9 @@ def promises(root: Path, came_out: str, *ids: str) -> Promises:
     (root / "tests" / "a").mkdir(parents=True)
     (root / "tests" / "a" / "test_a.py").write_text("def test_it(): pass", "utf-8")
     page = root / "contract.md"
-    page.write_text(f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `{TEST}` | |\n", "utf-8")
+    page.write_text(
+        f"| {' | '.join(HEAD)} |\n| Q-1.1 | is kept | `harness run` | `{TEST}` | |\n", "utf-8"
+    )
     outcomes = Outcomes()
     outcomes.seen[TEST] = {came_out}
     found = Promises(outcomes, page, root)

@@ -30,6 +30,8 @@ COMMANDS = (
     "code serve", "docs index", "docs ask", "docs serve",
     "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
     "assisted", "clicks report", "clicks labels", "migrate interleave",
+    "labels", "import mbox", "panel begin", "panel import", "panel export", "panel settle",
+    "panel report",
 )  # fmt: skip
 
 

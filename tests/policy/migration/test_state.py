@@ -60,7 +60,7 @@ def test_a_whole_and_fresh_promote_of_the_next_step_lets_it_be_taken() -> None:
 
 
 @pytest.mark.parametrize(
-    ("state", "found", "says"),
+    ("state", "current_decision", "says"),
     [
         (READY, evidence(None), "nothing was decided yet"),
         (READY, evidence(decision(20), "a byte is gone"), "not believed: a byte is gone"),
