@@ -71,11 +71,13 @@ def test_the_latest_decisions_stand_side_by_side_the_very_latest_first() -> None
 
 def test_the_headline_says_where_each_step_stands_and_since_when() -> None:
     assert view("t", SIX).headline == "tantivy: HOLD since 2026-03-02 12:00"
+    assert view("t", SIX[:2]).headline == "tantivy: HOLD since 2026-03-02 12:00"
     assert view("t", SIX[:1]).headline == "tantivy: HOLD"
     (step,) = SIX[5].steps
     open_ = step.model_copy(update={"verdict": Verdict.INCONCLUSIVE})
     moved = [*SIX[:5], SIX[5].model_copy(update={"steps": (open_,)})]
     assert view("t", moved).headline == "tantivy: HOLD (inconclusive)"
+    assert view("t", [*moved, *SIX[4:]]).headline == "tantivy: HOLD since 2026-03-06 12:00"
     assert '<p class="headline"><bdi>tantivy: HOLD (inconc' in to_page({"t": moved})
     none = [SIX[0].model_copy(update={"steps": ()})]
     assert view("t", none).headline == ""
