@@ -172,17 +172,16 @@ class Retriever:
         if self.recall.combine == "best" and lists:
             at = _best(lists, self.recall.enough)
             planned, lists = [planned[at]], [lists[at]]
-        through: dict[int, str] = {}
+        chunks: dict[int, Chunk] = {}
         for one, ids in zip(planned, lists, strict=True):
-            for rowid in ids:
-                through.setdefault(rowid, one.query)
-        places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(through))}
+            chunks |= self.store.chunks(set(ids) - chunks.keys(), one.query)
+        places = {row: f"{at:06}" for at, row in enumerate(self.store.in_order(chunks))}
         rows = {place: row for row, place in places.items()}
         names = {f"{at}": [places[row] for row in ids] for at, ids in enumerate(lists)}
         weights = dict.fromkeys(names, 1.0)
         found = []
-        for hit in fuse(names, weights, rrf_k=self.recall.rrf_k, k=len(through)):
-            chunk = self.store.chunk(rows[hit.doc_id], through[rows[hit.doc_id]])
+        for hit in fuse(names, weights, rrf_k=self.recall.rrf_k, k=len(chunks)):
+            chunk = chunks[rows[hit.doc_id]]
             snippet = shown(chunk.title, chunk.passage, self.recall.snippet_characters)
             found.append(Candidate(chunk, snippet, hit.score, words[chunk.rowid]))
         return found

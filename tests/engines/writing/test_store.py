@@ -30,13 +30,16 @@ def test_chunks_are_found_and_read(path: Path) -> None:
     with closing(store.db):
         assert store.documents() == len(NOTES)
         assert store.count('"sea"') == 2
-        found = [store.chunk(rowid, '"sea"') for rowid in store.find('"sea"', 10)]
+        ids = list(store.find('"sea"', 10))
+        read = store.chunks(ids, '"sea"')
+        assert store.chunks(ids[:1], '"sea"').keys() == {ids[0]}
+        found = [read[rowid] for rowid in ids]
         assert [(one.doc_id, one.number) for one in found] == [("a", 0), ("b", 1)]
         assert found[1].passage == "The sea rises."
         assert found[1].ref == "doc:b#chunk:1"
         assert len(store.find('"sea"', 1)) == 1
         (stemmed,) = store.find('"pulling"', 10)
-        assert store.chunk(stemmed, '"pulling"').passage == "The moon pulls."
+        assert store.chunks([stemmed], '"pulling"')[stemmed].passage == "The moon pulls."
 
 
 def test_an_absolute_path_is_refused_before_it_can_be_shown(tmp_path: Path) -> None:
