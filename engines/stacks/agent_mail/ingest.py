@@ -16,7 +16,7 @@ from typing import TypedDict, Unpack
 from engines.contract.errors import EngineError, InvalidQuery
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import Importance
-from engines.stacks.agent_mail.sqlite import letters, store
+from engines.stacks.agent_mail.sqlite import connecting, letters, store
 from engines.stacks.agent_mail.sqlite.letters import Kind
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 
@@ -147,7 +147,7 @@ def opened(path: Path) -> Iterator[Ingest]:
     Raises:
         IndexUnavailable: it is missing, broken, or of another version.
     """
-    with store.opened(path, write=True) as made:
+    with store.opened(path, write=True) as made, connecting.ahead(made.db):
         yield Ingest(made)
 
 

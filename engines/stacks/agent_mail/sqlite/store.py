@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -13,7 +13,7 @@ from typing import Any
 from engines.contract.errors import EngineError, IndexUnavailable, SearchError
 from engines.stacks.agent_mail.contract.lifecycle import Change, DocChange, Message
 from engines.stacks.agent_mail.sqlite import letters, schema
-from engines.stacks.agent_mail.sqlite.connecting import Param, connect, rows, undo
+from engines.stacks.agent_mail.sqlite.connecting import Param, connect, rows, settle, undo
 from engines.stacks.agent_mail.sqlite.letters import Kind
 from engines.stacks.agent_mail.sqlite.readers import Connections, Readers
 
@@ -197,7 +197,7 @@ def create(path: Path) -> Iterator[MessageStore]:
 
 @contextmanager
 def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
-    """Open a store; read-only it leaves no file beside the database.
+    """Open a store; whoever has it open last leaves no file beside the database.
 
     Raises:
         IndexUnavailable: it is missing, broken, or of another version.
@@ -207,7 +207,10 @@ def opened(path: Path, *, write: bool = False) -> Iterator[MessageStore]:
         db = connect(path, "rw" if write else "ro")
     except sqlite3.Error as exc:
         raise search_error(exc, str(path)) from exc
-    with closing(db), closing(Readers(lambda: connect(path, "ro"))) as readers:
+    with ExitStack() as until_closed:
+        until_closed.callback(settle, path)
+        until_closed.enter_context(closing(db))
+        readers = until_closed.enter_context(closing(Readers(lambda: connect(path, "ro"))))
         yield checked(MessageStore(db, readers=None if write else readers), path)
 
 

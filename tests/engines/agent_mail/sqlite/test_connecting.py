@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from engines.stacks.agent_mail import ingest
+from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.sqlite import store
 from engines.stacks.agent_mail.sqlite.connecting import undo
 from tests.engines.agent_mail.build import some_mail, stored
+from tests.source import ROOT
 
 KILLED = """
 import os, sqlite3, sys
@@ -56,3 +59,41 @@ def test_where_nothing_is_half_done_nothing_happens(path: Path, tmp_path: Path) 
     undo(tmp_path / "none")
     assert path.read_bytes() == before
     assert not (tmp_path / "none").exists()
+
+
+def test_nobody_waits_for_a_writer_and_it_leaves_one_file(path: Path) -> None:
+    with store.opened(path) as reads, ingest.opened(path) as writes:
+        written = writes.insert(Draft(1, "a subject", "a body", "RedFox"))
+        db = writes.store.db
+        db.execute("BEGIN EXCLUSIVE")
+        db.execute("UPDATE messages SET body = 'not yet'")
+        reads.db.execute("PRAGMA busy_timeout = 0")
+        assert reads.hydrate(written.message_ids)[written.message_ids[0]].body == "a body"
+        db.execute("ROLLBACK")
+    with store.opened(path) as reads:
+        assert reads.hydrate(written.message_ids)
+    assert [one.name for one in path.parent.iterdir()] == ["mail.db"]
+
+
+WRITER = """
+import os, sys
+from pathlib import Path
+from engines.stacks.agent_mail import ingest
+with ingest.opened(Path(sys.argv[1])) as writes:
+    writes.insert(ingest.Draft(1, "a subject", "finished", "RedFox"))
+    writes.store.db.execute("BEGIN IMMEDIATE")
+    writes.store.db.execute("UPDATE messages SET subject = 'half done'")
+    os.kill(os.getpid(), 9)
+"""
+
+
+def test_what_a_killed_writer_finished_is_there_and_the_rest_is_not(path: Path) -> None:
+    sql = "SELECT count(*) FROM messages WHERE body = 'finished' AND subject != 'half done'"
+    with store.opened(path) as reads:
+        assert reads.read(sql) == [(0,)]
+        subprocess.run([sys.executable, "-c", WRITER, str(path)], check=False, cwd=ROOT)
+        assert path.with_name("mail.db-wal").exists()
+        assert reads.read(sql) == [(1,)]
+    with store.opened(path) as reads:
+        assert reads.read(sql) == [(1,)]
+    assert [one.name for one in path.parent.iterdir()] == ["mail.db"]
