@@ -2,7 +2,8 @@
 
 A file of ``planted/`` is a room of the code. What is in a row: ``id``; ``file`` and ``old``, a
 text that stands in it once; ``new``, what is put there; ``tests``, which are to fail then; ``why``,
-what would go wrong unseen. ``survives`` is the reason of one that no test can notice.
+what would go wrong unseen. ``survives`` is the reason of one that no test can notice. ``rows`` are
+the promises of docs/contract.md that it breaks.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ class Mutant:
     tests: tuple[str, ...]
     why: str
     survives: str = ""
+    rows: tuple[str, ...] = ()
 
     def spoilt(self, text: str) -> str:
         """Put the fault into the text of its file.
@@ -42,5 +44,8 @@ class Mutant:
 def mutants() -> tuple[Mutant, ...]:
     """Give all of the list, room by room."""
     rooms = [tomllib.loads(path.read_text("utf-8")) for path in sorted(FOLDER.glob("*.toml"))]
-    rows = [row for room in rooms for row in room["mutant"]]
-    return tuple(Mutant(**{**row, "tests": tuple(row["tests"])}) for row in rows)
+    found = [one for room in rooms for one in room["mutant"]]
+    return tuple(
+        Mutant(**{**one, "tests": tuple(one["tests"]), "rows": tuple(one.get("rows", ()))})
+        for one in found
+    )

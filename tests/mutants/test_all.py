@@ -7,6 +7,7 @@ a run that was stopped goes on where it was.
 from __future__ import annotations
 
 import hashlib
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 
@@ -45,7 +46,16 @@ def kept(mutant: Mutant) -> Path:
     return KEPT / hashlib.sha256(depends_on.encode()).hexdigest()[:32]
 
 
-@pytest.mark.parametrize("mutant", mutants(), ids=lambda found: found.id)
+def alone() -> list[Mutant]:
+    """Give each fault with its tests; one that breaks promises with each test by itself."""
+    return [
+        replace(one, tests=tests)
+        for one in mutants()
+        for tests in (((test,) for test in one.tests) if one.rows else (one.tests,))
+    ]
+
+
+@pytest.mark.parametrize("mutant", alone(), ids=lambda found: f"{found.id}-{found.tests[0]}")
 def test_a_fault_dies(mutant: Mutant, bench: Bench) -> None:
     if kept(mutant).exists():
         return

@@ -18,11 +18,12 @@ from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 
 HERE = {"project_key": "*", "query": "x"}
 PAIRS = [
-    (name, other)
-    for name, others in ALIASES.items()
-    for other in others
-    if name in InProject.model_fields
+    *(("sender", other) for other in ("from_agent", "sender_name")),
+    ("recipient", "recipient_name"),
+    *(("date_start", other) for other in ("date_from", "after", "since")),
+    *(("date_end", other) for other in ("date_to", "before", "until")),
 ]
+"""Of section 6, written apart from the code."""
 DATES = ("2026-05-01", "2026-05-02")
 
 
