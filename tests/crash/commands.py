@@ -12,8 +12,11 @@ from harness.corpus.pool import Pair, Pool
 from harness.policy.load import load_policy
 from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Policy
+from harness.stages.judging.panel.panel import read
+from harness.stages.judging.panel.settle import settle
 from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
+from tests.stages.judging.desk import OVERLAP, make_panel
 from tests.toy import GATES, HEAD, NAME, STEP, Toy
 
 HYBRID = """
@@ -68,6 +71,21 @@ def pooled(project: Toy) -> None:
 def unjudged(project: Toy) -> None:
     """Write a pool that nobody has looked at."""
     pool.begin(project.root / "pool.qrels", Pool(_pairs(1), (None,) * 4))
+
+
+def by_machine(project: Toy) -> None:
+    """Write a pool, the file of a judge, and what it said of another pool of the same texts."""
+    unjudged(project)
+    (project.root / "judge.toml").write_text(OVERLAP.replace("0.4, 0.8", "0.5"))
+
+
+def disagreed(project: Toy) -> None:
+    """Let two people judge four pairs, one of them differently, and settle that."""
+    panel = make_panel(project.root)
+    first = panel.parts["a"].pairs[0]
+    pool.regrade(panel.path("a"), first, 1, 2)
+    settle(read(panel.folder), project.root / "settled.qrels")
+    pool.regrade(panel.disagreements, first, None, 2)
 
 
 def _pairs(first: int) -> tuple[Pair, ...]:
@@ -163,6 +181,35 @@ COMMANDS = {
     "prepare": Command(("prepare", "--dataset", NAME), unprepared, told="prepared"),
     "prepare --update": Command(UPDATE, changed, (CARD, QRELS), told="prepared"),
     "merge": Command(MERGE, pooled, (CARD, QRELS, JUDGED)),
+    "a machine": Command(
+        ("judge", "pool.qrels", "--machine", "judge.toml", "--out", "labels.jsonl"),
+        by_machine,
+        ("labels.jsonl",),
+    ),
+    "panel begin": Command(
+        (
+            "panel",
+            "begin",
+            "pool.qrels",
+            "--assessors",
+            "a,b",
+            "--double",
+            "1",
+            "--seed",
+            "1",
+            "--out",
+            "panel",
+        ),
+        unjudged,
+        ("panel",),
+        known="a panel began already",
+    ),
+    "panel settle": Command(
+        ("panel", "settle", "judged", "--out", "settled.qrels"),
+        disagreed,
+        ("settled.qrels",),
+        known="is there already",
+    ),
     "history": Command(
         ("history", "add", "--dataset", NAME),
         as_is,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -13,7 +14,7 @@ from harness.corpus import labels, trec
 from harness.corpus import pool as pools
 from harness.stages.judging.machine.label import estimate, opened
 from harness.stages.judging.machine.protocol import JudgeChanged, Unlabelled
-from harness.stages.judging.machine.purse import OverBudget
+from harness.stages.judging.machine.purse import OverBudget, Purse
 from tests.stages.judging.desk import ENDPOINT, KEY, OVERLAP, Desk, desk, write_pool
 from tests.stages.judging.server import Reply, completion, graded
 
@@ -165,9 +166,22 @@ def test_three_pairs_without_an_answer_end_it(
 def test_what_failed_is_paid_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with desk(tmp_path, monkeypatch, completion("prose"), graded(1, 0, 0)) as at:
         done = at.label()
+        spent = json.loads((at.kept / "grader" / "spent.json").read_text())["spent"]
     assert done.retries == 1
     assert done.cost == pytest.approx(5 * PAID)
+    assert spent == pytest.approx(done.cost)
     assert done.labels[0].cost == pytest.approx(2 * PAID)
+
+
+def test_a_request_that_was_cut_off_counts_with_its_most(tmp_path: Path) -> None:
+    Purse(tmp_path / "spent.json", 1.0).reserve(0.7)
+    after = Purse(tmp_path / "spent.json", 1.0)
+    assert after.spent == 0.7
+    with pytest.raises(OverBudget):
+        after.reserve(0.4)
+    (tmp_path / "spent.json").write_text("{")
+    with pytest.raises(BadFile, match=r"spent\.json: it is damaged"):
+        after.reserve(0.1)
 
 
 def test_a_file_of_somebodys_own_is_not_replaced(tmp_path: Path) -> None:

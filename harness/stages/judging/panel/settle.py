@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import NamedTuple
 
-from harness.core.durable.journal import changing
+from harness.core.durable.journal import changing, completed
 from harness.core.durable.owned import check_new
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
@@ -32,6 +32,7 @@ def settle(panel: Panel, to: Path) -> Settled:
         NotOurs: ``to`` is there already, or is in the panel's folder.
         BadFile: a part cannot be read.
     """
+    completed(to, within=(to.parent,))
     for file in (to, pools.beside(to)):
         check_new(file, reads=(panel.folder,))
     pairs = {(p.query_id, p.doc_id): p for part in panel.parts.values() for p in part.pairs}
