@@ -100,6 +100,10 @@ WORKS: dict[str, tuple[str, ...]] = {
     "pool": (*DATA, *PAIR, "--measure", "nDCG@10", "--size", "5", "--out", "{new}"),
     "prepare": DATA,
     "queries drift": ("sample.jsonl", "beir/queries.jsonl"),
+    "queries pool": (
+        "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5", "--depth", "2",
+        "--out", "{new}",
+    ),
     "queries from-log": ("beir/queries.jsonl", "--size", "20", "--out", "{new}"),
     "race": DATA,
     "regress": ("--baseline", "ran", "--policy", "policy/regress.toml", *DATA),

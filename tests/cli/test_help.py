@@ -29,6 +29,7 @@ COMMANDS = (
     "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
     "code serve", "docs index", "docs ask", "docs serve",
     "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
+    "queries pool",
     "assisted", "clicks report", "clicks labels", "migrate interleave",
     "labels", "import mbox", "panel begin", "panel import", "panel export", "panel settle",
     "panel report",

@@ -106,6 +106,14 @@ NEW = {
     "history page": (),
     "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
     "queries from-log": ("beir/queries.jsonl", "--size", "20"),
+    "queries pool": (
+        "beir/queries.jsonl",
+        "beir/corpus.jsonl",
+        "--arms",
+        "fts5",
+        "--depth",
+        "2",
+    ),
     "clicks labels": (
         "clicks",
         "--queries",
@@ -123,7 +131,7 @@ NEW = {
 FILE_OPTION = {
     "clicks labels": "--out",
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
-    "panel export": "--to", "panel settle": "--out",
+    "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
     "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
     "measure": "--to",
 }  # fmt: skip

@@ -126,7 +126,7 @@ def jsonl(
     allow_dangling: Dangling = False,
     force: Force = False,
 ) -> None:
-    """Import documents and queries as JSON lines with TREC judgements."""
+    """Import documents and queries as JSON lines with TREC judgements, or with a judged pool."""
     from harness.stages.imports.collections import import_jsonl
     from harness.stages.imports.report import About
 

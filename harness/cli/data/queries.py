@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.project import Project
+from harness.cli.data.first_pool import pool
 
 if TYPE_CHECKING:
     from harness.corpus.querylog.formats import Fields
@@ -34,6 +35,7 @@ def register(app: typer.Typer) -> None:
     )
     group.command("from-log")(from_log)
     group.command()(drift)
+    group.command()(pool)
     app.add_typer(group, name="queries")
 
 

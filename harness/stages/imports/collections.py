@@ -18,6 +18,7 @@ from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, prepared, topics, trec
 from harness.corpus.card import Card, Digests
 from harness.corpus.form import with_forms
+from harness.stages.imports.judgements import judgements
 from harness.stages.imports.place import check_free
 from harness.stages.imports.report import (
     NOT_STATED,
@@ -108,15 +109,16 @@ def import_jsonl(
 ) -> ImportReport:
     """Register JSON lines with judgements.
 
-    Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four.
+    Judgements named ``*.tsv`` have BEIR's three columns; others TREC's four. A pool is taken as
+    far as it is judged, and the card counts the rest.
 
     Raises:
         BadFile, DatasetError: as ``import_beir``.
     """
-    judged = beir.qrels if qrels_file.suffix == ".tsv" else trec.qrels
+    judged, about = judgements(qrels_file, about)
     asked = tuple(jsonl.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
-    given = Given(_corpus(corpus_file), asked, judged(qrels_file), files)
+    given = Given(_corpus(corpus_file), asked, judged, files)
     to = Target(name, split, datasets, qrels, about, allow_dangling, force)
     return register(given, to)
 

@@ -69,3 +69,31 @@ def test_a_sample_with_queries_of_elsewhere_has_no_traffic() -> None:
     both = [Query("a", "x", drawn=Drawn("s", 1.0, 1)), Query("b", "y")]
     with pytest.raises(EvidenceError, match=r"1 of 2 queries have a place in a sample"):
         traffic(both, {}, {}, "nDCG@10", None)  # type: ignore[arg-type]
+
+
+def test_a_log_without_judgements_is_taken_to_a_verdict(project: Toy, harness: Harness) -> None:
+    """From queries that nobody has judged, by a pool that is judged in part, to a decision."""
+    queries = [*jsonl.queries(project.root / "beir" / "queries.jsonl")]
+    (project.root / "q.jsonl").write_text(
+        jsonl.queries_text(Query(q.query_id, q.text) for q in queries)
+    )
+    words = ("queries", "pool", "q.jsonl", "beir/corpus.jsonl", "--arms", "fts5,tantivy")
+    said = harness(*words, "--depth", "3", "--out", "first.qrels")
+    assert said.code == 0, said
+    assert "judge them: harness judge first.qrels" in said.out
+    assert "is there already" in harness(*words, "--depth", "3", "--out", "first.qrels").error
+    assert "no arm named 'x'" in harness(
+        "queries", "pool", "q.jsonl", "beir/corpus.jsonl", "--arms", "x", "--depth", "3",
+        "--out", "other",
+    ).error  # fmt: skip
+    pool = project.root / "first.qrels"
+    lines = pool.read_text().splitlines()
+    pool.write_text("".join(f"{one[:-1]}{at % 2 if at else '?'}\n" for at, one in enumerate(lines)))
+    taken = ("import", "jsonl", "beir/corpus.jsonl", "q.jsonl", "first.qrels", "--name", "mine")
+    assert f"{len(lines) - 1} judgements" in harness(*taken).out
+    assert "1 pairs of the pool are not judged." in (
+        (project.root / "datasets" / "mine" / "card.toml").read_text()
+    )
+    ran = ("run", "--dataset", "mine", "--arms", "fts5,tantivy", "--control", "fts5")
+    assert harness(*ran, "--out", "out").code == 0
+    assert (project.root / "out" / "decision.json").is_file()
