@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
@@ -14,6 +14,7 @@ from harness.corpus.lines import UNCARRIED
 
 
 @given(st.lists(st.text(min_size=1), unique=True))
+@example(["a b", "a%20b", "a%2520b"])
 def test_other_texts_have_other_ids_that_a_line_can_carry(texts: list[str]) -> None:
     ids = [id_of(text) for text in texts]
     assert len({*ids}) == len(texts)
