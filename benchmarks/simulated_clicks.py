@@ -40,7 +40,7 @@ class Clicked(NamedTuple):
     """Shares of the trials in which the candidate, and in which the control, was called better."""
 
     mixed: tuple[float, float]
-    """By the sign test after the last session."""
+    """By the sign test after all sessions."""
     anytime: tuple[float, float]
     """By the sequence, at any session."""
     split: tuple[float, float]

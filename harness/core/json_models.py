@@ -18,7 +18,7 @@ def from_file(model: type[Model], path: Path, hint: str) -> Model:
     """Read a file that holds one model.
 
     Raises:
-        BadFile: it is no JSON, or not the model.
+        BadFile: it is not JSON, or not of the model.
         OSError: it cannot be read.
     """
     return from_text(model, text_of(path), path, hint)
@@ -30,7 +30,7 @@ def from_text(
     """Read one model from the text of a file, or of its ``line``.
 
     Raises:
-        BadFile: it is no JSON, or not the model.
+        BadFile: it is not JSON, or not of the model.
     """
     try:
         return model.model_validate_json(checked(text))
