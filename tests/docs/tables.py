@@ -64,6 +64,7 @@ ONLY_HELP = {
     "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
     "python benchmarks/folders.py code": "it indexes the standard library, for minutes",
     "python benchmarks/folders.py notes": "it writes and indexes ten thousand notes",
+    "python benchmarks/documents_related.py": "it embeds a collection with two models",
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/fusion.py": "it embeds six collections",
     "python benchmarks/mail_index.py": "five rounds at least, each an index of its own",
