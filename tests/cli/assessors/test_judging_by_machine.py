@@ -9,7 +9,7 @@ import pytest
 from harness.corpus import labels
 from tests.cli.conftest import Harness
 from tests.source import ROOT
-from tests.stages.judging.desk import OVERLAP, desk, write_pool
+from tests.stages.judging.desk import ENDPOINT, OVERLAP, desk, write_pool
 from tests.stages.judging.server import completion, graded
 from tests.toy import Toy
 
@@ -48,7 +48,7 @@ def test_pairs_without_a_label_are_listed(
 ) -> None:
     prose = [completion("prose")] * 5
     with desk(project.root, monkeypatch, *prose, graded(1, 0, 0)) as at:
-        at.file.write_text((ROOT / "examples/judge/endpoint.toml").read_text())
+        at.file.write_text(ENDPOINT.replace("retries = 2", "retries = 4"))
         said = harness(*WORDS, "--out", "m.jsonl")
     assert "grader: 3 labels in m.jsonl" in said.out
     assert "no label: d0 for query q0: the judge grader: the answer is not JSON: prose" in said.out
