@@ -39,7 +39,8 @@ def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
         yield from sorted(_below(root, suffixes))
     except OSError as exc:
         named = exc.filename or root
-        raise BadFile(named, f"cannot be listed ({exc.strerror})", "Look at its rights") from exc
+        hint = "Look at its rights, or move it out of the folder"
+        raise BadFile(named, f"cannot be listed ({exc.strerror})", hint) from exc
 
 
 def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:

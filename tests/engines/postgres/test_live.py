@@ -141,6 +141,7 @@ def test_an_index_that_moves_makes_the_arm_invalid(tmp_path: Path) -> None:
     ("told", "says"),
     [
         ("nothing", "the variable SEARCH_DSN is not a DSN"),
+        (f"postgresql://{'a' * 70}/x", "the variable SEARCH_DSN is not a DSN"),
         ("host=127.0.0.1 port=9 password=secret", "cannot be reached .*refused"),
         ("{dsn} dbname=absent", 'database "absent" does not exist'),
         ("{dsn} user=stranger", 'role "stranger" does not exist'),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+import time
 from contextlib import closing
 from pathlib import Path
 
@@ -55,3 +56,23 @@ def test_what_is_not_whole_is_refused(path: Path, tmp_path: Path) -> None:
     store = Store.open(path, 2.0, 40)
     with closing(store.db):
         assert store.documents() == -1
+
+
+def test_a_note_that_says_one_word_very_often_is_quick_to_read(tmp_path: Path) -> None:
+    """The time of FTS5's ``snippet`` grows with the square: 40,000 words took 40 s."""
+    write(tmp_path / FILE, [Document("a", "", f"first {'balo ' * 40_000}")], "unicode61", 0)
+    store = Store.open(tmp_path / FILE, 2.0, 40)
+    with closing(store.db):
+        before = time.process_time()
+        found = store.chunks([1], '"balo"')[1]
+        assert time.process_time() - before < 5
+    assert found.passage.startswith("balo balo")
+    assert len(found.passage) < 1000
+
+
+def test_few_places_of_a_long_note_give_the_passage_that_has_most(tmp_path: Path) -> None:
+    text = f"sea {'word ' * 3000} the sea and the moon"
+    write(tmp_path / FILE, [Document("a", "", text)], "unicode61", 0)
+    store = Store.open(tmp_path / FILE, 2.0, 8)
+    with closing(store.db):
+        assert "sea and the moon" in store.chunks([1], '"sea" OR "moon"')[1].passage
