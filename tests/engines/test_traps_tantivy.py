@@ -255,7 +255,7 @@ def test_a_term_is_taken_as_it_is(bare: tantivy.Index) -> None:
         ('"cra"*', [1]),
         ("fox or near", [1, 2]),
         ("NEAR", [2]),
-        ("-near", [2]),
+        ("-near", [1, 3]),
         ("(moss", [2, 3]),
         ('"moss', [2, 3]),
         ("moss:", [2, 3]),
