@@ -16,7 +16,7 @@ from harness.core.durable.owned import CLICKS, claim
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.names import checked
 from harness.report.rounding import interval, p_value, signed
-from harness.shadow.clicks.log import Click, ClickLog, Shown, read
+from harness.shadow.clicks.log import Click, ClickLog, ShownList, read
 from harness.shadow.clicks.sessions import Preferences, preferences
 from harness.shadow.clicks.team_draft import Mixed, team_draft
 from harness.stages.migrate.interleave import Switch
@@ -50,7 +50,7 @@ class Interleaver:
         self._log, self._seed = ClickLog(Path(log)), seed
         self._switch = Switch(Path(ledger), self._names)
 
-    def search(self, text: str, k: int = 10, *, session: str = "") -> Shown:
+    def search(self, text: str, k: int = 10, *, session: str = "") -> ShownList:
         """Give the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
 
         Raises:
@@ -69,7 +69,7 @@ class Interleaver:
         if len(names) > 1 and not failed:
             mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
         at = datetime.now(UTC)
-        shown = Shown(key, at, session or key, text, names, *mixed, failed=failed)
+        shown = ShownList(key, at, session or key, text, names, *mixed, failed=failed)
         self._log.add(shown)
         return shown
 

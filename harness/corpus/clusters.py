@@ -67,7 +67,7 @@ def write(path: Path, queries: Sequence[Query], queries_sha256: str) -> None:
     write_json(path, {**about, "parted": parted(queries)})
 
 
-class Found(NamedTuple):
+class QueryClusters(NamedTuple):
     """What was found in a query set."""
 
     near_duplicates: Groups
@@ -75,7 +75,7 @@ class Found(NamedTuple):
     """Ids of near duplicates that intents part (``parted``)."""
 
 
-def read(path: Path, queries_sha256: str) -> Found:
+def read(path: Path, queries_sha256: str) -> QueryClusters:
     """Read what ``write`` wrote of this query set.
 
     Raises:
@@ -89,7 +89,7 @@ def read(path: Path, queries_sha256: str) -> Found:
         raise BadFile(path, f"no clusters of queries ({exc!r})", HINT) from exc
     if found != {**METHOD, "queries_sha256": queries_sha256}:
         raise BadFile(path, "the clusters are of other queries or of another method", HINT)
-    return Found(groups, apart)
+    return QueryClusters(groups, apart)
 
 
 def of_queries(

@@ -5,7 +5,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.shadow.clicks.log import Click, ClickLog, Shown
+from harness.shadow.clicks.log import Click, ClickLog, ShownList
 
 ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)
@@ -17,6 +17,6 @@ def write(folder: Path, query: str, lists: int = 40) -> None:
     log = ClickLog(folder)
     for at in range(lists):
         documents = ("d00", "d01") if at % 2 else ("d01", "d00")
-        log.add(Shown(f"l{at}", AT, f"s{at}", query, ARMS, documents, (at % 2, 1 - at % 2)))
+        log.add(ShownList(f"l{at}", AT, f"s{at}", query, ARMS, documents, (at % 2, 1 - at % 2)))
         log.add(Click(f"l{at}", "d00"))
     log.close()

@@ -8,7 +8,7 @@ import pytest
 
 from harness.corpus import trec
 from harness.corpus.beir import Beir
-from harness.shadow.clicks.log import Click, ClickLog, Shown
+from harness.shadow.clicks.log import Click, ClickLog, ShownList
 from tests.cli import click_log
 from tests.cli.conftest import Harness
 from tests.shadow.attempts import WATCH
@@ -21,8 +21,10 @@ def test_a_log_says_whom_sessions_prefer(project: Toy, harness: Harness) -> None
     folder = project.root / "clicks"
     click_log.write(folder, "red")
     log = ClickLog(folder)
-    alone = Shown("x", click_log.AT, "x", "red", ("fts5",), ("d00",), (0,))
-    failed = Shown("y", click_log.AT, "y", "red", click_log.ARMS, ("d00",), (0,), "tantivy: down")
+    alone = ShownList("x", click_log.AT, "x", "red", ("fts5",), ("d00",), (0,))
+    failed = ShownList(
+        "y", click_log.AT, "y", "red", click_log.ARMS, ("d00",), (0,), "tantivy: down"
+    )
     for record in (alone, failed, Click("none", "d00")):
         log.add(record)
     log.close()

@@ -35,7 +35,7 @@ class CodeHit:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CodeHits:
     """The hits, best first, and behind them their context."""
 
     hits: tuple[CodeHit, ...]
@@ -60,7 +60,7 @@ class CodeSearch:
 
     def search(
         self, text: str, top: int, filters: Filters | None = None, mode: Mode | None = None
-    ) -> Found:
+    ) -> CodeHits:
         """Show the ``top`` best units; fewer only where fewer pass the filters and match.
 
         Without a text, what passes the filters is listed by id; without either, nothing is. Of a
@@ -71,7 +71,7 @@ class CodeSearch:
         asked = filters or Filters()
         question = Question(text, self.settings)
         if top < 1 or not (question.typed or asked.given()):
-            return Found(())
+            return CodeHits(())
         if not question.typed:
             return self._shown(self._listed(wanted, asked, question)[:top], wanted, asked)
         if question.clauses and not question.looked_for:
@@ -133,18 +133,18 @@ class CodeSearch:
                 fused.append(Ranked(one.row, score, why))
         return sorted(fused, key=lambda one: (-one.score, one.row))
 
-    def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> Found:
+    def _shown(self, first: list[Ranked], mode: Mode, filters: Filters) -> CodeHits:
         entries = self.ranker.catalog.entries
         hits = [
             CodeHit(entries[one.row].unit, one.score, one.why) for one in self._with_graph(first)
         ]
         if self.settings.context is None or self.graph is None:
-            return Found(tuple(hits))
+            return CodeHits(tuple(hits))
         rows = [one.row for one in first]
         allowed = self._allowed(mode, filters)
         more = expanded(rows, self.graph, self.settings.context, allowed)
         context = (CodeHit(entries[one.row].unit, 0.0, None, one) for one in more.beside)
-        return Found(tuple(hits), tuple(context), more.truncated)
+        return CodeHits(tuple(hits), tuple(context), more.truncated)
 
     def _with_graph(self, first: list[Ranked]) -> list[Ranked]:
         if self.settings.graph is None or self.graph is None:

@@ -24,7 +24,7 @@ from engines.stacks.code.graph import Graph
 from engines.stacks.code.kept import CodeFiles, Entries, KeptWords
 from engines.stacks.code.near_duplicates import PERMUTATIONS, Signatures
 from engines.stacks.code.ranked import Dense, Ranker
-from engines.stacks.code.search import CodeHit, CodeSearch, Found
+from engines.stacks.code.search import CodeHit, CodeHits, CodeSearch
 from engines.stacks.code.unit import FIELDS, Mode
 from engines.vector.embedder import Embedder
 from harness.core.errors import ModelNotReady
@@ -88,7 +88,7 @@ class FolderSearch:
             **{key: value for key, value in notes.items() if value},
         }
 
-    def _containing(self, text: str, wish: Wish) -> Found:
+    def _containing(self, text: str, wish: Wish) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""
         like = Like.of(text)
         mode = wish.mode or Mode(self.ranker.settings.mode)
@@ -96,7 +96,7 @@ class FolderSearch:
         rows = np.arange(len(self.entries)) if allowed is None else allowed
         why = ScoreBreakdown({"type": LIKE, "score": 0.0})
         has = (row for row in rows.tolist() if like.has(self.entries.text(row)))
-        return Found(
+        return CodeHits(
             tuple(CodeHit(self.entries[row].unit, 0.0, why) for row, _ in zip(has, range(wish.top)))  # noqa: B905  the cap ends it
         )
 

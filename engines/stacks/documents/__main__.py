@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from engines.stacks.documents import collection
-from engines.stacks.documents.response import Found, Response
+from engines.stacks.documents.response import FoundChunk, Response
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.texts import files
 from harness.core.durable.scratch import scratch
@@ -81,7 +81,7 @@ def shown(answer: Response) -> Iterator[str]:
     yield from (f"{one.part}: {one.reason}: {one.why}" for one in answer.missing)
 
 
-def _characters(found: Found) -> str:
+def _characters(found: FoundChunk) -> str:
     place = found.provenance
     of = place.document_id if place.page is None else f"page {place.page} of {place.document_id}"
     return f"characters {place.char_start} to {place.char_end} of {of}"

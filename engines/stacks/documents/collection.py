@@ -18,7 +18,7 @@ from engines.stacks.documents.entities import Entities
 from engines.stacks.documents.graph import Expansion, Graph
 from engines.stacks.documents.library import Library
 from engines.stacks.documents.ranking import RANKED, Pipeline, Ranked
-from engines.stacks.documents.response import Found, Response
+from engines.stacks.documents.response import FoundChunk, Response
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.tables import Times
 from engines.stacks.documents.texts.sources import Source
@@ -147,12 +147,12 @@ class Collection:
     def _texts(self) -> Sequence[str]:
         return [chunk.text for chunk in self.library.chunks]
 
-    def shown(self, row: int, score: float) -> Found:
+    def shown(self, row: int, score: float) -> FoundChunk:
         """Show a chunk with its place and what stands around it."""
         chunk = self.library.chunks[row]
         before, after = self.library.around(chunk)
         source = self.library.sources[chunk.provenance.document_id]
-        return Found(
+        return FoundChunk(
             text=chunk.text,
             score=score,
             provenance=chunk.provenance,

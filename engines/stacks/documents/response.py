@@ -11,7 +11,7 @@ from engines.stacks.documents.texts.provenance import Provenance
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class FoundChunk:
     """One chunk that is shown."""
 
     text: str
@@ -76,7 +76,7 @@ class Response:
     tier: str
     stages_used: tuple[str, ...]
     """Those that ran: a stage without its model did not."""
-    results: tuple[Found, ...]
+    results: tuple[FoundChunk, ...]
     missing: tuple[Missing, ...]
     """Models that were requested and are not there; not part of the JSON, which is the
     specification's."""

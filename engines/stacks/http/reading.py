@@ -16,7 +16,7 @@ KEYS = 8
 """Members of an answer that a message lists."""
 
 
-class Found(NamedTuple):
+class ServerHit(NamedTuple):
     """A hit as the server has it; ``score`` is ``None`` where none is read."""
 
     doc_id: str
@@ -26,7 +26,7 @@ class Found(NamedTuple):
 class Reading(NamedTuple):
     """What was read of an answer."""
 
-    hits: Sequence[Found]
+    hits: Sequence[ServerHit]
     total: int | None
     generation: object
 
@@ -90,7 +90,7 @@ class Reader:
     def _generation(self, answer: Any) -> object:  # noqa: ANN401  any JSON
         return self.generation(answer) if self.generation else None
 
-    def _hit(self, at: int, hit: Any) -> Found:  # noqa: ANN401  any JSON
+    def _hit(self, at: int, hit: Any) -> ServerHit:  # noqa: ANN401  any JSON
         found = self.id(hit)
         if found is None or found == "":
             raise Malformed(
@@ -99,7 +99,7 @@ class Reader:
             )
         if isinstance(found, bool) or not isinstance(found, str | int):
             raise Malformed(f"hit {at}: the id {found!r} is neither a text nor a whole number")
-        return Found(str(found), self._score(at, hit) if self.score else None)
+        return ServerHit(str(found), self._score(at, hit) if self.score else None)
 
     def _score(self, at: int, hit: Any) -> float:  # noqa: ANN401  any JSON
         value = self.score(hit) if self.score else None

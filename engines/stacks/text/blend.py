@@ -54,7 +54,7 @@ class Settings(StackSettings):
     """Of the stack ``dense``."""
 
 
-class Found(NamedTuple):
+class LegScores(NamedTuple):
     """Scores of the same candidates by each of the two, by document id."""
 
     words: Mapping[str, float]
@@ -102,12 +102,12 @@ class Blend:
     def last_step(self) -> frozenset[str]:
         return frozenset({"vector_share", "name_share"})
 
-    def candidates(self, searcher: Searcher, text: str, k: int) -> Found:
+    def candidates(self, searcher: Searcher, text: str, k: int) -> LegScores:
         """Give the scores of words and vectors."""
         assert isinstance(searcher, BlendSearcher)  # noqa: S101  ``open`` gives nothing else
         return searcher.found(text, k)
 
-    def combined(self, found: Found, k: int) -> tuple[Hit, ...]:
+    def combined(self, found: LegScores, k: int) -> tuple[Hit, ...]:
         """Add them up by the shares of these settings."""
         return _combined(found, self.settings, k)
 
@@ -192,7 +192,7 @@ class BlendSearcher:
             },
         )
 
-    def found(self, text: str, k: int) -> Found:
+    def found(self, text: str, k: int) -> LegScores:
         """Ask both for candidates, and the vectors for the cosine of what words found.
 
         Words that must or must not be there hold for every candidate, so then words alone find.
@@ -201,21 +201,21 @@ class BlendSearcher:
         wanted = exact_clauses(text)
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
             left = {hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}
-            return Found(left, {}, named=False, embedded=False)
+            return LegScores(left, {}, named=False, embedded=False)
         named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
         embedded = self.beside.submit(self.vectors.query_vector, text)
         words = {hit.doc_id: hit.raw_score for hit in lexical.search(text, depth).hits}
         asked = embedded.result()
         if asked is None:
-            return Found(words, {}, named, embedded=False)
+            return LegScores(words, {}, named, embedded=False)
         vectors = self.vectors.store.cosines(asked, list(words))
         if not binding(text):
             vectors |= dict(self.vectors.store.nearest(asked, depth))
-        return Found(words, vectors, named, embedded=True)
+        return LegScores(words, vectors, named, embedded=True)
 
 
-def _combined(found: Found, settings: Settings, k: int) -> tuple[Hit, ...]:
+def _combined(found: LegScores, settings: Settings, k: int) -> tuple[Hit, ...]:
     share = found.share(settings)
     weights = {LEXICAL: 1 - share, SEMANTIC: share}
     return combine({LEXICAL: found.words, SEMANTIC: found.vectors}, weights, k)

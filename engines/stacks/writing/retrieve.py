@@ -57,7 +57,7 @@ class Candidate(NamedTuple):
     """Its BM25 as a share of the best one's, by the query that likes it most."""
 
 
-class Found(NamedTuple):
+class Retrieved(NamedTuple):
     """Everything that one query gave, best first."""
 
     ranked: tuple[Candidate, ...]
@@ -94,7 +94,7 @@ class Retriever:
         """
         return self.response(self.find(text, context), limit=limit, budget=budget)
 
-    def response(self, found: Found, *, limit: int, budget: int) -> Response:
+    def response(self, found: Retrieved, *, limit: int, budget: int) -> Response:
         """Choose the snippets of an answer.
 
         Raises:
@@ -115,7 +115,7 @@ class Retriever:
                 items.append(Item(candidate.chunk.ref, candidate.snippet, score))
         return Response(tuple(items), _diagnostics(found, items))
 
-    def find(self, text: str, context: Context | None = None) -> Found:
+    def find(self, text: str, context: Context | None = None) -> Retrieved:
         """Find and order candidates, without a limit but ``Recall.candidates`` a query."""
         never = refused(text)
         if never:
@@ -132,15 +132,15 @@ class Retriever:
         )
         ranked = (*(window[at] for at in outcome.order), *below)
         found = tuple(map(tuple, lists))
-        return Found(ranked, planned, tuple(map(len, lists)), outcome, len(window), found)
+        return Retrieved(ranked, planned, tuple(map(len, lists)), outcome, len(window), found)
 
-    def _lacking(self, never: str) -> Found:
+    def _lacking(self, never: str) -> Retrieved:
         """List what a text of refusals alone leaves, in the order of the notes."""
         left = self.store.lacking(never, self.recall.candidates)
         planned = (Planned(Kind.TEXT, f"NOT ({never})"),)
         return self._listed([self.store.read(rowid) for rowid in left], planned, (len(left),), "")
 
-    def _containing(self, text: str, planned: tuple[Planned, ...]) -> Found:
+    def _containing(self, text: str, planned: tuple[Planned, ...]) -> Retrieved:
         """List the chunks that contain what was typed, in the order of the notes."""
         like = Like.of(text)
         rows = self.store.containing(like.has, self.recall.candidates)
@@ -153,11 +153,11 @@ class Retriever:
         planned: tuple[Planned, ...],
         per_query: tuple[int, ...],
         by: str,
-    ) -> Found:
+    ) -> Retrieved:
         most = self.recall.snippet_characters
         ranked = tuple(Candidate(one, shown(one.title, one.passage, most), 0.0) for one in chunks)
         outcome = Outcome(tuple(range(len(ranked))), (), (), Reason.NO_CANDIDATES)
-        return Found(ranked, planned, per_query, outcome, 0, fallback=by)
+        return Retrieved(ranked, planned, per_query, outcome, 0, fallback=by)
 
     def _candidates(
         self, planned: Sequence[Planned], scored: Sequence[Mapping[int, float]]
@@ -187,7 +187,7 @@ class Retriever:
         return found
 
 
-def scores(found: Found) -> tuple[float, ...]:
+def scores(found: Retrieved) -> tuple[float, ...]:
     """Score what was ranked, falling and in [0, 1]: cosines of the window, FTS without a model.
 
     What lies below the window is squeezed under its lowest score, so that its order stays.
@@ -209,7 +209,7 @@ def _best(lists: Sequence[Sequence[int]], enough: int) -> int:
     return max(range(len(lists)), key=lambda at: (len(lists[at]), -at))
 
 
-def _diagnostics(found: Found, items: Sequence[Item]) -> Diagnostics:
+def _diagnostics(found: Retrieved, items: Sequence[Item]) -> Diagnostics:
     reason = found.outcome.reason
     told = dict(zip(found.outcome.order, found.ranked, strict=False))
     cosines = tuple((told[at].chunk.ref, cosine) for at, cosine in enumerate(found.outcome.cosines))

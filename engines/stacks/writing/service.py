@@ -15,7 +15,7 @@ from engines.stacks.writing.cache import VectorCache
 from engines.stacks.writing.kept import Notes
 from engines.stacks.writing.planner import Context
 from engines.stacks.writing.rerank import LocalRerank
-from engines.stacks.writing.retrieve import Candidate, Found, Retriever
+from engines.stacks.writing.retrieve import Candidate, Retrieved, Retriever
 from engines.stacks.writing.store import Store
 
 LIMIT, BUDGET = 8, 2_000
@@ -67,7 +67,7 @@ def notes(arm: Writing, root: Path, place: Path) -> Live[NoteSearch]:
     return Live(root, place, Notes(arm.settings), opened)
 
 
-def _legs(found: Found, one: Candidate) -> Mapping[str, Any]:
+def _legs(found: Retrieved, one: Candidate) -> Mapping[str, Any]:
     """Say of a snippet where each query had it, its share of BM25, and its cosine."""
     ranks = {
         planned.query: rows.index(one.chunk.rowid) + 1 if one.chunk.rowid in rows else None

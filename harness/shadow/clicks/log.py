@@ -20,7 +20,7 @@ FILE = "clicks.jsonl"
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
+class ShownList:
     """A list that was shown."""
 
     id: str
@@ -51,7 +51,7 @@ class Click:
     document: str
 
 
-_RECORD: TypeAdapter[Shown | Click] = TypeAdapter(Shown | Click)
+_RECORD: TypeAdapter[ShownList | Click] = TypeAdapter(ShownList | Click)
 
 
 class ClickLog:
@@ -60,7 +60,7 @@ class ClickLog:
     def __init__(self, folder: Path) -> None:
         self._file = os.open(folder / FILE, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
 
-    def add(self, record: Shown | Click) -> None:
+    def add(self, record: ShownList | Click) -> None:
         """Add a record."""
         line = json.dumps(asdict(record), ensure_ascii=False, default=datetime.isoformat)
         os.write(self._file, (line + "\n").encode("utf-8", "replace"))
@@ -74,7 +74,7 @@ class ClickLog:
 class Clicks:
     """A log as it was read."""
 
-    shown: tuple[Shown, ...]
+    shown: tuple[ShownList, ...]
     clicked: Mapping[str, frozenset[str]]
     """Documents that were clicked, by the id of their list."""
     strays: int
@@ -88,7 +88,7 @@ def read(folder: Path) -> Clicks:
         BadFile: it is missing, a line is malformed, or a list comes twice.
     """
     path = folder / FILE
-    shown: dict[str, Shown] = {}
+    shown: dict[str, ShownList] = {}
     clicks: list[Click] = []
     for number, record in _records(path):
         if isinstance(record, Click):
@@ -110,7 +110,7 @@ def read(folder: Path) -> Clicks:
     )
 
 
-def _records(path: Path) -> Iterator[tuple[int, Shown | Click]]:
+def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
     for number, line in numbered(path):
         try:
             found = _RECORD.validate_json(line)
@@ -118,7 +118,7 @@ def _records(path: Path) -> Iterator[tuple[int, Shown | Click]]:
             first: Any = exc.errors(include_url=False, include_input=False)[0]
             cure = "Remove the line: a writer that was killed may have cut it off."
             raise BadFile(path, f"the line is not a record ({first['msg']})", cure, number) from exc
-        if isinstance(found, Shown) and not (
+        if isinstance(found, ShownList) and not (
             len(found.documents) == len(found.teams)
             and all(0 <= team < len(found.arms) for team in found.teams)
         ):

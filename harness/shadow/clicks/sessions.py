@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.errors import EvidenceError
-from harness.shadow.clicks.log import Clicks, Shown
+from harness.shadow.clicks.log import Clicks, ShownList
 from harness.shadow.clicks.team_draft import credits_of, preference_of
 from harness.stats.holm import adjusted
 from harness.stats.sequential.preference import Preference, preference
@@ -73,7 +73,7 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
     )
 
 
-def _credits(one: Shown, found: Clicks) -> tuple[int, ...]:
+def _credits(one: ShownList, found: Clicks) -> tuple[int, ...]:
     return credits_of(one.mixed, found.clicked.get(one.id, frozenset()), len(one.arms))
 
 

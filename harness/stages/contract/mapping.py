@@ -24,7 +24,7 @@ LEFT_OUT = {
 """Promises that no one can keep who does not build the index, or that the server decides."""
 
 
-class Found(Protocol):
+class MappedHit(Protocol):
     """A hit as the server has it."""
 
     @property
@@ -37,7 +37,7 @@ class Read(Protocol):
     """What was read of an answer."""
 
     @property
-    def hits(self) -> Sequence[Found]: ...
+    def hits(self) -> Sequence[MappedHit]: ...
     @property
     def total(self) -> int | None: ...
 

@@ -7,7 +7,12 @@ from dataclasses import dataclass, field, replace
 
 from engines.rerank.window import Reranker
 from engines.stacks.agent_mail.contract.events import Event, Payload
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found, MailEngine, Message
+from engines.stacks.agent_mail.contract.lifecycle import (
+    Candidate,
+    CandidateList,
+    MailEngine,
+    Message,
+)
 from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
@@ -39,7 +44,9 @@ class Counting:
     name: str
     messages: Sequence[Message]
 
-    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         words = text.lower().split()
         scored = [
             (m, sum(m.subject.lower().split().count(word) for word in words)) for m in self.messages
@@ -50,7 +57,7 @@ class Counting:
         else:
             kept.sort(key=lambda row: (-row[1], row[0].message_id))
         found = tuple(Candidate(m.message_id, float(n)) for m, n in kept[:depth])
-        return Found(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
+        return CandidateList(found, len(kept) <= depth, self.name, text, sql=f"sql of {self.name}")
 
 
 @dataclass(frozen=True)
@@ -60,7 +67,7 @@ class Failing:
     name: str
     error: BaseException
 
-    def search(self, *_: object) -> Found:
+    def search(self, *_: object) -> CandidateList:
         raise self.error
 
 

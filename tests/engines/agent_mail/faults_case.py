@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.arm import STORE, TANTIVY, VECTORS
-from engines.stacks.agent_mail.contract.lifecycle import Found
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList
 from engines.stacks.agent_mail.contract.query import SearchMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
@@ -82,7 +82,7 @@ class Panics:
 
     name: str = "tantivy"
 
-    def search(self, *_: object) -> Found:
+    def search(self, *_: object) -> CandidateList:
         index = tantivy.Index(tantivy.SchemaBuilder().build())
         index.searcher().search(tantivy.Query.all_query(), 0)
         raise AssertionError("Tantivy did not panic")
@@ -97,7 +97,7 @@ class Raises:
     identity: str = "broken"
     dimension: int = HashEmbedder().dimension
 
-    def search(self, *_: object) -> Found:
+    def search(self, *_: object) -> CandidateList:
         raise self.error
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:

@@ -14,7 +14,7 @@ from random import Random
 
 import pytest
 
-from engines.stacks.agent_mail.contract.lifecycle import Found
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.retrievers import TierQuery
@@ -30,7 +30,7 @@ MAIL = anything.messages(seed=31, count=250)
 COLUMNS = anything.columns(MAIL)
 TEXTS = ("", "", *(anything.text(Random(at)) for at in range(40)))
 ALL, NONE = 10_000, Filters()
-Search = Callable[[str, Filters, RankingMode, int], Found]
+Search = Callable[[str, Filters, RankingMode, int], CandidateList]
 
 
 @pytest.fixture(scope="module")
@@ -49,7 +49,7 @@ def mismatches(search: Search, columns: Columns) -> list[Case]:
     """Find cases in which a filter does anything but choose from the unfiltered answer."""
 
     @cache
-    def unfiltered(text: str, ranking: RankingMode) -> Found:
+    def unfiltered(text: str, ranking: RankingMode) -> CandidateList:
         return search(text, NONE, ranking, ALL)
 
     def differs(case: Case) -> bool:

@@ -21,7 +21,7 @@ from engines.rerank.window import Reranked
 from engines.stacks.agent_mail import budget
 from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
 from engines.stacks.agent_mail.contract.events import Event as Told
-from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
@@ -57,7 +57,7 @@ class Stuck:
     ended: Event = field(default_factory=Event)
     asked: int = 0
 
-    def search(self, *asked: object) -> Found:
+    def search(self, *asked: object) -> CandidateList:
         self.asked += 1
         self.free.wait(PATIENCE_S)
         self.ended.set()
@@ -340,7 +340,7 @@ def test_no_process_waits_for_what_hangs() -> None:
 class Near:
     """Finds what ``Counting`` finds."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> Found:
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
         return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
 
 

@@ -16,7 +16,7 @@ from engines.contract.errors import (
     SearchError,
 )
 from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier
@@ -52,7 +52,7 @@ def broken(errors: Mapping[str, BaseException], log: Log) -> MailSearch:
 class Near:
     """Finds by meaning what ``Counting`` finds by words."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> Found:
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
         return Counting("vector", MESSAGES).search(text, filters, RankingMode.RELEVANCE, depth)
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from engines.contract.errors import EngineError, IndexUnavailable
 from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import (
     DocKind,
     Filters,
@@ -123,7 +123,9 @@ def test_the_timing_of_the_parts_stays_within_the_total() -> None:
 
 def test_a_score_that_is_no_number_is_an_engine_error() -> None:
     class Nan(Counting):
-        def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+        def search(
+            self, text: str, filters: Filters, ranking: RankingMode, depth: int
+        ) -> CandidateList:
             found = super().search(text, filters, ranking, depth)
             bad = tuple(replace(c, raw_score=float("nan")) for c in found.candidates)
             return replace(found, candidates=bad)

@@ -8,17 +8,17 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.shadow.clicks.log import FILE, Click, ClickLog, Shown, read
+from harness.shadow.clicks.log import FILE, Click, ClickLog, ShownList, read
 
 ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def shown(name: str, session: str = "s") -> Shown:
-    return Shown(name, AT, session, "red “shoes”\n", ARMS, ("a", "b"), (1, 0))
+def shown(name: str, session: str = "s") -> ShownList:
+    return ShownList(name, AT, session, "red “shoes”\n", ARMS, ("a", "b"), (1, 0))
 
 
-def written(folder: Path, *records: Shown | Click) -> Path:
+def written(folder: Path, *records: ShownList | Click) -> Path:
     log = ClickLog(folder)
     for record in records:
         log.add(record)
@@ -59,6 +59,6 @@ def test_lists_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"clicks\.jsonl:2: the list 1 comes twice"):
         read(tmp_path)
     (tmp_path / FILE).unlink()
-    written(tmp_path, Shown("1", AT, "s", "q", ARMS, ("a", "b"), (0, 2)))
+    written(tmp_path, ShownList("1", AT, "s", "q", ARMS, ("a", "b"), (0, 2)))
     with pytest.raises(BadFile, match=r"clicks\.jsonl:1: its teams are not those"):
         read(tmp_path)

@@ -7,12 +7,12 @@ from dataclasses import replace
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.shadow.clicks.log import Clicks, Shown
+from harness.shadow.clicks.log import Clicks, ShownList
 from harness.shadow.clicks.sessions import preferences
 from harness.stats.sequential.preference import sign_test
 from tests.shadow.clicks.test_log import AT, shown
 
-ALONE = Shown("alone", AT, "s", "q", ("fts5",), ("a",), (0,))
+ALONE = ShownList("alone", AT, "s", "q", ("fts5",), ("a",), (0,))
 
 
 def test_lists_of_a_session_count_together() -> None:
@@ -36,7 +36,7 @@ def test_failed_and_unmixed_lists_give_no_credit_and_are_counted() -> None:
 def test_several_candidates_are_corrected() -> None:
     arms = ("a0", "a1", "a2")
     lists = tuple(
-        Shown(f"{at}", AT, f"{at}", "q", arms, ("x", "y", "z"), (0, 1, 2)) for at in range(8)
+        ShownList(f"{at}", AT, f"{at}", "q", arms, ("x", "y", "z"), (0, 1, 2)) for at in range(8)
     )
     found = preferences(
         Clicks(lists, {f"{at}": frozenset("y") for at in range(8)}, 0), confidence=0.9

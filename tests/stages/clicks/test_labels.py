@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.core.records import Query
-from harness.shadow.clicks.log import Clicks, Shown
+from harness.shadow.clicks.log import Clicks, ShownList
 from harness.stages.clicks.labels import labels
 from tests.shadow.clicks.test_log import AT
 
@@ -28,7 +28,7 @@ def log(count: int, query: str = "red shoes") -> Clicks:
             for look, one in zip(LOOKS, documents, strict=True)
             if drawn.random() < look * GOOD[one]
         }
-        shown.append(Shown(f"{at}", AT, f"{at}", query, ("x", "y"), documents, (0, 1, 0)))
+        shown.append(ShownList(f"{at}", AT, f"{at}", query, ("x", "y"), documents, (0, 1, 0)))
         clicked[f"{at}"] = frozenset(on)
     return Clicks(tuple(shown), clicked, 0)
 
@@ -44,8 +44,8 @@ def test_a_good_document_at_a_low_rank_is_relevant_though_few_click_it() -> None
 
 def test_what_is_not_labelled_is_counted() -> None:
     found = log(30)
-    lists = (*found.shown, Shown("r", AT, "r", "red shoes", ("x", "y"), ("d", "a"), (0, 1)))
-    other = Shown("o", AT, "o", "boots", ("x", "y"), ("d",), (0,))
+    lists = (*found.shown, ShownList("r", AT, "r", "red shoes", ("x", "y"), ("d", "a"), (0, 1)))
+    other = ShownList("o", AT, "o", "boots", ("x", "y"), ("d",), (0,))
     made = labels(Clicks((*lists, other), found.clicked, 0), QUERIES, attractive=0.3, min_shown=2)
     assert (made.rare, made.unknown) == (1, 1)
 

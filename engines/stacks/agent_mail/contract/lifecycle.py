@@ -110,7 +110,7 @@ class Candidates(Sequence[Candidate]):
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class CandidateList:
     """What an engine gives: candidates best first, and what it executed.
 
     ``exhausted`` says that no further candidate exists beyond these. In the order of time ``best``
@@ -135,7 +135,9 @@ class MailEngine(Protocol):
         """``fts5``, ``tantivy``, ``vector`` ..."""
         ...
 
-    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         """Give at most ``depth`` candidates that pass ``filters``, equal scores by id ascending.
 
         An empty ``text`` asks for all messages that pass the filters, score 0.

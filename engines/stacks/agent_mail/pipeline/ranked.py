@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from engines.contract.errors import EngineError
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Candidates, Found
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, Candidates
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def in_order(hits: Iterable[Scored]) -> tuple[Scored, ...]:
     return tuple(sorted(hits, key=lambda hit: (-hit.key, hit.message_id)))
 
 
-def of_lexical(found: Found, clock: Clock) -> Ranked:
+def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
     """Take an engine's candidates over, their scores as shares of the best one.
 
     0 is what a message that matches nothing would score and 1 the query's best hit, so a score

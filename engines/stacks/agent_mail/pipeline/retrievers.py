@@ -13,7 +13,7 @@ from engines.lexical.typed import positive, signed
 from engines.ranking.rrf import fuse
 from engines.rerank.window import Reranked, Reranker, joined
 from engines.stacks.agent_mail.budget import Deadline, Parts
-from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchQuery
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.cursor import QUERY_DIGITS
@@ -113,31 +113,31 @@ class Tiers:
             case FallbackTier.RERANK:
                 return self._reranked(asked)
 
-    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Found:
+    def _words(self, tier: FallbackTier, asked: TierQuery, depth: int) -> CandidateList:
         engine = self.lexical.get(tier)
         if engine is None:
             raise FeatureUnavailable(f"{tier} is not installed")
 
-        def search() -> Found:
+        def search() -> CandidateList:
             return engine.search(asked.text, asked.filters, asked.ranking, depth)
 
         return self.parts.call(tier, search, asked.until)
 
-    def _nearest(self, asked: TierQuery, depth: int) -> Found:
+    def _nearest(self, asked: TierQuery, depth: int) -> CandidateList:
         if self.semantic is None:
             raise FeatureUnavailable("no model for semantic search")
         if not asked.meant:
             raise FeatureUnavailable("semantic search needs a text")
         semantic = self.semantic
 
-        def search() -> Found:
+        def search() -> CandidateList:
             return semantic.search(asked.meant, asked.filters, depth)
 
         found = self.parts.call(FallbackTier.SEMANTIC, search, asked.until)
         checked(found.candidates)
         return self._held(asked, found)
 
-    def _held(self, asked: TierQuery, found: Found) -> Found:
+    def _held(self, asked: TierQuery, found: CandidateList) -> CandidateList:
         """Keep what the signs of the text allow: a vector knows no ``-word`` and no ``+word``."""
         said = signed(asked.text)
         if not said:
@@ -198,7 +198,7 @@ class Tiers:
         )
 
 
-def _of_vectors(found: Found, clock: Clock) -> Ranked:
+def _of_vectors(found: CandidateList, clock: Clock) -> Ranked:
     hits = (
         Scored(c.message_id, min(1.0, max(0.0, c.raw_score)), c.raw_score) for c in found.candidates
     )

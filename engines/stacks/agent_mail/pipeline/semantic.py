@@ -9,7 +9,7 @@ from typing import Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList
 from engines.stacks.agent_mail.contract.query import Filters
 from engines.vector.embedder import Embedder
 
@@ -27,7 +27,7 @@ class VectorIndex(Protocol):
 class Nearest(Protocol):
     """Messages by meaning."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> Found:
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
         """Give at most ``depth`` messages that pass ``filters``, nearest first."""
         ...
 
@@ -43,12 +43,12 @@ class Semantic:
     every: bool = True
     """Whether without a filter every vector competes; else those that ``matching`` gives."""
 
-    def search(self, text: str, filters: Filters, depth: int) -> Found:
+    def search(self, text: str, filters: Filters, depth: int) -> CandidateList:
         """Give at most ``depth`` messages, nearest first; none at a right angle or beyond."""
         allowed = None if self.every and filters == Filters() else self.matching(filters)
         query = self.embedder.embed([text])[0]
         nearest = self.index.search(query, depth, allowed)
-        return Found(
+        return CandidateList(
             tuple(Candidate(message_id, cosine) for message_id, cosine in nearest if cosine > 0),
             exhausted=len(nearest) < depth,
             method="vector",

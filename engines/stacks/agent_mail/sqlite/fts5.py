@@ -9,9 +9,9 @@ from time import perf_counter
 
 from engines.lexical.typed import normalise, refusals
 from engines.stacks.agent_mail.contract.lifecycle import (
+    CandidateList,
     Candidates,
     DocChange,
-    Found,
     IndexHealth,
     IndexStats,
 )
@@ -64,7 +64,9 @@ class Fts5Engine:
     def name(self) -> str:
         return "fts5"
 
-    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         if not normalise(text):
             return contained(self.store, ((), ()), filters, ranking, depth, self.table)
         try:
@@ -84,7 +86,9 @@ class Fts5Engine:
         found = contained(self.store, terms, filters, ranking, depth, self.table)
         return replace(found, note=f"{note}; asked LIKE")
 
-    def _match(self, asked: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def _match(
+        self, asked: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         passing, recent = where(filters), ranking is RankingMode.RECENCY
         if passing == EVERYTHING and not recent:
             sql = _ALONE.format(fts=f"{self.table}_fts")
@@ -95,7 +99,7 @@ class Fts5Engine:
         wanted = within(depth)
         rows = self.store.ask(sql, (*how, wanted + 1))
         shown = rows[:wanted]
-        return Found(
+        return CandidateList(
             Candidates([row[0] for row in shown], [-row[1] for row in shown]),
             exhausted=len(rows) <= wanted,
             method="fts5",
@@ -104,7 +108,9 @@ class Fts5Engine:
             best=-rows[0][2] if recent and rows else None,
         )
 
-    def _lacking(self, refused: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def _lacking(
+        self, refused: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         """List what does not match, with score 0: nothing else was said of it."""
         passing, fts, wanted = where(filters), f"{self.table}_fts", within(depth)
         order = BY_TIME if ranking is RankingMode.RECENCY else "m.id"
@@ -116,7 +122,9 @@ class Fts5Engine:
         rows = self.store.ask(sql, (refused, *passing.params, wanted + 1))
         ids = [row[0] for row in rows[:wanted]]
         exhausted = len(rows) <= wanted
-        return Found(Candidates(ids, [0.0] * len(ids)), exhausted, "fts5", f"NOT ({refused})", sql)
+        return CandidateList(
+            Candidates(ids, [0.0] * len(ids)), exhausted, "fts5", f"NOT ({refused})", sql
+        )
 
     def _joined(self, condition: str, *, recent: bool) -> str:
         """Write the statement that looks at the row of each match, which takes longer."""

@@ -10,7 +10,7 @@ import sqlite3
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.sqlite.connecting import Param
 from engines.stacks.agent_mail.sqlite.filters import MOST, where
@@ -33,7 +33,9 @@ class LikeEngine:
     def name(self) -> str:
         return "like"
 
-    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         terms = extract_like_terms(text), refused_terms(text)
         return contained(self.store, terms, filters, ranking, depth, self.table)
 
@@ -45,7 +47,7 @@ def contained(  # noqa: PLR0917  a question, and of what it is asked
     ranking: RankingMode,
     depth: int,
     table: str,
-) -> Found:
+) -> CandidateList:
     """List rows of ``table`` that pass, with each of the first ``terms`` and none of the others.
 
     A term is in the subject or in the body.
@@ -73,7 +75,7 @@ def contained(  # noqa: PLR0917  a question, and of what it is asked
         rows = store.ask(sql, (*params, *passing.params, most + 1))
     except sqlite3.Error as exc:
         raise search_error(exc, f"table {table}") from exc
-    return Found(
+    return CandidateList(
         tuple(Candidate(row[0], 0.0) for row in rows[:most]),
         exhausted=len(rows) <= most,
         method="like" if said else "filter_only",

@@ -15,11 +15,11 @@ from engines.lexical.analysis import analyzer
 from engines.lexical.typed import normalise, refusals
 from engines.stacks.agent_mail.contract.events import Emit, Event
 from engines.stacks.agent_mail.contract.lifecycle import (
+    CandidateList,
     Candidates,
     Change,
     DocChange,
     DocumentSource,
-    Found,
     IndexHealth,
     IndexStats,
     Message,
@@ -73,7 +73,9 @@ class TantivyMailEngine:
     def _hash(self) -> str:
         return schema_hash(self.weights)
 
-    def search(self, text: str, filters: Filters, ranking: RankingMode, depth: int) -> Found:
+    def search(
+        self, text: str, filters: Filters, ranking: RankingMode, depth: int
+    ) -> CandidateList:
         """Give at most ``depth`` candidates; see ``MailEngine``.
 
         The order is by score and then id, or by time, newest first, and then id; by time, scores
@@ -87,7 +89,9 @@ class TantivyMailEngine:
                 return cut(passing, most, LISTING, None)
             words = self._compiler.query(typed)
             if words is None:
-                return Found((), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD)
+                return CandidateList(
+                    (), exhausted=True, method=NAME, normalized_query=typed, note=NO_WORD
+                )
             query = restricted(words, filters, fields)
             if refusals(typed):
                 return cut(listed(now, query, ranking, most), most, NAME, typed)

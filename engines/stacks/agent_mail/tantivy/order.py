@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import tantivy
 
 from engines.lexical.tantivy_hits import Columns, columns, first
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Candidates, Found
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, Candidates
 from engines.stacks.agent_mail.contract.query import RankingMode
 from engines.stacks.agent_mail.tantivy.filters import among
 from engines.stacks.agent_mail.tantivy.index import Opened
@@ -65,7 +65,7 @@ def counted(searcher: tantivy.Searcher, query: tantivy.Query) -> int:
 
 def cut(
     candidates: Sequence[Candidate], depth: int, method: str, normalized_query: str | None
-) -> Found:
+) -> CandidateList:
     """Show at most ``depth`` candidates, and say whether there were more."""
     shown = Candidates.of(candidates)[:depth]
-    return Found(shown, len(candidates) == len(shown), method, normalized_query)
+    return CandidateList(shown, len(candidates) == len(shown), method, normalized_query)

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavailable
-from engines.stacks.agent_mail.contract.lifecycle import Found, MailEngine, Message
+from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine, Message
 from engines.stacks.agent_mail.contract.query import SearchMode
 from engines.stacks.agent_mail.mcp_tools.diagnostics import HINTS, Signal
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
@@ -35,7 +35,7 @@ class ByLike:
 
     name: str = "fts5"
 
-    def search(self, text: str, *rest: Any) -> Found:  # noqa: ANN401  as MailEngine
+    def search(self, text: str, *rest: Any) -> CandidateList:  # noqa: ANN401  as MailEngine
         found = Counting("fts5", MAIL).search(text, *rest)
         return replace(found, used_like_fallback=True, method="like")
 

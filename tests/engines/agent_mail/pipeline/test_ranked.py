@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from engines.contract.errors import EngineError
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Found, MailEngine
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.ranked import Clock, Scored, in_order, of_lexical
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
@@ -17,9 +17,9 @@ from tests.engines.agent_mail.build import Mail, passes
 from tests.engines.agent_mail.tantivy_case import built
 
 
-def found(*scores: float) -> Found:
+def found(*scores: float) -> CandidateList:
     candidates = tuple(Candidate(at, score) for at, score in enumerate(scores, start=1))
-    return Found(candidates, exhausted=True, method="m", normalized_query=None)
+    return CandidateList(candidates, exhausted=True, method="m", normalized_query=None)
 
 
 def test_a_score_is_a_share_of_the_best_and_a_single_hit_has_one() -> None:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from engines.contract.errors import EngineError, IndexUnavailable
 from engines.lexical.typed import normalise
-from engines.stacks.agent_mail.contract.lifecycle import Candidate, Change, DocChange, Found
+from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, Change, DocChange
 from engines.stacks.agent_mail.contract.query import Filters, Importance, RankingMode, TimeRange
 from engines.stacks.agent_mail.sqlite import schema
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
@@ -66,11 +66,11 @@ def engine(path: Path) -> Iterator[Fts5Engine]:
         yield Fts5Engine(store, WEIGHTS)
 
 
-def ask(engine: Fts5Engine, text: str, filters: Filters | None = None) -> Found:
+def ask(engine: Fts5Engine, text: str, filters: Filters | None = None) -> CandidateList:
     return engine.search(text, filters or Filters(), RELEVANCE, 100)
 
 
-def ids(found: Found) -> list[int]:
+def ids(found: CandidateList) -> list[int]:
     return [candidate.message_id for candidate in found.candidates]
 
 
