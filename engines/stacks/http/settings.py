@@ -118,7 +118,7 @@ class Settings(StackSettings):
     verify: bool = True
     ca_file: str = ""
     """PEM file of the authority that signed the server's certificate; empty takes the usual."""
-    timeout_s: float = Field(gt=0)
+    timeout_s: float = Field(gt=0, le=86_400)
     """For a query from first byte to last, with all its attempts."""
     connections: int = Field(default=16, ge=1, le=1000)
     retries: int = Field(default=2, ge=0, le=10)

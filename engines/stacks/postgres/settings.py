@@ -32,8 +32,8 @@ class Settings(StackSettings):
     rrf_k: int = Field(default=60, ge=1, le=1000)
     depth: int = Field(default=100, ge=1, le=1000)
     """Candidates of each side before they are fused."""
-    timeout_s: float = Field(gt=0)
-    """For a statement, and for connecting."""
+    timeout_s: float = Field(ge=0.001, le=86_400)
+    """For a statement, and for connecting. PostgreSQL counts milliseconds; 0 ends the limit."""
     retries: int = Field(default=3, ge=0, le=10)
     """Times that a lost connection is opened again for one query."""
 

@@ -52,7 +52,7 @@ class Settings(StackSettings):
     ids: Literal["ordinal", "verbatim"]
     """``ordinal``: ids count the documents from 1 in byte order; ``verbatim``: ids are theirs."""
     page_size: int = Field(ge=1, le=1000)
-    timeout_s: float = Field(gt=0)
+    timeout_s: float = Field(gt=0, le=86_400)
 
     @model_validator(mode="after")
     def _one_way(self) -> Self:

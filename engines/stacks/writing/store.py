@@ -29,8 +29,8 @@ INSERT = (
     " VALUES (?, ?, ?, ?, ?, ?)"
 )
 MANY, MARK = 1000, "\x01"
-"""Places in a chunk that a query may find for the best passage to be looked for among them, as the
-time for that grows with their square; and what marks one while they are counted."""
+"""Places of a query in a chunk, above which the first passage is shown and not the best. The time
+that FTS5 looks for the best grows with their square. The other marks places to count them."""
 PASSAGES = """
 SELECT search.rowid, doc_id, number, chunk.title, chunk.text,
 CASE WHEN length(chunk.text) > :many AND :many <

