@@ -59,6 +59,7 @@ MOST_ARMS = 3
 """More are not run side by side: the first of them, and the control."""
 
 ONLY_HELP = {
+    "python benchmarks/capacity.py": "it embeds, and indexes a hundred thousand messages",
     "python benchmarks/adaptive.py": "it embeds six collections",
     "python benchmarks/choices.py": "it embeds six collections",
     "python benchmarks/documents_choices.py": "it reads a run of ten arms with models",
