@@ -66,7 +66,7 @@ def promoted(about: dict[str, Any]) -> None:
         step.update(verdict="pass", untimed_verdict="pass", outcome="promote", blocking=[])
         for finding in step["findings"]:
             if finding["verdict"] != "pass":
-                finding.update(verdict="pass", cause="kept", remedy="")
+                finding.update(verdict="pass", cause="kept", settle="")
                 if finding["estimate"] and finding["limit"] is not None:
                     good = finding["limit"] + 0.1
                     finding["estimate"].update(value=good, low=good - 0.01, high=good + 0.01)

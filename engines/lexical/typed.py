@@ -53,6 +53,11 @@ def normalise(text: str) -> str:
     return " ".join(_NO_CHARACTER.sub(" ", text).split())
 
 
+def words_in(text: str) -> list[re.Match[str]]:
+    """Find the words of a text as ``Clause.words`` has them, each with its place."""
+    return list((_WORD if text.isascii() else word()).finditer(text))
+
+
 def words_alone(typed: str) -> list[str]:
     """Give the words of normalised text where it has nothing else, each a clause; else none."""
     if _PLAIN.fullmatch(typed) and _OPERATORS.isdisjoint(alone := typed.split(" ")):
@@ -151,7 +156,7 @@ def exact_clauses(text: str) -> tuple[Clause, ...]:
             following = {"AND": Occur.MUST, "NOT": Occur.NOT}.get(plain)
             continue
         bare = plain if plain is not None else piece["phrase"]
-        spans = list((_WORD if bare.isascii() else word()).finditer(bare))
+        spans = words_in(bare)
         kept = spans[: MOST_WORDS - words]
         if not kept:
             continue

@@ -19,6 +19,7 @@ ROUNDS = 150
 GB = 1e9
 WITHOUT = {
     "engines": "fts5 and engines of your own run, the other arms do not",
+    "documents": "Word files and the paragraphs of a PDF are not read",
     "pipeline": "`harness demo` and dvc.yaml do not run",
     "notebooks": "the notebooks do not open",
     "serve": "`harness serve` and `harness shadow http` do not run",
@@ -28,6 +29,8 @@ WITHOUT = {
     "lucene": "the arms over Lucene do not run",
     "nearest": "the stack `nearest` does not run; `dense` does",
     "cluster": "`--cluster` does not run; `--workers` does",
+    "ir-datasets": "`harness import ir-datasets` does not run",
+    "languages": "code search reads Python alone",
     "fast": "measures and message search are slower, with the same values",
 }
 """What is so without an extra of pyproject.toml."""

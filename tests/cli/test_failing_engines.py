@@ -34,6 +34,10 @@ COMMANDS = {
     "index": (*DATA, "--arm", "{arm}"),
     "load": (*DATA, "--arm", "{arm}", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "{arm}"),
+    "queries pool": (
+        "beir/queries.jsonl", "beir/corpus.jsonl", "--arms", "fts5,{arm}", "--depth", "2", "--out",
+        "first.qrels",
+    ),
     "replay": (*DATA, "--arm", "{arm}"),
     "run": (*DATA, "--arms", "fts5,{arm}", "--control", "fts5", "--out", "new", "--exit-code"),
     "shadow replay": ("log", *PAIR),
@@ -47,7 +51,8 @@ COMMANDS = {
 }  # fmt: skip
 """Commands that may run an engine of somebody's own, with their words."""
 OPENS_NONE = {
-    "assisted", "decide", "export", "init", "migrate begin", "migrate drill", "plan", "pool",
+    "assisted", "decide", "export", "init", "migrate begin", "migrate drill",
+    "migrate interleave", "plan", "pool",
     "regress",
     "selftest", "shadow http", "shadow mcp", "traffic", "variance",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
@@ -101,10 +106,7 @@ def ready(whole: Toy, project: Toy) -> Toy:
 @pytest.fixture(autouse=True)
 def unserved() -> Iterator[None]:
     """Let what would serve end at once."""
-    with (
-        mock.patch("harness.shadow.proxy.listening.listen"),
-        mock.patch("harness.shadow.proxy.listening.server"),
-    ):
+    with mock.patch("harness.shadow.proxy.listening.server"):
         yield
 
 

@@ -31,6 +31,7 @@ CODES = {
     "harness decide": VERDICTS,
     "harness gate": VERDICTS,
     "harness load": VERDICTS,
+    "harness panel settle": frozenset({0, 3}),
     "harness regress": VERDICTS,
     "harness shadow replay": frozenset({0, 1}),
 }
@@ -228,7 +229,6 @@ LONGER = frozenset({
     "docs/datasets/package-texts.md",
     "docs/field.md",
     "docs/how-to/engine-elsewhere.md",
-    "docs/judging.md",
     "docs/load.md",
     "docs/migrate.md",
     "docs/migrations/agent-mail.md",

@@ -29,6 +29,7 @@ from harness.stages.custody.freshness import index_files, note_replayed
 from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.custody.requery import Sample, requery
 from harness.stages.custody.verify import verify
+from harness.stages.index import note_files
 from harness.stages.load.opener import Opener
 from harness.stages.race.stage import race
 from harness.stages.score import crosscheck
@@ -174,6 +175,7 @@ def test_an_identity_that_no_one_checked_is_said(planted: Toy) -> None:
 
 def test_an_index_that_was_changed_since_is_not_asked_again(planted: Toy) -> None:
     (planted.layout.index(CANDIDATE) / "more").write_text("x")
+    note_files(planted.layout.index(CANDIDATE))
     with pytest.raises(EvidenceError, match="its files are not those that the run of tantivy"):
         requery(planted.layout, {CANDIDATE: CANDIDATE}, planted.cache, Sample(3, 1))
 

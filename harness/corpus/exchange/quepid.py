@@ -8,6 +8,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
+from harness.core.cells import FORMULA
 from harness.core.errors import BadFile
 from harness.core.formats import csv_row
 from harness.core.qrels import Qrels
@@ -19,8 +20,6 @@ COLUMNS = ("query", "docid", "rating")
 NAMES = {"querytext": "query", "grade": "rating"}
 """What a detailed export and older ones call them."""
 BREAK = re.compile(r"[\r\n]+")
-FORMULA = "-=+@"
-"""A cell that begins so is a formula to a spreadsheet; Quepid puts a space before it."""
 
 
 def read(path: Path) -> Ratings:
@@ -59,7 +58,7 @@ def text(queries: Sequence[Query], qrels: Qrels) -> str:
     writer.writerow(COLUMNS)
     for query, judged in rows_of(qrels, queries):
         said = BREAK.sub(" ", query.text)
-        writer.writerows((_safe(said), doc_id, grade) for doc_id, grade in judged)
+        writer.writerows((_safe(said), _safe(doc_id), grade) for doc_id, grade in judged)
     return out.getvalue()
 
 
@@ -82,8 +81,9 @@ def _columns(path: Path, number: int, head: list[str]) -> tuple[int, ...]:
 
 
 def _plain(cell: str) -> str:
-    return cell[1:] if cell[:1] == " " and cell[1:2] in FORMULA else cell
+    return cell[1:] if cell[:1] == " " and cell[1:].startswith(FORMULA) else cell
 
 
 def _safe(cell: str) -> str:
-    return f" {cell}" if cell[:1] in FORMULA else cell
+    """Put a space before what a spreadsheet would run, as Quepid does."""
+    return f" {cell}" if cell.startswith(FORMULA) else cell

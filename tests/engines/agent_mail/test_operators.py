@@ -81,6 +81,17 @@ def test_what_must_be_there_is_there(mail: Whole, way: str, mode: SearchMode) ->
     assert set(found).isdisjoint(lacking("deployment"))
 
 
+@pytest.mark.parametrize(
+    ("mode", "method"),
+    [(SearchMode.HYBRID, "hybrid_rrf"), (SearchMode.HYBRID_RERANK, "hybrid_rerank")],
+)
+def test_a_refusal_alone_is_answered_by_the_tier_that_was_asked(
+    mail: Whole, mode: SearchMode, method: str
+) -> None:
+    found = mail.ask(SearchQuery("-deployment", mode=mode, limit=ALL, explain=True))
+    assert found.explain.method == method
+
+
 def test_pages_of_what_lacks_a_word_are_one_list(mail: Whole) -> None:
     seen: list[int] = []
     cursor = None

@@ -12,7 +12,7 @@ from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span, bounded_each
 from harness.stats.sample_size.enough import min_queries
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import re
 from typing import NamedTuple
 
+from engines.lexical.typed import words_in
+
 MAX_WORDS = 200
 """Words that are searched for as they were typed. Of a longer text each word counts once."""
 _PIECE = re.compile(r'[+-]?"[^"]*"|[^\s"]+')
-_WORD = re.compile(r"[^\W_]+")
 _BARE = re.compile(r'[+\-"]')
 
 
@@ -25,14 +26,14 @@ def bounded(text: str) -> Bounded:
     Of a longer one each piece, a phrase or what stands between white space, is kept once, in the
     order met, until the words are full. A piece that is too long is cut.
     """
-    total = sum(1 for _ in _WORD.finditer(text))
+    total = len(words_in(text))
     if total <= MAX_WORDS:
         return Bounded(text)
     kept: dict[str, str] = {}
     left = MAX_WORDS
     for piece in _PIECE.findall(text):
         key = _BARE.sub("", piece).casefold()
-        words = [*_WORD.finditer(piece)]
+        words = words_in(piece)
         if key in kept or not words:
             continue
         end = words[:left][-1].end()

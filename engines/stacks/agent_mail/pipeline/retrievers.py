@@ -149,6 +149,8 @@ class Tiers:
         return replace(found, candidates=kept)
 
     def _fused(self, asked: TierQuery) -> Ranked:
+        if asked.text and not asked.meant:
+            return self._lacking(asked)
         with faults.of_leg(FallbackTier.SEMANTIC):
             nearest, vector_us = _timed(lambda: self._nearest(asked, FUSED_DEPTH))
         by_relevance = replace(asked, ranking=RankingMode.RELEVANCE)
@@ -172,11 +174,19 @@ class Tiers:
             clock=Clock(lexical_us=lexical_us, vector_us=vector_us, fusion_us=fusion_us),
         )
 
+    def _lacking(self, asked: TierQuery) -> Ranked:
+        """List what a text of refusals alone leaves: a model has nothing to look for there."""
+        with faults.of_leg(FallbackTier.TANTIVY):
+            words, took = _timed(lambda: self._words(FallbackTier.TANTIVY, asked, EVERY))
+        return replace(of_lexical(words, Clock(lexical_us=took)), method="hybrid_rrf")
+
     def _reranked(self, asked: TierQuery) -> Ranked:
         """Rerank the window; candidates below it keep their order below it (decision 17)."""
         if self.reranker is None:
             raise FeatureUnavailable("no model for reranking")
         fused = self._fused(asked)
+        if asked.text and not asked.meant:
+            return replace(fused, method="hybrid_rerank")
         window, rest = fused.hits[: asked.rerank_top_k], fused.hits[asked.rerank_top_k :]
         ids, scores = [hit.message_id for hit in window], [hit.score for hit in window]
         reranker = self.reranker

@@ -42,3 +42,10 @@ def test_a_caller_is_told() -> None:
     assert [hit.message_id for hit in found.hits] == [1]
     assert "201 words" in found.explain.note
     assert service([]).search(SearchQuery("plan " * 200)).explain.note == ""
+
+
+def test_an_emoji_is_a_word_as_it_is_for_an_index() -> None:
+    text = " ".join(f"a{chr(0x2600 + at)}" for at in range(150))
+    found = bounded(text)
+    assert found.note.startswith("300 words")
+    assert sum(len(clause.words) for clause in clauses(found.text)) == MAX_WORDS
