@@ -1,6 +1,6 @@
 """What documents and queries cost: hours, gigabytes and money, from unit costs measured here.
 
-    python3 run.py python benchmarks/capacity.py --sizes 10000,100000 --queries 2000
+    python3 run.py python benchmarks/capacity.py --sizes 10000,100000 --queries 500
 
 Generated messages are prepared, indexed, replayed, scored and compared at each size, each in a
 process of its own. What a stage takes of three messages is taken off as its fixed part. The growth
@@ -78,7 +78,7 @@ def main() -> None:
     """Measure, then print the unit costs and the table of decades."""
     parser = argparse.ArgumentParser(description="Unit costs, and what they come to.")
     parser.add_argument("--sizes", default="10000,100000")
-    parser.add_argument("--queries", type=int, default=2_000)
+    parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--one", nargs=2, metavar=("SIZE", "ARMS"), help=argparse.SUPPRESS)
     parser.add_argument("--documents", type=float)
     parser.add_argument("--all-queries", type=float)
