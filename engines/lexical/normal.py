@@ -27,8 +27,9 @@ _UNSEEN += (
     "\u180b-\u180f\u200c-\u200f\u202a-\u202e\u2060-\u206f\u20e3\ufeff\ufff9-\ufffb\U000e0001-\U000e007f"
     + _PICTURES
 )
-_CONTINUED = "\u1160-\u11ff\uff9e\uff9f\uffa0-\uffdc"
-"""Ends of Korean syllables, and voicing of narrow Japanese: they compose with what is before."""
+_CONTINUED = "\u1160-\u11ff\uff9e\uff9f\uffa0-\uffdc\u0e33\u0eb3"
+"""Ends of Korean syllables, voicing of narrow Japanese, and vowels of Thai and Lao whose form
+begins with a mark: they compose with what is before."""
 PICTURE = "\u2600-\u27bf\u2b00-\u2bff\U0001f000-\U0001f3fa\U0001f400-\U0001faff"
 """Signs that are words: emoji and their elders, but for the tones."""
 _LEFT_OUT = re.compile(f"[{_UNSEEN}]")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import unicodedata
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from engines.lexical.normal import Normal, folded, word
@@ -42,8 +42,20 @@ def test_what_looks_alike_has_one_form(text: str, form: str) -> None:
 
 
 @given(texts)
+@example("A\u0e33")
 def test_a_form_is_its_own_form(text: str) -> None:
     assert folded(folded(text)) == folded(text)
+
+
+def test_whatever_begins_with_a_mark_when_taken_apart_goes_with_the_letter_before() -> None:
+    alone = [
+        sign
+        for sign in map(chr, range(0x80, 0x110000))
+        if not unicodedata.category(sign).startswith("M")
+        and unicodedata.category(unicodedata.normalize("NFKD", sign)[0]).startswith("M")
+    ]
+    assert alone
+    assert [sign for sign in alone if folded(f"A{sign}") != folded(folded(f"A{sign}"))] == []
 
 
 @given(texts)
