@@ -53,7 +53,7 @@ def documents(root: Path) -> Iterator[Document]:
 
 
 def questions(of: list[Document], most: int) -> dict[str, str]:
-    """Give queries by the document that each is about; a sentence that two bear is none."""
+    """Give queries by the document that each is about; a sentence of two documents is left out."""
     said: dict[str, list[str]] = {}
     for document in of:
         unit = understand(document)
