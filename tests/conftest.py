@@ -26,8 +26,8 @@ from tests.once import once
 from tests.thinned import PROFILES, thin
 
 if TYPE_CHECKING:
+    from tests.make.toy import Toy
     from tests.spread import Spread
-    from tests.toy import Toy
 
 
 FEW, MANY = 40, 400
@@ -110,7 +110,7 @@ def draws(pytestconfig: pytest.Config) -> Callable[[int, int], int]:
 def measured(tmp_path_factory: pytest.TempPathFactory) -> Toy:
     """Run the stages up to the race once; a test may read it and must not write to it."""
     from harness.cli.base.project import Project
-    from tests.toy import Toy
+    from tests.make.toy import Toy
 
     return Toy(Project(once(tmp_path_factory, "measured", _measure)))
 
@@ -165,6 +165,6 @@ def project(measured: Toy, tmp_path: Path) -> Toy:
 
 
 def _measure(root: Path) -> None:
-    from tests import toy
+    from tests.make import toy
 
     toy.make(root).measure(timed=True)

@@ -18,7 +18,7 @@ from harness.core.errors import BadPolicy
 from harness.core.records import Document
 from harness.stages.contract.stage import CHECKS
 from tests.docs.pages import ROOT
-from tests.stages.contract.toy import Toy, ToySearcher, keeps
+from tests.make.toy_engine import Toy, ToySearcher, keeps
 
 OWN = ROOT / "examples" / "own_engine" / "own.toml"
 SUITE = f"""

@@ -9,7 +9,7 @@ import pytest
 from harness.api import decide
 from harness.core.errors import BadFile
 from harness.stages.left import left_by_run
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 
 @pytest.fixture(scope="module")

@@ -12,7 +12,7 @@ from harness.api import Inference, load_qrels, load_run, score
 from harness.api.exporting import ExportRequest, export
 from harness.core.errors import EvidenceError, HarnessError, UnknownName
 from harness.corpus.runs import read_run
-from tests.toy import ARMS, Toy
+from tests.make.toy import ARMS, Toy
 
 SURE = Inference(confidence=0.95, resamples=1_000, seed=5)
 WANTED = ExportRequest("fts5", (), ("nDCG@10", "RR@10"), ("svg",))

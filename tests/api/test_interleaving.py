@@ -16,7 +16,7 @@ from harness.shadow.clicks.log import read
 from harness.shadow.clicks.team_draft import team_draft
 from harness.stages.migrate import moves
 from harness.stages.migrate.interleave import interleave
-from tests.shadow.attempts import WATCH
+from tests.make.shadow.attempts import WATCH
 
 BEFORE = datetime(2026, 1, 2, tzinfo=UTC)
 ARMS = ("old", "new")

@@ -16,7 +16,7 @@ from harness.core.errors import BadFile, BadPolicy, EvidenceError
 from harness.core.run import Status
 from harness.shadow.log.log import Log
 from harness.shadow.log.record import Degradation, Divergence, Kind, Observation
-from tests.shadow.attempts import START, WATCH, attempt, divergence, seen, shed
+from tests.make.shadow.attempts import START, WATCH, attempt, divergence, seen, shed
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e|`"
 LATE = seen(status=Status.TIMED_OUT, elapsed_ns=9_000_000, hits=0)

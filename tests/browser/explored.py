@@ -14,7 +14,7 @@ from harness.core.records import Document, Judgement, Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Estimate, Scores
 from harness.report.inputs import Apart, Latency, ReportInput, Step
-from tests.report import builder
+from tests.make import report_inputs
 
 ARMS = ("old", "new", "other")
 QUERIES = 250
@@ -69,7 +69,7 @@ def agreeing(worse: Mapping[int, str]) -> Agreement:
 
 def report(dataset: str = "small") -> ReportInput:
     """Three arms; old and new are compared, q007 and q017 lose, q001 to q005 gain."""
-    base = builder.report(dataset)
+    base = report_inputs.report(dataset)
     swapped = ["d04", "d05", "d00", "d06", "d07", "d08", "d09", "d10", "d11", "d12", "d03"]
     runs = {"old": showing("old", {}), "new": showing("new", {LOST: swapped})}
     runs["other"] = showing("other", {})
@@ -81,7 +81,7 @@ def report(dataset: str = "small") -> ReportInput:
     sides = {
         arm: ArmResult(
             arm,
-            builder.manifest(arm),
+            report_inputs.manifest(arm),
             runs[arm],
             scored(values[arm], (FAILED,) if arm == "new" else ()),
         )
@@ -139,7 +139,7 @@ def apart() -> Apart:
 
 def timed() -> Latency:
     """Race the query that loses: 1, 2 and 3 ms against 4, 4 and 7."""
-    base = builder.latency(ARMS[:2], ())
+    base = report_inputs.latency(ARMS[:2], ())
     race = replace(
         base.race,
         query_ids=(f"q{LOST:03d}",),

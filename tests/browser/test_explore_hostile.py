@@ -20,7 +20,7 @@ from harness.report.inputs import ReportInput
 from harness.report.links import explore_link
 from tests.browser import explored
 from tests.browser.watched import Watched
-from tests.report.explored import DATA
+from tests.make.explorer_data import DATA
 
 pytestmark = pytest.mark.slow
 

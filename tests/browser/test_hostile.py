@@ -22,7 +22,7 @@ from harness.report.trends import page as trends
 from harness.report.trends.history import Entry
 from tests.browser.hostile import ALL, MEGABYTE, TEXTS, everywhere
 from tests.browser.watched import Watched
-from tests.report import builder
+from tests.make import report_inputs
 from tests.report.load.test_page import load_report
 from tests.report.shadow import test_page as test_shadow_page
 from tests.report.trends.test_history import entry
@@ -46,19 +46,19 @@ def spoilt(text: str) -> str:
 def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
     """Give the page of a decision: ``texts`` are queries and titles, ``names`` changes names."""
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(builder, "HOSTILE", texts)
+        patched.setattr(report_inputs, "HOSTILE", texts)
         patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
-        return page.to_page([everywhere(builder.report("mail"), names, KEPT)])
+        return page.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
 
 
 def reasons(length: str) -> str:
     """Give a page whose gates have much to say."""
     decided = everywhere(
-        builder.report("mail").decisions, lambda text: text + length, (float, bool)
+        report_inputs.report("mail").decisions, lambda text: text + length, (float, bool)
     )
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
-        report = builder.report("mail")
+        report = report_inputs.report("mail")
         return page.to_page([replace(report, decisions=decided)])
 
 

@@ -20,7 +20,7 @@ from harness.report.page import view as page_view
 from harness.report.rounding import MINUS
 from harness.report.trends import page as trends
 from tests.browser.watched import Watched
-from tests.report import builder
+from tests.make import report_inputs
 from tests.report.load.test_page import load_report
 from tests.report.shadow import test_page as test_shadow_page
 from tests.report.trends.test_history import entry
@@ -39,9 +39,9 @@ FOCUSABLE = """() => [...document.querySelectorAll(
 def several() -> str:
     """Two data sets: three steps of a policy, with a load and earlier decisions; and no policy."""
     decided = replace(
-        builder.report("mail"), load=load_report(), links=Links("load.html", "trends.html")
+        report_inputs.report("mail"), load=load_report(), links=Links("load.html", "trends.html")
     )
-    return page.to_page([decided, builder.compared_only("bare")])
+    return page.to_page([decided, report_inputs.compared_only("bare")])
 
 
 def open_on_all_sides() -> str:
@@ -56,13 +56,13 @@ def open_on_all_sides() -> str:
         ]
         return replace(decision, findings=tuple(said))
 
-    return page.to_page([builder.rejudged(builder.report("mail"), spoilt)])
+    return page.to_page([report_inputs.rejudged(report_inputs.report("mail"), spoilt)])
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "several": several,
     "open": open_on_all_sides,
-    "compared": lambda: page.to_page([builder.compared_only("bare")]),
+    "compared": lambda: page.to_page([report_inputs.compared_only("bare")]),
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
     }),

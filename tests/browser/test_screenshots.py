@@ -11,7 +11,7 @@ from playwright.sync_api import Browser
 from benchmarks import screenshots
 from harness.report.explore.page import to_explorer
 from harness.report.page.page import to_page
-from tests.report import builder
+from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.slow
 @pytest.fixture(scope="module")
 def reports(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("pictures")
-    decided = [builder.report("mail")]
+    decided = [report_inputs.report("mail")]
     (folder / "index.html").write_text(to_page(decided), encoding="utf-8")
     (folder / "explore.html").write_text(to_explorer(decided), encoding="utf-8")
     return folder

@@ -17,7 +17,7 @@ from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.shadow.proxy.listening import bound, server
 from tests.browser.watched import Watched
-from tests.report import builder
+from tests.make import report_inputs
 from tests.serve.conftest import make_pool, write_decision
 
 pytestmark = pytest.mark.slow
@@ -158,7 +158,7 @@ def test_a_page_does_not_hold_the_front_page_that_opened_it(tab: Watched) -> Non
 
 
 def test_the_pages_of_a_report_run_their_own_scripts(tab: Watched, site: Path) -> None:
-    report = builder.report("mail")
+    report = report_inputs.report("mail")
     for name, text in (("index.html", to_page([report])), ("explore.html", to_explorer([report]))):
         (site / "reports" / name).write_text(text, encoding="utf-8")
     tab.page.goto("/files/reports/index.html")

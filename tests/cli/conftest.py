@@ -10,7 +10,7 @@ from typing import NamedTuple
 import pytest
 
 from harness.cli import main
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 class Said(NamedTuple):

@@ -11,7 +11,7 @@ import pytest
 from harness.stages.contract.stage import CHECKS
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 

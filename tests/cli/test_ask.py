@@ -14,7 +14,7 @@ from harness.core.engine import Answer
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 WORDS = ("ask", "--dataset", NAME)

@@ -17,7 +17,7 @@ from harness.core.errors import BadFile, RunError
 from harness.core.run import Row, Run, Status
 from harness.corpus import trec
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, PARAMS, STEP, Toy
+from tests.make.toy import GATES, HEAD, PARAMS, STEP, Toy
 
 pytestmark = pytest.mark.slow
 Spoil = Callable[[Path], object]

@@ -11,8 +11,8 @@ from harness.corpus.beir import Beir
 from harness.shadow.clicks.log import Click, ClickLog, ShownList
 from tests.cli import click_log
 from tests.cli.conftest import Harness
-from tests.shadow.attempts import WATCH
-from tests.toy import Toy
+from tests.make.shadow.attempts import WATCH
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

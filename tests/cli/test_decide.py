@@ -13,7 +13,7 @@ from harness.policy.decide import worst
 from harness.policy.load import load_policy
 from harness.stages.decide import decide
 from tests.cli.conftest import Harness
-from tests.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow
 FAILS = GATES.replace("floor = 0.6", "floor = 0.999")

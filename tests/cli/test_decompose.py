@@ -19,7 +19,7 @@ from harness.report.explore.stages_table import blamed, losers, means, to_json
 from harness.stages.compare.decompose import DecomposeRequest, decompose
 from harness.stages.compare.decomposition import kept
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 WORDS = ("decompose", "--control", "fts5", "--candidate", "hash-hybrid")

@@ -12,7 +12,7 @@ import typer
 from harness.cli import demo
 from harness.stages.custody.freshness import note_replayed
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 REPRO = ("repro", "--no-run-cache")
 

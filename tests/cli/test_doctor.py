@@ -16,7 +16,7 @@ from harness.replay import fitness
 from harness.replay.fitness import Noise
 from tests.browser.conftest import NAMES
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

@@ -15,13 +15,14 @@ from unittest import mock
 import pytest
 
 from harness.stages.layout import Layout
-from tests.cli import broken_engine, shadow_log
+from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
-from tests.cli.test_owned import command_tree, leaves
+from tests.cli.owned import command_tree, leaves
 from tests.docs.shell import Shell
+from tests.make.shadow import live_log
+from tests.make.toy import Toy
 from tests.source import ROOT
-from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
 DATA = ("--dataset", "toy")
@@ -88,7 +89,7 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     shutil.copy(ROOT / "policy" / "shadow.toml", made.root)
     (made.root / "space.toml").write_text(SPACE)
     arm, shell = str(broken_engine.write(made.root / "broken")), Shell(made.root)
-    shadow_log.write(made, made.root / "log")
+    live_log.write(made, made.root / "log")
     shell.harness("index", *DATA, "--arm", arm)
     shell.harness("replay", *DATA, "--arm", arm)
     shell.harness("run", *DATA, "--arms", f"fts5,{arm}", "--control", "fts5", "--out", "ran")

@@ -20,11 +20,12 @@ from unittest import mock
 import pytest
 
 from harness.corpus.beir import Beir
-from tests.cli import click_log, shadow_log
-from tests.cli.test_owned import command_tree, leaves
+from tests.cli import click_log
+from tests.cli.owned import command_tree, leaves
 from tests.docs.pages import COMMAND, ROOT
 from tests.docs.shell import Said, Shell
-from tests.toy import Toy
+from tests.make.shadow import live_log
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 DATA = ("--dataset", "toy")
@@ -199,7 +200,7 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
     (root / "kept").mkdir()
     (root / "kept" / "balo.md").write_text("# balo\n")
     (root / "fifth.json").write_text("[1, 2")
-    shadow_log.write(project, root / "log")
+    live_log.write(project, root / "log")
     made = Shell(root)
     made.harness("gate", "--exit-zero")
     made.harness("report")

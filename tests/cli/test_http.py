@@ -10,7 +10,7 @@ import pytest
 
 from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
-from tests.engines.http.serving import Served, collection, serving, status
+from tests.make.search_server import Served, collection, serving, status
 
 pytest.importorskip("jmespath", reason='needs the extra "http"')
 

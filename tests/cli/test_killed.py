@@ -14,7 +14,7 @@ import pytest
 import harness as harness_code
 from harness.core.durable.owned import RUN, mark
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 SLOW = '''

@@ -6,7 +6,7 @@ import pytest
 
 from harness.stages.load.files import history_of, page_of, read_history
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 LOAD = ("load", "--dataset", "toy", "--arm", "tantivy")

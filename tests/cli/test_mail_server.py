@@ -30,8 +30,8 @@ from harness.stages.mail.service import mail_service
 from harness.stages.params import ReplayParams
 from harness.stages.replay.stage import replay
 from tests.cli.conftest import Harness
-from tests.cli.mail_project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
-from tests.toy import Toy
+from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 PARAMS = ReplayParams(k=15, time_limit_s=BOUNDED_S, seed=3)

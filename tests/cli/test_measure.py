@@ -8,7 +8,7 @@ import pytest
 
 from harness.corpus.score_table import read_scores
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

@@ -20,9 +20,9 @@ from harness.stages.migrate import moves as migrate
 from harness.stages.migrate.service import opened
 from harness.stages.migrate.switch import FILE
 from tests.cli.conftest import Harness, Said
-from tests.cli.mail_project import ARM, NAME, command, listening, write
-from tests.policy.decided import POLICY, day, decision, evidence
-from tests.toy import Toy
+from tests.make.decisions import POLICY, day, decision, evidence
+from tests.make.mail.project import ARM, NAME, command, listening, write
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 FTS5 = "mail-fts5"

@@ -11,7 +11,7 @@ from harness.api.loading import load_run
 from harness.core.errors import BadName, HarnessError
 from harness.stages.layout import Layout
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 NAMES = (".", "", "..", "../x", "../../../x", "/", "a/b", "-x", "a b", "a\0b", "x" * 300, "a,b")

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.offline import can_forbid
+from tests.make.toy import Toy
 from tests.source import ROOT
-from tests.toy import Toy
 
 pytestmark = [
     pytest.mark.slow,

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 RUN = ("run", "--arms", "fts5, tantivy", "--out", "out")

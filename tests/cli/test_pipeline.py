@@ -9,7 +9,7 @@ import pytest
 from harness.cli.base.project import Project
 from harness.stages.custody.proof import read_manifest
 from tests.cli.conftest import Harness
-from tests.toy import CONTROL, GATES, HEAD, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 SECOND = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -9,7 +9,7 @@ import pytest
 
 from harness.policy.pins import read
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Harness
+from tests.make.toy import HEAD, STEP, Toy
 from tests.stages.regress.test_stage import GATES, LOST, spoil
-from tests.toy import HEAD, STEP, Toy
 
 
 @pytest.fixture

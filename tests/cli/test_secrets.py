@@ -12,8 +12,8 @@ from harness.core.errors import HarnessError
 from harness.corpus.parquet import table_of
 from harness.shadow.proxy.http_proxy import checked
 from tests.cli.conftest import Harness
+from tests.make.toy import Toy
 from tests.source import ROOT
-from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
 PLANTED = "planted-7f3a9c51e8"

@@ -18,7 +18,7 @@ from harness.policy.selftest import requirements
 from harness.stages import selftest as stage
 from harness.stats import interval
 from tests.cli.conftest import Harness
-from tests.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 FEW = ("--trials", "40")

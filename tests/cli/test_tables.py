@@ -13,7 +13,7 @@ import pytest
 
 from harness.stages.layout import Layout
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 

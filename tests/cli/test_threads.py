@@ -12,7 +12,7 @@ import pytest
 from harness.stages.gate import gate
 from harness.stats import resampling
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 DRAWING = (
@@ -38,7 +38,6 @@ def pools(monkeypatch: pytest.MonkeyPatch) -> list[int]:
     return seen
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize("words", DRAWING, ids=lambda words: words[0])
 def test_every_command_that_draws_takes_them(

@@ -10,7 +10,7 @@ import pytest
 from harness.corpus.runs import read_run
 from tests.cli.conftest import Harness
 from tests.make.decisions import of_gate
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

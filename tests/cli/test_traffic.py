@@ -14,8 +14,8 @@ from harness.shadow.log.record import Observation
 from harness.stages.custody.proof import read_manifest
 from harness.stages.shadow.traffic import path_of, taken_in
 from tests.cli.conftest import Harness
-from tests.make.shadow import SEEN, observation
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.shadow.records import SEEN, observation
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 WORDS = ("--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")

@@ -14,7 +14,7 @@ from harness.core.records import Query
 from harness.corpus.tuning import read
 from harness.replay.ask import TimedOutcome, observe
 from tests.cli.conftest import Harness, Said
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 SPACE = """\

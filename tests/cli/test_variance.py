@@ -16,7 +16,7 @@ from harness.measures.quality import score
 from harness.stages.compare.variance import Compared, over_assessors, over_corpora
 from harness.stats.components import Floats, of_corpora
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 WORDS = ("variance", "--control", "fts5", "--candidate", "tantivy")
 PAIR = Compared("fts5", "tantivy", "nDCG@10")

@@ -24,7 +24,7 @@ from harness.core.files import (
     write_json,
     write_text,
 )
-from tests.core.killed import killed as in_a_process
+from tests.make.killed import killed as in_a_process
 
 
 def names(folder: Path) -> set[str]:

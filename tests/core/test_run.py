@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from harness.core.engine import Hit
 from harness.core.errors import RunError
 from harness.core.run import Row, Run, Status
-from tests.core.strategies import rows
+from tests.make.rows import rows
 
 FEW = [
     Row("q1", Status.ANSWERED, (Hit("b", 1.0, 9.0), Hit("a", 0.5, 4.5)), "me"),

@@ -16,7 +16,7 @@ from harness.core.errors import BadFile
 from harness.core.run import Row, Run, Status
 from harness.corpus import runs
 from harness.corpus.runs import COLUMNS, read_run, write_run
-from tests.core.strategies import rows
+from tests.make.rows import rows
 
 RUN = Run.of(
     "arm é",

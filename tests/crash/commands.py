@@ -16,8 +16,8 @@ from harness.stages.judging.panel.panel import read
 from harness.stages.judging.panel.settle import settle
 from harness.stages.migrate import moves as migrate
 from tests.crash.server import NOW
-from tests.stages.judging.desk import OVERLAP, make_panel
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.desk import OVERLAP, make_panel
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 HYBRID = """
 [[step]]

@@ -22,11 +22,11 @@ from harness.core.durable.journal import cut_off
 from harness.corpus import pool
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.prepare import prepare
-from tests import toy
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
 from tests.crash.crashing import Crashing, Ended, everything, left_over, serving, synced
 from tests.crash.server import KILL, STOP, Attempt
-from tests.toy import NAME, Toy
+from tests.make import toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler"),

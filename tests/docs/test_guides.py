@@ -30,7 +30,7 @@ from harness.corpus.beir import Beir
 from harness.gates.base import registry
 from harness.policy.load import load_policy
 from tests.docs.pages import ROOT, page, pages
-from tests.gates import build
+from tests.make import gate_inputs
 
 pytestmark = [
     pytest.mark.slow,
@@ -58,15 +58,15 @@ def own_gate(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 def judged(empty: int, count: int) -> Finding:
     """Judge a candidate that shows nothing for some of its queries, by the gate of the guide."""
-    evidence = build.evidence(count)
+    evidence = gate_inputs.evidence(count)
     rows = [
         row._replace(hits=()) if at < empty else row
         for at, row in enumerate(evidence.candidate.run.rows())
     ]
-    side = build.side("new", count)
+    side = gate_inputs.side("new", count)
     spoiled = type(side)(side.arm, side.manifest, Run.of("new", rows), side.scores)
-    evidence = build.evidence(count, candidate=spoiled)
-    return build.judge(GATE, evidence, max_share=0.02)
+    evidence = gate_inputs.evidence(count, candidate=spoiled)
+    return gate_inputs.judge(GATE, evidence, max_share=0.02)
 
 
 @pytest.mark.usefixtures("own_gate")
@@ -83,12 +83,12 @@ def test_the_gate_of_the_guide_has_three_answers(empty: int, count: int, verdict
 
 @pytest.mark.usefixtures("own_gate")
 def test_the_gate_of_the_guide_does_not_count_failures_as_empty() -> None:
-    lost = dict.fromkeys(build.ids(40), Status.FAILED)
-    side = build.side("new", 400)
+    lost = dict.fromkeys(gate_inputs.ids(40), Status.FAILED)
+    side = gate_inputs.side("new", 400)
     failed = type(side)(
-        side.arm, side.manifest, build.run("new", build.ids(400), lost), side.scores
+        side.arm, side.manifest, gate_inputs.run("new", gate_inputs.ids(400), lost), side.scores
     )
-    found = build.judge(GATE, build.evidence(400, candidate=failed), max_share=0.02)
+    found = gate_inputs.judge(GATE, gate_inputs.evidence(400, candidate=failed), max_share=0.02)
     assert found.verdict is Verdict.PASS
 
 

@@ -21,8 +21,8 @@ from harness.agreement.classes import Class
 from harness.api.contract import engine_contract
 from harness.cli import application
 from harness.corpus.beir import Beir
-from tests.cli.mail_project import BOUNDED_S, listening
-from tests.make.logs import written
+from tests.make.mail.project import BOUNDED_S, listening
+from tests.make.shadow.live_log import written
 from tests.source import ROOT
 
 pytest.importorskip("jmespath", reason='needs the extra "http"')

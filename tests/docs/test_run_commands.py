@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests import once_a_process
-from tests.cli.test_owned import command_tree, leaves
+from tests.cli.owned import command_tree, leaves
 from tests.docs.pages import COMMAND, ROOT, pages
 from tests.docs.shell import Said, Shell
 from tests.docs.tables import (

@@ -13,7 +13,7 @@ from engines import registry as arms
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from harness.core.records import Document
-from tests.engines.agent_mail.build import one, stored
+from tests.make.mail.messages import one, stored
 
 TEXTS = ("see br-2tnl", "br 2tnl", "crash", "craze", "x y", "it doesn't", "C a b", "moss", "moss")
 TABLES = {

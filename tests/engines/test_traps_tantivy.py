@@ -21,8 +21,8 @@ from engines.stacks.agent_mail.contract.query import RankingMode
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from engines.stacks.agent_mail.tantivy.schema import fields
 from harness.stages.contract.documents import DOCUMENTS
-from tests.engines.agent_mail.build import NOON, one
-from tests.engines.agent_mail.tantivy_case import Case, built, delete, upsert
+from tests.make.mail.messages import NOON, one
+from tests.make.mail.tantivy import Case, built, delete, upsert
 from tests.source import modules
 
 pytestmark = pytest.mark.slow

@@ -34,8 +34,8 @@ from harness.stages.load import files as load_files
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.race import times as race_times
 from harness.stages.shadow import files as shadow_files
+from tests.make.toy import PARAMS
 from tests.source import ROOT
-from tests.toy import PARAMS
 
 Read = Callable[[Path], object]
 

@@ -15,7 +15,7 @@ from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.gates import anytime_failures, anytime_overlap, anytime_slow
 from harness.gates.base.live import LiveSettings
-from tests.gates import build
+from tests.make import gate_inputs
 from tests.stats.test_simulations import chance
 
 NS = 1_000_000_000
@@ -67,11 +67,11 @@ def of(rule: str, bad: NDArray[np.bool_], at: NDArray[np.int64] | None = None) -
         "anytime_failures": traffic(failed=bad, failed_at=at, failures={"failed": int(bad.sum())}),
         "anytime_slow": traffic(control_ns=control, candidate_ns=slow, timed_at=at),
     }
-    return build.evidence(5, traffic=found[rule])
+    return gate_inputs.evidence(5, traffic=found[rule])
 
 
 def judged(rule: str, evidence: Evidence, **changed: object) -> Finding:
-    return build.judge(rule, evidence, **{**RULES[rule], **changed})
+    return gate_inputs.judge(rule, evidence, **{**RULES[rule], **changed})
 
 
 @pytest.mark.parametrize("rule", RULES)
@@ -107,7 +107,7 @@ def test_on_the_bound_no_number_of_pairs_is_promised() -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
-    finding = judged(rule, build.evidence(5))
+    finding = judged(rule, gate_inputs.evidence(5))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.NO_EVIDENCE
     assert "harness traffic" in finding.remedy
@@ -117,7 +117,7 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
 def test_too_few_pairs_are_left_open_whatever_they_say(rule: str) -> None:
     assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).remedy == "1 more pairs"
     assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=400).verdict is Verdict.PASS
-    nothing = build.evidence(5, traffic=traffic())
+    nothing = gate_inputs.evidence(5, traffic=traffic())
     assert judged(rule, nothing).remedy == "50 more pairs"
 
 
@@ -133,7 +133,7 @@ def test_a_mean_that_moved_on_the_right_side_is_left_open(rule: str) -> None:
 def test_a_mean_outside_its_interval_is_called_so() -> None:
     then = np.concatenate([np.where(flags(300, 0.1), 0.0, 1.0), np.full(60, 0.5)])
     at = {10: NS * np.arange(len(then))}
-    seen = build.evidence(5, traffic=traffic(overlap={10: then}, overlap_at=at))
+    seen = gate_inputs.evidence(5, traffic=traffic(overlap={10: then}, overlap_at=at))
     finding = judged("anytime_overlap", seen, floor=0.4)
     assert finding.estimate is not None
     assert finding.estimate.value < finding.estimate.low
@@ -162,7 +162,7 @@ def test_a_candidate_that_breaks_after_a_long_good_past_loses_its_pass(rule: str
 
 def test_another_k_is_another_question() -> None:
     seen, at = {50: np.ones(400)}, {50: np.arange(400)}
-    evidence = build.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
+    evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
     finding = judged("anytime_overlap", evidence)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "the log also has k of 50" in finding.reason
@@ -176,7 +176,7 @@ def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
         failures={"timed out": 80},
         passed_over={"shed": 7, "stale": 0},
     )
-    reason = judged("anytime_failures", build.evidence(5, traffic=failing)).reason
+    reason = judged("anytime_failures", gate_inputs.evidence(5, traffic=failing)).reason
     assert "(80 timed out)" in reason
     assert "over 400 pairs in 400 blocks of one pair, each taken to be independent" in reason
     assert reason.endswith("; 7 shed")
@@ -184,7 +184,7 @@ def test_the_reason_counts_what_was_left_out_and_how_it_failed() -> None:
 
 def test_a_value_that_is_no_share_is_refused() -> None:
     seen, at = {10: np.full(60, 1.5)}, {10: np.arange(60)}
-    evidence = build.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
+    evidence = gate_inputs.evidence(5, traffic=traffic(overlap=seen, overlap_at=at))
     with pytest.raises(EvidenceError, match="outside"):
         judged("anytime_overlap", evidence)
 
@@ -285,7 +285,7 @@ def test_failures_in_bursts_pass_and_fail_in_blocks_as_rarely_as_it_says(name: s
 def test_blocks_that_are_missing_are_asked_for_and_not_pairs() -> None:
     at = np.arange(20_000, dtype=np.int64)
     given = of("anytime_failures", flags(20_000, 0.0), at)
-    found = build.judge("anytime_failures", given, **FAILURES | {"block_s": 3600})
+    found = gate_inputs.judge("anytime_failures", given, **FAILURES | {"block_s": 3600})
     assert "20000 pairs in 0 blocks, and 50 pairs and 2 blocks are needed" in found.reason
     assert found.cause is Cause.TOO_FEW
     assert found.remedy == "2 more blocks, of 3600 s each"

@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Verdict
 from harness.core.run import Row, Run, Status
-from tests.gates import build
+from tests.make import gate_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -21,15 +21,15 @@ FLOOR = {"measure": "Jaccard@50", "floor": 0.8, "min_queries": 20}
 
 
 def failing(new: int, old: int = 0, count: int = 1_000, how: Status = Status.FAILED) -> Evidence:
-    evidence = build.evidence(count)
-    names = build.ids(count)
+    evidence = gate_inputs.evidence(count)
+    names = gate_inputs.ids(count)
     return replace(
         evidence,
         control=replace(
-            evidence.control, run=build.run("old", names, dict.fromkeys(names[:old], how))
+            evidence.control, run=gate_inputs.run("old", names, dict.fromkeys(names[:old], how))
         ),
         candidate=replace(
-            evidence.candidate, run=build.run("new", names, dict.fromkeys(names[:new], how))
+            evidence.candidate, run=gate_inputs.run("new", names, dict.fromkeys(names[:new], how))
         ),
     )
 
@@ -39,42 +39,44 @@ def failing(new: int, old: int = 0, count: int = 1_000, how: Status = Status.FAI
     ("new", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
 )
 def test_failure_rate(how: Status, new: int, verdict: Verdict) -> None:
-    finding = build.judge("failure_rate", failing(new, how=how), max_share=0.01)
+    finding = gate_inputs.judge("failure_rate", failing(new, how=how), max_share=0.01)
     assert finding.verdict is verdict
     assert finding.estimate is not None
     assert finding.estimate.value == new / 1_000
 
 
 def test_failures_of_the_control_are_named_and_count() -> None:
-    finding = build.judge("failure_rate", failing(0, old=40), max_share=0.01)
+    finding = gate_inputs.judge("failure_rate", failing(0, old=40), max_share=0.01)
     assert finding.verdict is Verdict.FAIL
     assert "old: 40 of 1000 went unanswered (40 failed)" in finding.reason
 
 
 def test_queries_of_one_cluster_fail_together_and_are_no_more_witnesses() -> None:
     evidence = failing(0, count=800)
-    pairs = {q: f"like {at // 8}" for at, q in enumerate(build.ids(800))}
-    assert build.judge("failure_rate", evidence, max_share=0.01).verdict is Verdict.PASS
-    finding = build.judge("failure_rate", replace(evidence, clusters=pairs), max_share=0.01)
+    pairs = {q: f"like {at // 8}" for at, q in enumerate(gate_inputs.ids(800))}
+    assert gate_inputs.judge("failure_rate", evidence, max_share=0.01).verdict is Verdict.PASS
+    finding = gate_inputs.judge("failure_rate", replace(evidence, clusters=pairs), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "0 of 800 (worth 100 independent queries) went unanswered" in finding.reason
-    alone = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
+    alone = gate_inputs.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.estimate
     assert alone.estimate
     assert finding.estimate.high == alone.estimate.high
 
 
 def test_no_failure_among_few_proves_little_and_says_how_many_would() -> None:
-    finding = build.judge("failure_rate", failing(0, count=100), max_share=0.01)
+    finding = gate_inputs.judge("failure_rate", failing(0, count=100), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.remedy.startswith("368 independent queries")
 
 
 def test_an_empty_answer_is_no_failure() -> None:
-    evidence = build.evidence(1_000)
-    rows = [Row(q, Status.ANSWERED, (), "f") for q in build.ids(1_000)]
+    evidence = gate_inputs.evidence(1_000)
+    rows = [Row(q, Status.ANSWERED, (), "f") for q in gate_inputs.ids(1_000)]
     nothing = replace(evidence.candidate, run=Run.of("new", rows))
-    finding = build.judge("failure_rate", replace(evidence, candidate=nothing), max_share=0.01)
+    finding = gate_inputs.judge(
+        "failure_rate", replace(evidence, candidate=nothing), max_share=0.01
+    )
     assert finding.verdict is Verdict.PASS
 
 
@@ -86,15 +88,15 @@ def test_an_empty_answer_is_no_failure() -> None:
     ],
 )
 def test_an_error_taken_for_an_answer_is_refused(row: Row) -> None:
-    evidence = build.evidence(1)
+    evidence = gate_inputs.evidence(1)
     spoiled = replace(evidence.candidate, run=Run.of("new", [row]))
     with pytest.raises(EvidenceError, match="an error is not an empty answer"):
-        build.judge("failure_rate", replace(evidence, candidate=spoiled), max_share=0.01)
+        gate_inputs.judge("failure_rate", replace(evidence, candidate=spoiled), max_share=0.01)
 
 
 @pytest.mark.parametrize("rule", ["failure_rate", "duplicates"])
 def test_shares_of_no_queries_never_pass(rule: str) -> None:
-    finding = build.judge(rule, build.evidence(0), max_share=0.01)
+    finding = gate_inputs.judge(rule, gate_inputs.evidence(0), max_share=0.01)
     assert finding.verdict is Verdict.INCONCLUSIVE
 
 
@@ -102,28 +104,28 @@ def test_shares_of_no_queries_never_pass(rule: str) -> None:
     ("doubled", "verdict"), [(0, Verdict.PASS), (8, Verdict.INCONCLUSIVE), (40, Verdict.FAIL)]
 )
 def test_duplicates(doubled: int, verdict: Verdict) -> None:
-    evidence = build.evidence(1_000)
+    evidence = gate_inputs.evidence(1_000)
     hit = Hit("d1", 1.0, 1.0)
     rows = [
         Row(q, Status.ANSWERED, (hit, hit) if at < doubled else (hit,), "f")
-        for at, q in enumerate(build.ids(1_000))
+        for at, q in enumerate(gate_inputs.ids(1_000))
     ]
     evidence = replace(evidence, candidate=replace(evidence.candidate, run=Run.of("new", rows)))
-    finding = build.judge("duplicates", evidence, max_share=0.01)
+    finding = gate_inputs.judge("duplicates", evidence, max_share=0.01)
     assert finding.verdict is verdict
     assert f"new: {doubled} of 1000" in finding.reason
 
 
 def classed(classes: Sequence[str], **changes: object) -> Evidence:
     count = len(classes)
-    return build.evidence(
-        count, **{"agreement": build.agreement(count, "Jaccard@50", None, classes)} | changes
+    return gate_inputs.evidence(
+        count, **{"agreement": gate_inputs.agreement(count, "Jaccard@50", None, classes)} | changes
     )
 
 
 @pytest.mark.parametrize("why", ["skipped", "stale", "shed"])
 def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
-    finding = build.judge("coverage", classed(["exact"] * 90 + [why] * 10), min_share=0.99)
+    finding = gate_inputs.judge("coverage", classed(["exact"] * 90 + [why] * 10), min_share=0.99)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert f"10 {why}" in finding.reason
     assert finding.estimate is not None
@@ -131,50 +133,54 @@ def test_what_was_passed_over_is_not_taken_for_equal(why: str) -> None:
 
 
 def test_coverage_passes_and_fails() -> None:
-    fine = build.judge("coverage", classed(["exact"] * 99 + ["both_empty"]), min_share=0.99)
-    broken = build.judge("coverage", classed(["exact"] * 90 + ["error"] * 10), min_share=0.99)
+    fine = gate_inputs.judge("coverage", classed(["exact"] * 99 + ["both_empty"]), min_share=0.99)
+    broken = gate_inputs.judge("coverage", classed(["exact"] * 90 + ["error"] * 10), min_share=0.99)
     assert fine.verdict is Verdict.PASS
     assert broken.verdict is Verdict.FAIL
 
 
 def test_queries_that_nobody_tried_to_compare_count() -> None:
-    evidence = replace(build.evidence(100), agreement=build.agreement(50, "Jaccard@50", None))
-    finding = build.judge("coverage", evidence, min_share=0.99)
+    evidence = replace(
+        gate_inputs.evidence(100), agreement=gate_inputs.agreement(50, "Jaccard@50", None)
+    )
+    finding = gate_inputs.judge("coverage", evidence, min_share=0.99)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "50 never tried" in finding.reason
     assert finding.cause is Cause.NOT_COMPARED
 
 
 def test_coverage_of_no_queries_never_passes() -> None:
-    finding = build.judge("coverage", build.evidence(0), min_share=0.99)
+    finding = gate_inputs.judge("coverage", gate_inputs.evidence(0), min_share=0.99)
     assert finding.verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_query_that_failed_cannot_have_been_compared() -> None:
     evidence = failing(3, count=100)
     with pytest.raises(EvidenceError, match="new did not answer 3 queries that count as compared"):
-        build.judge("coverage", evidence, min_share=0.9)
+        gate_inputs.judge("coverage", evidence, min_share=0.9)
 
 
 @pytest.mark.parametrize("classes", [["exact", "equalish"], ["exact", ""]])
 def test_an_unknown_class_is_refused(classes: Sequence[str]) -> None:
     with pytest.raises(EvidenceError, match="no such class"):
-        build.judge("coverage", classed(classes), min_share=0.9)
+        gate_inputs.judge("coverage", classed(classes), min_share=0.9)
 
 
 def test_a_query_compared_twice_is_refused() -> None:
-    twice = replace(build.agreement(2, "Jaccard@50", None), query_ids=("q0000", "q0000"))
+    twice = replace(gate_inputs.agreement(2, "Jaccard@50", None), query_ids=("q0000", "q0000"))
     with pytest.raises(EvidenceError, match="twice"):
-        build.judge("coverage", replace(build.evidence(1), agreement=twice), min_share=0.9)
+        gate_inputs.judge(
+            "coverage", replace(gate_inputs.evidence(1), agreement=twice), min_share=0.9
+        )
 
 
 def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
     count = 100
-    values = np.clip(build.shifted(np.full(count, mean), 0.0, spread), 0, 1)
-    return build.evidence(
+    values = np.clip(gate_inputs.shifted(np.full(count, mean), 0.0, spread), 0, 1)
+    return gate_inputs.evidence(
         count,
-        agreement=build.agreement(count, "Jaccard@50", values),
-        noise=build.agreement(count, "Jaccard@50", np.full(count, noise)),
+        agreement=gate_inputs.agreement(count, "Jaccard@50", values),
+        noise=gate_inputs.agreement(count, "Jaccard@50", np.full(count, noise)),
     )
 
 
@@ -187,28 +193,28 @@ def agreeing(mean: float, spread: float = 0.05, noise: float = 1.0) -> Evidence:
     ],
 )
 def test_agreement_floor(mean: float, spread: float, verdict: Verdict) -> None:
-    finding = build.judge("agreement_floor", agreeing(mean, spread), **FLOOR)
+    finding = gate_inputs.judge("agreement_floor", agreeing(mean, spread), **FLOOR)
     assert finding.verdict is verdict
     assert "control against itself 1.0000" in finding.reason
 
 
 def test_a_control_that_differs_from_itself_blames_nobody() -> None:
-    finding = build.judge("agreement_floor", agreeing(0.7, noise=0.75), **FLOOR)
+    finding = gate_inputs.judge("agreement_floor", agreeing(0.7, noise=0.75), **FLOOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "agrees with itself" in finding.remedy
 
 
 def test_undefined_agreement_is_counted_and_never_zero() -> None:
     evidence = agreeing(0.9)
-    both_empty = build.scores(
+    both_empty = gate_inputs.scores(
         "Jaccard@50",
         evidence.agreement.scores["Jaccard@50"].values[:90],
-        {"both_empty": build.ids(100)[90:]},
+        {"both_empty": gate_inputs.ids(100)[90:]},
     )
     evidence = replace(
         evidence, agreement=replace(evidence.agreement, scores={"Jaccard@50": both_empty})
     )
-    finding = build.judge("agreement_floor", evidence, **FLOOR)
+    finding = gate_inputs.judge("agreement_floor", evidence, **FLOOR)
     assert finding.verdict is Verdict.PASS
     assert "10 undefined (both_empty)" in finding.reason
     assert finding.estimate is not None
@@ -219,25 +225,25 @@ def test_a_skipped_comparison_with_a_perfect_score_is_refused() -> None:
     evidence = agreeing(1.0, spread=0.0)
     skipped = replace(evidence.agreement, classes=("skipped",) * 100)
     with pytest.raises(EvidenceError, match="a skipped comparison is not an equal one"):
-        build.judge("agreement_floor", replace(evidence, agreement=skipped), **FLOOR)
+        gate_inputs.judge("agreement_floor", replace(evidence, agreement=skipped), **FLOOR)
 
 
 def test_an_agreement_that_is_nan_never_passes() -> None:
     evidence = agreeing(0.9)
     evidence.agreement.scores["Jaccard@50"].values[3] = np.nan
     with pytest.raises(EvidenceError, match="NaN"):
-        build.judge("agreement_floor", evidence, **FLOOR)
+        gate_inputs.judge("agreement_floor", evidence, **FLOOR)
 
 
 def test_agreement_of_no_queries_never_passes() -> None:
-    empty = build.agreement(0, "Jaccard@50", np.empty(0))
-    evidence = build.evidence(0, agreement=empty, noise=empty)
-    assert build.judge("agreement_floor", evidence, **FLOOR).verdict is Verdict.INCONCLUSIVE
+    empty = gate_inputs.agreement(0, "Jaccard@50", np.empty(0))
+    evidence = gate_inputs.evidence(0, agreement=empty, noise=empty)
+    assert gate_inputs.judge("agreement_floor", evidence, **FLOOR).verdict is Verdict.INCONCLUSIVE
 
 
 def served(by: Mapping[str, str], count: int = 20) -> Evidence:
     """Let others serve some of the candidate's answers."""
-    evidence = build.evidence(count)
+    evidence = gate_inputs.evidence(count)
     own = evidence.candidate.manifest.fingerprint
     rows = [
         row._replace(served_by=by.get(row.query_id, own)) for row in evidence.candidate.run.rows()
@@ -246,71 +252,74 @@ def served(by: Mapping[str, str], count: int = 20) -> Evidence:
 
 
 def test_identity_passes_where_each_arm_answered_for_itself() -> None:
-    assert build.judge("identity", served({})).verdict is Verdict.PASS
+    assert gate_inputs.judge("identity", served({})).verdict is Verdict.PASS
 
 
 def test_one_answer_of_another_engine_fails() -> None:
-    fallback = build.manifest("old").fingerprint
-    finding = build.judge("identity", served({"q0003": fallback}))
+    fallback = gate_inputs.manifest("old").fingerprint
+    finding = gate_inputs.judge("identity", served({"q0003": fallback}))
     assert finding.verdict is Verdict.FAIL
     assert f"1 of 20 answers of new were served by {fallback[:12]}" in finding.reason
 
 
 def test_an_answer_without_a_name_fails() -> None:
-    finding = build.judge("identity", served({"q0003": ""}))
+    finding = gate_inputs.judge("identity", served({"q0003": ""}))
     assert finding.verdict is Verdict.FAIL
     assert "nobody known" in finding.reason
 
 
 def test_both_arms_on_the_same_engine_fail() -> None:
-    evidence = build.evidence(10)
+    evidence = gate_inputs.evidence(10)
     same = replace(evidence.control.manifest)  # as another file of the same index is read
     alias = replace(evidence.candidate, manifest=same, run=evidence.control.run)
-    finding = build.judge("identity", replace(evidence, candidate=alias))
+    finding = gate_inputs.judge("identity", replace(evidence, candidate=alias))
     assert finding.verdict is Verdict.FAIL
     assert "old and new are the same engine" in finding.reason
 
 
 def test_a_further_arm_that_is_the_candidate_in_disguise_fails() -> None:
-    evidence = build.evidence(20)
+    evidence = gate_inputs.evidence(20)
     disguised = replace(evidence.candidate, arm="hash-hybrid")
     evidence = replace(evidence, others={"hash-hybrid": disguised})
-    assert build.judge("identity", evidence).verdict is Verdict.PASS
-    finding = build.judge("identity", evidence, also=["hash-hybrid"])
+    assert gate_inputs.judge("identity", evidence).verdict is Verdict.PASS
+    finding = gate_inputs.judge("identity", evidence, also=["hash-hybrid"])
     assert finding.verdict is Verdict.FAIL
     assert "new and hash-hybrid are the same engine" in finding.reason
 
 
 def test_arms_over_different_documents_fail() -> None:
-    evidence = build.evidence(10)
-    other = build.manifest("new", corpus="decade")
+    evidence = gate_inputs.evidence(10)
+    other = gate_inputs.manifest("new", corpus="decade")
     rows = [
-        Row(q, Status.ANSWERED, (Hit("d1", 1.0, 1.0),), other.fingerprint) for q in build.ids(10)
+        Row(q, Status.ANSWERED, (Hit("d1", 1.0, 1.0),), other.fingerprint)
+        for q in gate_inputs.ids(10)
     ]
     smaller = replace(evidence.candidate, manifest=other, run=Run.of("new", rows))
-    finding = build.judge("identity", replace(evidence, candidate=smaller))
+    finding = gate_inputs.judge("identity", replace(evidence, candidate=smaller))
     assert finding.verdict is Verdict.FAIL
     assert "searched other documents" in finding.reason
 
 
 def test_an_arm_that_never_answered_proves_nothing() -> None:
-    finding = build.judge("identity", failing(10, count=10))
+    finding = gate_inputs.judge("identity", failing(10, count=10))
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.UNANSWERED
 
 
 def shallow(arm: str, doc_ids: str) -> ArmResult:
-    own = build.manifest(arm)
+    own = gate_inputs.manifest(arm)
     hits = [Hit(doc_id, 1.0, 1.0) for doc_id in doc_ids]
-    rows = [Row(q, Status.ANSWERED, hits, own.fingerprint) for q in build.ids(100)]
+    rows = [Row(q, Status.ANSWERED, hits, own.fingerprint) for q in gate_inputs.ids(100)]
     return ArmResult(arm, own, Run.of(arm, rows), {})
 
 
 def test_arms_that_show_too_little_to_tell_a_copy_do_not_pass() -> None:
-    evidence = build.evidence(100, control=shallow("old", "abcd"), candidate=shallow("new", "wxyz"))
-    finding = build.judge("identity", evidence)
+    evidence = gate_inputs.evidence(
+        100, control=shallow("old", "abcd"), candidate=shallow("new", "wxyz")
+    )
+    finding = gate_inputs.judge("identity", evidence)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.IDENTITY
     assert finding.remedy.startswith("20 queries or more for which both arms show 5 hits")
     deeper = replace(evidence, candidate=shallow("new", "vwxyz"), control=shallow("old", "abcde"))
-    assert build.judge("identity", deeper).verdict is Verdict.PASS
+    assert gate_inputs.judge("identity", deeper).verdict is Verdict.PASS

@@ -10,8 +10,8 @@ import pytest
 from harness.core.evidence import LOST, SHED, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.gates.base.doubts import FEWEST_QUERIES, MOST_SHED
-from tests.gates import build
 from tests.gates.test_anytime import RULES, flags, judged, of
+from tests.make import gate_inputs
 
 PAIRS = 1_400
 
@@ -21,7 +21,7 @@ def on(rule: str, **changed: object) -> Finding:
     evidence = of(rule, flags(PAIRS, 0.0))
     assert isinstance(evidence.traffic, Traffic)
     found = replace(evidence.traffic, attempted=2 * PAIRS, **changed)  # type: ignore[arg-type]
-    return judged(rule, build.evidence(5, traffic=found))
+    return judged(rule, gate_inputs.evidence(5, traffic=found))
 
 
 @pytest.mark.parametrize("rule", RULES)

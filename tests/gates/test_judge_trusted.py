@@ -14,7 +14,7 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.qrels import Qrels
 from harness.core.scores import Estimate
 from harness.gates.judge_trusted import Settings, trusted
-from tests.gates import build
+from tests.make import gate_inputs
 
 COUNT = 40
 SETTINGS = {"judge": "grader", "weights": "quadratic", "min_kappa": 0.4, "min_queries": 30}
@@ -27,14 +27,16 @@ def people(at: int, doc: int) -> int:
 def evidence(machine: Callable[[int, int], int], count: int = COUNT) -> Evidence:
     def given(by: Callable[[int, int], int]) -> Qrels:
         grades = {q: {f"d{doc}": by(at, doc) for doc in range(3)}
-                  for at, q in enumerate(build.ids(count))}  # fmt: skip
+                  for at, q in enumerate(gate_inputs.ids(count))}  # fmt: skip
         return Qrels(grades)
 
-    return replace(build.evidence(count), qrels=given(people), labels={"grader": given(machine)})
+    return replace(
+        gate_inputs.evidence(count), qrels=given(people), labels={"grader": given(machine)}
+    )
 
 
 def asked(of: Evidence, **changed: Any) -> Finding:  # noqa: ANN401  keys of the rule
-    return build.judge("judge_trusted", of, **{**SETTINGS, **changed})
+    return gate_inputs.judge("judge_trusted", of, **{**SETTINGS, **changed})
 
 
 def test_a_machine_that_agrees_is_used() -> None:
@@ -82,7 +84,7 @@ def test_what_people_did_not_judge_is_not_compared() -> None:
 
 def test_near_duplicates_are_one_query() -> None:
     of = evidence(people)
-    same = dict.fromkeys(build.ids(COUNT)[:20], "one")
+    same = dict.fromkeys(gate_inputs.ids(COUNT)[:20], "one")
     assert asked(replace(of, clusters=same)).cause is Cause.TOO_FEW
 
 

@@ -14,7 +14,7 @@ from harness.core.qrels import Qrels
 from harness.core.run import Row, Run, Status
 from harness.gates.judgement_bounds import Settings
 from harness.measures.quality import score
-from tests.gates import build
+from tests.make import gate_inputs
 
 COUNT = 40
 MEASURE = "RR@2"
@@ -24,7 +24,7 @@ JUDGED = {"good": 1, "bad": 0}
 def arm(name: str, *rankings: str, failed: tuple[str, ...] = ()) -> Run:
     """Show the rankings in turn, e.g. ``"good bad"``."""
     rows = []
-    for at, query_id in enumerate(build.ids(COUNT)):
+    for at, query_id in enumerate(gate_inputs.ids(COUNT)):
         hits = [Hit(doc, 1.0, 1.0) for doc in rankings[at % len(rankings)].split()]
         status = Status.FAILED if query_id in failed else Status.ANSWERED
         rows.append(Row(query_id, status, () if query_id in failed else hits))
@@ -32,17 +32,19 @@ def arm(name: str, *rankings: str, failed: tuple[str, ...] = ()) -> Run:
 
 
 def evidence(control: Run, candidate: Run) -> Evidence:
-    qrels = Qrels(dict.fromkeys(build.ids(COUNT), JUDGED))
+    qrels = Qrels(dict.fromkeys(gate_inputs.ids(COUNT), JUDGED))
 
     def side(run: Run) -> ArmResult:
-        scores = score(run, qrels, [MEASURE], build.ids(COUNT))
-        return ArmResult(run.arm, build.manifest(run.arm), run, scores)
+        scores = score(run, qrels, [MEASURE], gate_inputs.ids(COUNT))
+        return ArmResult(run.arm, gate_inputs.manifest(run.arm), run, scores)
 
-    return build.evidence(COUNT, control=side(control), candidate=side(candidate), qrels=qrels)
+    return gate_inputs.evidence(
+        COUNT, control=side(control), candidate=side(candidate), qrels=qrels
+    )
 
 
 def asked(of: Evidence, asks: str = "non_inferior", margin: float = 0.1) -> Finding:
-    return build.judge(
+    return gate_inputs.judge(
         "judgement_bounds", of, asks=asks, measure=MEASURE, margin=margin, min_queries=20
     )
 
@@ -92,14 +94,14 @@ def test_where_nothing_is_missing_it_is_the_question_itself() -> None:
     """Half of the queries lose: more queries would help, no judgement would."""
     of = evidence(arm("was", "good bad"), arm("wants", "good bad", "bad good"))
     finding = asked(of, margin=0.25)
-    itself = build.judge("non_inferior", of, measure=MEASURE, margin=0.25, min_queries=20)
+    itself = gate_inputs.judge("non_inferior", of, measure=MEASURE, margin=0.25, min_queries=20)
     assert finding.verdict is itself.verdict is Verdict.INCONCLUSIVE
     assert finding.estimate == itself.estimate
     assert finding.remedy == itself.remedy
 
 
 def test_a_lost_query_is_the_worst_at_the_worse_end() -> None:
-    lost = build.ids(COUNT)[:10]
+    lost = gate_inputs.ids(COUNT)[:10]
     of = evidence(arm("was", "good bad"), arm("wants", "good bad", failed=lost))
     finding = asked(of)
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -108,7 +110,7 @@ def test_a_lost_query_is_the_worst_at_the_worse_end() -> None:
 
 def test_too_few_queries_and_no_judgements_are_no_answer() -> None:
     of = evidence(arm("was", "good bad"), arm("wants", "good bad"))
-    few = build.judge(
+    few = gate_inputs.judge(
         "judgement_bounds", of, asks="superior", measure=MEASURE, margin=0, min_queries=50
     )
     assert few.verdict is Verdict.INCONCLUSIVE

@@ -11,7 +11,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Race
 from harness.core.gate import Cause, Finding, Verdict
-from tests.gates import build
+from tests.make import gate_inputs
 
 USUAL = {"percent": "p95", "max_noise": 1.2, "max_stolen": 0.02, "min_queries": 50}
 RATIO: dict[str, Any] = USUAL | {"max_ratio": 2}
@@ -21,7 +21,7 @@ BOTH_RULES = pytest.mark.parametrize(("rule", "settings"), BOTH)
 
 
 def judged(rule: str, race: Race | None, **settings: object) -> Finding:
-    return build.judge(rule, build.evidence(10, race=race), **settings)
+    return gate_inputs.judge(rule, gate_inputs.evidence(10, race=race), **settings)
 
 
 @pytest.mark.parametrize("percent", ["p50", "p90", "p95", "mean"])
@@ -31,7 +31,7 @@ def judged(rule: str, race: Race | None, **settings: object) -> Finding:
 )
 def test_ratio(percent: str, factor: float, verdict: Verdict) -> None:
     finding = judged(
-        "latency_ratio", build.race(factor), **RATIO | {"percent": percent, "max_noise": 1.5}
+        "latency_ratio", gate_inputs.race(factor), **RATIO | {"percent": percent, "max_noise": 1.5}
     )
     assert finding.verdict is verdict
     assert finding.timed
@@ -43,7 +43,7 @@ def test_ratio(percent: str, factor: float, verdict: Verdict) -> None:
     ("factor", "verdict"), [(0.5, Verdict.PASS), (1.4, Verdict.INCONCLUSIVE), (9.0, Verdict.FAIL)]
 )
 def test_ceiling(factor: float, verdict: Verdict) -> None:
-    finding = judged("latency_ceiling", build.race(factor), **CEILING)
+    finding = judged("latency_ceiling", gate_inputs.race(factor), **CEILING)
     assert finding.verdict is verdict
     assert finding.timed
     assert finding.unit == "ms"
@@ -63,7 +63,7 @@ def test_without_a_race_nothing_is_said(rule: str, settings: dict[str, Any]) -> 
 def test_a_quick_arm_that_answers_otherwise_means_nothing(
     rule: str, settings: dict[str, Any], verified: dict[str, bool]
 ) -> None:
-    finding = judged(rule, build.race(0.1, verified=verified), **settings)
+    finding = judged(rule, gate_inputs.race(0.1, verified=verified), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.IDENTITY
 
@@ -74,7 +74,7 @@ def test_a_quick_arm_that_answers_otherwise_means_nothing(
 def test_a_machine_that_differs_from_process_to_process_neither_passes_nor_fails(
     rule: str, settings: dict[str, Any], factor: float, drift: float
 ) -> None:
-    race = build.race(factor)
+    race = gate_inputs.race(factor)
     drifting, unseen = race.elapsed_ns["old"].copy(), race.unseen_ns["old"].copy()
     for times in (drifting, unseen):
         times[1::2] = times[1::2] * drift
@@ -90,7 +90,7 @@ def test_a_machine_that_differs_from_process_to_process_neither_passes_nor_fails
 
 
 def test_a_candidate_that_is_noisy_against_itself_is_not_judged_either() -> None:
-    race = build.race(1.0)
+    race = gate_inputs.race(1.0)
     race.elapsed_ns["new"][1::2] *= 3
     finding = judged("latency_ratio", race, **RATIO)
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -98,7 +98,7 @@ def test_a_candidate_that_is_noisy_against_itself_is_not_judged_either() -> None
 
 
 def test_wide_noise_around_one_is_noise_too() -> None:
-    finding = judged("latency_ratio", build.race(1.0, jitter=1.5, count=80), **RATIO)
+    finding = judged("latency_ratio", gate_inputs.race(1.0, jitter=1.5, count=80), **RATIO)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.MACHINE
 
@@ -119,8 +119,8 @@ def test_a_busy_machine_neither_passes_nor_fails(
 ) -> None:
     """A/A says 1: both halves of the processes waited alike, and so did both arms."""
     for factor in (0.1, 50.0):
-        race = build.race(factor)
-        told = replace(race, stolen=dict(race.stolen) | {arm: build.stolen(**{share: 0.021})})
+        race = gate_inputs.race(factor)
+        told = replace(race, stolen=dict(race.stolen) | {arm: gate_inputs.stolen(**{share: 0.021})})
         finding = judged(rule, told, **settings)
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert finding.reason.startswith(f"machine too busy: {TAKEN[share]}")
@@ -141,7 +141,7 @@ def test_a_verdict_that_waiting_made_is_none(
     rule: str, settings: dict[str, Any], factor: float, arm: str, seen: Verdict
 ) -> None:
     """A fifth of an arm's answers waited four fifths of their time: that is its p95."""
-    race = build.race(factor)
+    race = gate_inputs.race(factor)
     held = np.tile(np.arange(100) % 5 == 0, (4, 1))
     took = race.elapsed_ns[arm]
     elapsed = dict(race.elapsed_ns) | {arm: np.where(held, 5 * took, took)}
@@ -157,7 +157,7 @@ def test_a_verdict_that_waiting_made_is_none(
 
 @BOTH_RULES
 def test_one_process_says_nothing_of_others(rule: str, settings: dict[str, Any]) -> None:
-    race = build.race(0.1)
+    race = gate_inputs.race(0.1)
     one = {arm: times[:1] for arm, times in race.elapsed_ns.items()}
     finding = judged(rule, replace(race, elapsed_ns=one), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -170,7 +170,7 @@ def test_a_cache_that_arms_share_is_named_and_nothing_is_said(
     rule: str, settings: dict[str, Any], factor: float
 ) -> None:
     """Whoever comes second has the text for nothing; the median of first answers is half of it."""
-    race = build.race(factor)
+    race = gate_inputs.race(factor)
     times = race.elapsed_ns["new"]
     shared = np.where(race.turns["new"] > 0, times // 5_000, times)
     told = replace(race, elapsed_ns=dict(race.elapsed_ns) | {"new": shared})
@@ -181,7 +181,7 @@ def test_a_cache_that_arms_share_is_named_and_nothing_is_said(
 
 @BOTH_RULES
 def test_a_cache_of_its_own_is_named_and_gains_nothing(rule: str, settings: dict[str, Any]) -> None:
-    race = build.race(50.0)
+    race = gate_inputs.race(50.0)
     memo = dict(race.repeated_ns) | {"new": race.repeated_ns["new"] // 10_000}
     finding = judged(rule, replace(race, repeated_ns=memo), **settings)
     assert finding.verdict is Verdict.FAIL
@@ -193,7 +193,7 @@ def test_a_cache_of_its_own_is_named_and_gains_nothing(rule: str, settings: dict
 def test_answers_that_were_kept_from_before_the_race_settle_nothing(
     rule: str, settings: dict[str, Any]
 ) -> None:
-    race = build.race(0.1)
+    race = gate_inputs.race(0.1)
     for arm in ("old", "new"):
         kept = dict(race.unseen_ns) | {arm: race.unseen_ns[arm] * 100}
         finding = judged(rule, replace(race, unseen_ns=kept), **settings)
@@ -212,8 +212,8 @@ def test_answers_that_were_kept_from_before_the_race_settle_nothing(
 
 @BOTH_RULES
 def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) -> None:
-    race = build.race(0.1)
-    only = build.race(0.1, elapsed_ns={"old": race.elapsed_ns["old"]})
+    race = gate_inputs.race(0.1)
+    only = gate_inputs.race(0.1, elapsed_ns={"old": race.elapsed_ns["old"]})
     finding = judged(rule, only, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.NO_EVIDENCE
@@ -221,7 +221,7 @@ def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) 
 
 @BOTH_RULES
 def test_a_short_race_is_not_judged(rule: str, settings: dict[str, Any]) -> None:
-    finding = judged(rule, build.race(0.1, count=49), **settings)
+    finding = judged(rule, gate_inputs.race(0.1, count=49), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.remedy == "race 1 more queries"
 
@@ -232,10 +232,10 @@ def test_a_percentile_that_no_query_can_lie_beyond_is_not_judged(
 ) -> None:
     """With 367 queries, none beyond the true p99 is a chance of more than 2.5 %."""
     asked = settings | {"percent": "p99", "max_noise": 2}
-    few = judged(rule, build.race(0.1, count=367), **asked)
+    few = judged(rule, gate_inputs.race(0.1, count=367), **asked)
     assert few.verdict is Verdict.INCONCLUSIVE
     assert "367 queries" in few.remedy
-    assert judged(rule, build.race(0.1, count=368), **asked).verdict is Verdict.PASS
+    assert judged(rule, gate_inputs.race(0.1, count=368), **asked).verdict is Verdict.PASS
 
 
 @pytest.mark.parametrize(
@@ -253,10 +253,10 @@ def test_a_budget_is_scaled_by_the_reference_work(
 ) -> None:
     """The work takes 1 ms here; a machine that took 0.5 ms for it has half the budget."""
     finding = judged(
-        "latency_ceiling", build.race(factor), **CEILING | {"reference_ms": reference_ms}
+        "latency_ceiling", gate_inputs.race(factor), **CEILING | {"reference_ms": reference_ms}
     )
     assert finding.verdict is verdict
-    assert build.MACHINE in finding.reason
+    assert gate_inputs.MACHINE in finding.reason
     if finding.estimate:
         assert finding.estimate.value == pytest.approx(0.72 * factor * reference_ms, rel=0.15)
         assert f"the budget there is {1 / reference_ms:.3g} ms" in finding.reason
@@ -266,7 +266,7 @@ def test_a_budget_is_scaled_by_the_reference_work(
 
 @BOTH_RULES
 def test_a_time_that_wrapped_never_passes(rule: str, settings: dict[str, Any]) -> None:
-    race = build.race(0.1)
+    race = gate_inputs.race(0.1)
     race.elapsed_ns["new"][1, 5] = -(2**60)
     with pytest.raises(EvidenceError, match="wrapped"):
         judged(rule, race, **settings)

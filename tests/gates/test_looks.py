@@ -13,7 +13,7 @@ from harness.core.scores import Scores
 from harness.gates import coverage, identity
 from harness.policy.load import load_policy
 from harness.stats.sequential import evalues
-from tests.gates import build
+from tests.make import gate_inputs
 from tests.source import ROOT
 from tests.stats.test_simulations import chance
 
@@ -27,10 +27,10 @@ SETTINGS = {
 @pytest.mark.parametrize("rule", SETTINGS)
 @pytest.mark.parametrize(("by", "verdict"), [(0.05, Verdict.PASS), (-0.08, Verdict.FAIL)])
 def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict: Verdict) -> None:
-    control = build.levels(800)
-    evidence = build.scored(control, build.shifted(control, by))
-    found = build.judge(rule, evidence, looks="anytime", **SETTINGS[rule])
-    once = build.judge(rule, evidence, **SETTINGS[rule])
+    control = gate_inputs.levels(800)
+    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, by))
+    found = gate_inputs.judge(rule, evidence, looks="anytime", **SETTINGS[rule])
+    once = gate_inputs.judge(rule, evidence, **SETTINGS[rule])
     assert found.verdict is once.verdict is verdict
     assert found.bound == f"{once.bound}, at every look"
     assert found.estimate is not None
@@ -42,41 +42,41 @@ def test_the_right_and_the_wrong_side_of_the_bound(rule: str, by: float, verdict
 
 
 def test_near_the_bound_it_says_how_many_queries_would_settle_it() -> None:
-    control = build.levels(200)
-    evidence = build.scored(control, build.shifted(control, 0.0))
-    found = build.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
+    control = gate_inputs.levels(200)
+    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
+    found = gate_inputs.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "they may be added in any number of steps" in found.remedy
     count = int(found.remedy.split()[1])
     for queries, verdict in ((count - 20, Verdict.INCONCLUSIVE), (count + 20, Verdict.PASS)):
-        control = build.levels(queries)
-        more = build.scored(control, build.shifted(control, 0.0))
-        said = build.judge("non_inferior", more, looks="anytime", **SETTINGS["non_inferior"])
+        control = gate_inputs.levels(queries)
+        more = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
+        said = gate_inputs.judge("non_inferior", more, looks="anytime", **SETTINGS["non_inferior"])
         assert said.verdict is verdict
 
 
 def test_a_lost_query_counts_as_the_worst() -> None:
-    control = build.levels(800)
-    evidence = build.scored(control, build.shifted(control, 0.0))
+    control = gate_inputs.levels(800)
+    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0))
     asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
-    assert build.judge("non_inferior", evidence, **asked).verdict is Verdict.PASS
+    assert gate_inputs.judge("non_inferior", evidence, **asked).verdict is Verdict.PASS
     side = evidence.candidate
     kept = side.scores["nDCG@10"]
     gone = Scores("nDCG@10", kept.query_ids[40:], kept.values[40:], {"failed": kept.query_ids[:40]})
     lost = replace(evidence, candidate=replace(side, scores={"nDCG@10": gone}))
-    found = build.judge("non_inferior", lost, **asked)
+    found = gate_inputs.judge("non_inferior", lost, **asked)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "with these counted as -1 each -0.05" in found.reason
 
 
 def test_queries_of_one_cluster_count_once() -> None:
-    control = build.levels(1_200)
+    control = gate_inputs.levels(1_200)
     noise = np.repeat(np.random.default_rng(5).normal(0, 0.05, 300), 4)
-    evidence = build.scored(control, control + noise - noise.mean())
+    evidence = gate_inputs.scored(control, control + noise - noise.mean())
     asked = {"looks": "anytime", **SETTINGS["non_inferior"]}
-    groups = {q: f"like {at // 4}" for at, q in enumerate(build.ids(1_200))}
+    groups = {q: f"like {at // 4}" for at, q in enumerate(gate_inputs.ids(1_200))}
     alone, together = (
-        build.judge("non_inferior", replace(evidence, clusters=clusters), **asked).estimate
+        gate_inputs.judge("non_inferior", replace(evidence, clusters=clusters), **asked).estimate
         for clusters in ({}, groups)
     )
     assert alone is not None
@@ -107,7 +107,7 @@ def test_a_step_of_gates_that_hold_at_every_look_has_one_chance(
 
 def test_the_gamblers_are_those_of_the_statistics(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(evalues, "SHARES", np.array([1e-9]))
-    control = build.levels(800)
-    evidence = build.scored(control, build.shifted(control, 0.05))
-    found = build.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
+    control = gate_inputs.levels(800)
+    evidence = gate_inputs.scored(control, gate_inputs.shifted(control, 0.05))
+    found = gate_inputs.judge("non_inferior", evidence, looks="anytime", **SETTINGS["non_inferior"])
     assert found.verdict is Verdict.INCONCLUSIVE

@@ -13,7 +13,7 @@ from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.run import Row, Run, Status
-from tests.gates import build
+from tests.make import gate_inputs
 
 SETTINGS = {"measure": "nDCG@10", "depth": 10, "max_more": 0.1, "min_queries": 30}
 NEGATIVE, ANSWERABLE = 40, 10
@@ -21,8 +21,8 @@ NEGATIVE, ANSWERABLE = 40, 10
 
 def side(arm: str, hits: Sequence[int | None]) -> ArmResult:
     """Give an arm that shows so many hits of each query without an answer; None is a failure."""
-    names = build.ids(NEGATIVE + ANSWERABLE)
-    who = build.manifest(arm).fingerprint
+    names = gate_inputs.ids(NEGATIVE + ANSWERABLE)
+    who = gate_inputs.manifest(arm).fingerprint
     rows = [
         Row(name, Status.FAILED, error="broken pipe")
         if count is None
@@ -30,17 +30,17 @@ def side(arm: str, hits: Sequence[int | None]) -> ArmResult:
         for name, count in zip(names, [*hits, *[5] * ANSWERABLE], strict=True)
     ]
     values = np.full(ANSWERABLE, 0.5)
-    found = build.scores("nDCG@10", values, {"negative_query": names[:NEGATIVE]})
-    return ArmResult(arm, build.manifest(arm), Run.of(arm, rows), {"nDCG@10": found})
+    found = gate_inputs.scores("nDCG@10", values, {"negative_query": names[:NEGATIVE]})
+    return ArmResult(arm, gate_inputs.manifest(arm), Run.of(arm, rows), {"nDCG@10": found})
 
 
 def shown(control: Sequence[int | None], candidate: Sequence[int | None]) -> Evidence:
     sides = {"control": side("old", control), "candidate": side("new", candidate)}
-    return build.evidence(NEGATIVE + ANSWERABLE, **sides)
+    return gate_inputs.evidence(NEGATIVE + ANSWERABLE, **sides)
 
 
 def judged(control: Sequence[int | None], candidate: Sequence[int | None]) -> Finding:
-    return build.judge("negatives", shown(control, candidate), **SETTINGS)
+    return gate_inputs.judge("negatives", shown(control, candidate), **SETTINGS)
 
 
 def test_a_candidate_that_is_as_silent_passes() -> None:
@@ -74,7 +74,9 @@ def test_a_failure_is_not_silence() -> None:
 
 
 def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:
-    found = build.judge("negatives", build.scored(build.levels(60), build.levels(60)), **SETTINGS)
+    found = gate_inputs.judge(
+        "negatives", gate_inputs.scored(gate_inputs.levels(60), gate_inputs.levels(60)), **SETTINGS
+    )
     assert found.verdict is Verdict.INCONCLUSIVE
     assert found.cause is Cause.TOO_FEW
 
@@ -82,4 +84,4 @@ def test_a_set_that_asks_nothing_unanswerable_passes_nothing() -> None:
 def test_a_measure_that_was_not_scored_is_named() -> None:
     bare = replace(shown([0] * 40, [0] * 40), control=replace(side("old", [0] * 40), scores={}))
     with pytest.raises(EvidenceError, match="old has no nDCG@10"):
-        build.judge("negatives", bare, **SETTINGS)
+        gate_inputs.judge("negatives", bare, **SETTINGS)

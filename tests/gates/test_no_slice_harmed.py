@@ -12,21 +12,21 @@ from pydantic import ValidationError
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Verdict
-from tests.gates import build
+from tests.make import gate_inputs
 
 SETTINGS = {"measure": "nDCG@10", "margin": 0.1}
 
 
 def sliced(*by: float, size: int = 60) -> Evidence:
     """Give one slice of ``size`` queries for each mean difference."""
-    control = build.levels(size * len(by))
+    control = gate_inputs.levels(size * len(by))
     parts = [
-        build.shifted(control[at * size : (at + 1) * size], mean, 0.05, seed=at)
+        gate_inputs.shifted(control[at * size : (at + 1) * size], mean, 0.05, seed=at)
         for at, mean in enumerate(by)
     ]
-    names = build.ids(len(control))
+    names = gate_inputs.ids(len(control))
     slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(by))}
-    return build.scored(control, np.concatenate(parts), slices=slices)
+    return gate_inputs.scored(control, np.concatenate(parts), slices=slices)
 
 
 def losing(*lost: int, size: int) -> Evidence:
@@ -35,15 +35,15 @@ def losing(*lost: int, size: int) -> Evidence:
     candidate = control.copy()
     for at, count in enumerate(lost):
         candidate[at * size : at * size + count] = 0.0
-    names = build.ids(len(control))
+    names = gate_inputs.ids(len(control))
     slices = {f"kind{at}": frozenset(names[at * size : (at + 1) * size]) for at in range(len(lost))}
-    return build.scored(control, candidate, slices=slices)
+    return gate_inputs.scored(control, candidate, slices=slices)
 
 
 def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
     evidence = sliced(0.2, 0.2, -0.3)
-    whole = build.judge("non_inferior", evidence, **SETTINGS)
-    finding = build.judge("no_slice_harmed", evidence, **SETTINGS)
+    whole = gate_inputs.judge("non_inferior", evidence, **SETTINGS)
+    finding = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
     assert whole.verdict is Verdict.PASS
     assert finding.verdict is Verdict.FAIL
     assert "kind2 -0.3000" in finding.reason
@@ -53,7 +53,7 @@ def test_harm_to_one_slice_is_found_behind_a_good_mean() -> None:
 
 
 def test_no_harm_passes() -> None:
-    finding = build.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01), **SETTINGS)
+    finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.01, -0.01), **SETTINGS)
     assert finding.verdict is Verdict.PASS
 
 
@@ -61,15 +61,15 @@ def test_absence_of_evidence_is_not_green() -> None:
     """Four queries that lose everything, and a slice that loses everything on a part of twenty."""
     for lost, size in ((4, 4), (0, 4), (4, 20), (6, 20), (8, 20), (0, 20)):
         evidence = losing(lost, 0, 0, size=size)
-        finding = build.judge("no_slice_harmed", evidence, measure="nDCG@10", margin=0.05)
+        finding = gate_inputs.judge("no_slice_harmed", evidence, measure="nDCG@10", margin=0.05)
         assert finding.verdict is not Verdict.PASS, (lost, size)
         assert "kind0" in finding.reason
 
 
 def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
     evidence = losing(0, 0, size=80)
-    few = dict(evidence.slices) | {"rare": frozenset(build.ids(5))}
-    finding = build.judge(
+    few = dict(evidence.slices) | {"rare": frozenset(gate_inputs.ids(5))}
+    finding = gate_inputs.judge(
         "no_slice_harmed", replace(evidence, slices=few), measure="nDCG@10", margin=0.05
     )
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -78,7 +78,7 @@ def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
 
 
 def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
-    finding = build.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
+    finding = gate_inputs.judge("no_slice_harmed", sliced(0.0, 0.0), **SETTINGS, min_queries=61)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "2 slices, none with 61 independent queries" in finding.reason
     assert finding.cause is Cause.TOO_FEW
@@ -86,9 +86,9 @@ def test_fewer_than_the_policy_asks_for_is_not_green() -> None:
 
 def test_a_slice_may_have_a_margin_of_its_own() -> None:
     evidence = losing(0, 0, size=40)
-    tight = build.judge("no_slice_harmed", evidence, **SETTINGS | {"margin": 0.05})
+    tight = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS | {"margin": 0.05})
     own = {"margin": 0.05, "margins": {"kind0": 0.1, "kind1": 0.1}}
-    wide = build.judge("no_slice_harmed", evidence, **SETTINGS | own)
+    wide = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS | own)
     assert tight.verdict is Verdict.INCONCLUSIVE
     assert wide.verdict is Verdict.PASS
     assert "kind1 less than 0.1" in wide.bound
@@ -97,21 +97,21 @@ def test_a_slice_may_have_a_margin_of_its_own() -> None:
 
 def test_a_margin_of_a_slice_that_is_not_looked_at_is_refused() -> None:
     with pytest.raises(ValidationError, match="kind9"):
-        build.judge(
+        gate_inputs.judge(
             "no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0"], margins={"kind9": 0.2}
         )
 
 
 def test_without_slices_or_queries_nothing_passes() -> None:
-    empty = build.scored(np.empty(0), np.empty(0), slices={"kind0": frozenset()})
+    empty = gate_inputs.scored(np.empty(0), np.empty(0), slices={"kind0": frozenset()})
     for evidence in (replace(sliced(0.0), slices={}), empty):
-        finding = build.judge("no_slice_harmed", evidence, **SETTINGS)
+        finding = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
         assert finding.verdict is Verdict.INCONCLUSIVE
 
 
 def test_correction_keeps_many_slices_from_crying_wolf() -> None:
-    alone = build.judge("no_slice_harmed", sliced(-0.21), **SETTINGS)
-    among = build.judge("no_slice_harmed", sliced(-0.21, *[0.0] * 9), **SETTINGS)
+    alone = gate_inputs.judge("no_slice_harmed", sliced(-0.21), **SETTINGS)
+    among = gate_inputs.judge("no_slice_harmed", sliced(-0.21, *[0.0] * 9), **SETTINGS)
     assert alone.p_value is not None
     assert among.p_value == pytest.approx(10 * alone.p_value)
     assert alone.verdict is Verdict.FAIL
@@ -119,7 +119,7 @@ def test_correction_keeps_many_slices_from_crying_wolf() -> None:
 
 
 def test_the_worst_of_many_is_drawn_to_the_others() -> None:
-    finding = build.judge("no_slice_harmed", sliced(-0.06, *[0.0] * 9), **SETTINGS)
+    finding = gate_inputs.judge("no_slice_harmed", sliced(-0.06, *[0.0] * 9), **SETTINGS)
     own, pooled = re.findall(r"kind0 (\S+) .*?, pooled (\S+?)[, (]", finding.reason)[0]
     assert float(own) == pytest.approx(-0.06)
     assert -0.03 < float(pooled) < 0
@@ -128,9 +128,9 @@ def test_the_worst_of_many_is_drawn_to_the_others() -> None:
 def test_harm_by_failures_alone_is_left_open() -> None:
     evidence = sliced(0.0, 0.0)
     full = evidence.candidate.scores["nDCG@10"]
-    cut = build.scores("nDCG@10", full.values[:110], {"failed": build.ids(120)[110:]})
+    cut = gate_inputs.scores("nDCG@10", full.values[:110], {"failed": gate_inputs.ids(120)[110:]})
     lossy = replace(evidence, candidate=replace(evidence.candidate, scores={"nDCG@10": cut}))
-    finding = build.judge("no_slice_harmed", lossy, **SETTINGS)
+    finding = gate_inputs.judge("no_slice_harmed", lossy, **SETTINGS)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "new has no value for 10 queries" in finding.reason
 
@@ -139,20 +139,20 @@ def test_a_nan_never_passes() -> None:
     evidence = sliced(0.0)
     evidence.candidate.scores["nDCG@10"].values[4] = np.nan
     with pytest.raises(EvidenceError, match="q0004"):
-        build.judge("no_slice_harmed", evidence, **SETTINGS)
+        gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS)
 
 
 def test_only_the_slices_that_are_named_are_looked_at() -> None:
     evidence = sliced(0.0, -0.3)
-    first = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
-    both = build.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
+    first = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0"])
+    both = gate_inputs.judge("no_slice_harmed", evidence, **SETTINGS, slices=["kind0", "kind1"])
     assert first.verdict is Verdict.PASS
     assert "kind1" not in first.reason
     assert both.verdict is Verdict.FAIL
 
 
 def test_a_named_slice_that_nobody_has_is_not_green() -> None:
-    found = build.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
+    found = gate_inputs.judge("no_slice_harmed", sliced(0.0), **SETTINGS, slices=["kind0", "kind9"])
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "too small: kind9 (0 of 2 queries)" in found.reason
     assert found.cause is Cause.TOO_FEW

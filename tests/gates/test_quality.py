@@ -11,7 +11,7 @@ from pydantic import ValidationError
 from harness.core.errors import EvidenceError, MismatchedQueries
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Verdict
-from tests.gates import build
+from tests.make import gate_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -28,8 +28,8 @@ SETTINGS: dict[str, dict[str, object]] = {
 
 
 def moved(by: float, *, spread: float = 0.05, count: int = 200) -> Evidence:
-    control = build.levels(count)
-    return build.scored(control, build.shifted(control, by, spread))
+    control = gate_inputs.levels(count)
+    return gate_inputs.scored(control, gate_inputs.shifted(control, by, spread))
 
 
 @pytest.mark.parametrize(
@@ -52,7 +52,7 @@ def moved(by: float, *, spread: float = 0.05, count: int = 200) -> Evidence:
     ],
 )
 def test_verdict(rule: str, by: float, spread: float, verdict: Verdict) -> None:
-    finding = build.judge(rule, moved(by, spread=spread), **SETTINGS[rule])
+    finding = gate_inputs.judge(rule, moved(by, spread=spread), **SETTINGS[rule])
     assert finding.verdict is verdict
     assert finding.rule == rule
     assert finding.estimate is not None
@@ -61,10 +61,10 @@ def test_verdict(rule: str, by: float, spread: float, verdict: Verdict) -> None:
 
 
 def test_interval_decides_at_the_very_bound() -> None:
-    control = build.levels(200)
-    finding = build.judge(
+    control = gate_inputs.levels(200)
+    finding = gate_inputs.judge(
         "non_inferior",
-        build.scored(control, control - 0.02),
+        gate_inputs.scored(control, control - 0.02),
         measure="nDCG@10",
         margin=0.02,
         min_queries=2,
@@ -73,7 +73,7 @@ def test_interval_decides_at_the_very_bound() -> None:
 
 
 def test_a_mean_inside_the_margin_is_not_enough() -> None:
-    finding = build.judge("non_inferior", moved(-0.015, spread=0.2), **NON_INFERIOR)
+    finding = gate_inputs.judge("non_inferior", moved(-0.015, spread=0.2), **NON_INFERIOR)
     assert finding.estimate is not None
     assert finding.estimate.value > -0.02
     assert finding.verdict is Verdict.INCONCLUSIVE
@@ -81,17 +81,17 @@ def test_a_mean_inside_the_margin_is_not_enough() -> None:
 
 
 def test_settle_names_a_number_that_does_settle_it() -> None:
-    finding = build.judge("superior", moved(0.05, spread=0.2), **SUPERIOR)
+    finding = gate_inputs.judge("superior", moved(0.05, spread=0.2), **SUPERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
     needed = int(finding.remedy.split()[1].replace(",", ""))
     assert needed > 785  # (2.802 * 0.2 / 0.02) ** 2, were the mean seen the true one for sure
-    more = build.judge("superior", moved(0.05, spread=0.2, count=needed), **SUPERIOR)
+    more = gate_inputs.judge("superior", moved(0.05, spread=0.2, count=needed), **SUPERIOR)
     assert more.verdict is Verdict.PASS
 
 
 def test_p_value_is_of_the_shifted_null() -> None:
-    clear = build.judge("non_inferior", moved(0.0, count=400), **NON_INFERIOR)
-    at_bound = build.judge("non_inferior", moved(-0.02), **NON_INFERIOR)
+    clear = gate_inputs.judge("non_inferior", moved(0.0, count=400), **NON_INFERIOR)
+    at_bound = gate_inputs.judge("non_inferior", moved(-0.02), **NON_INFERIOR)
     assert clear.p_value is not None
     assert clear.p_value < 0.01
     assert at_bound.p_value is not None
@@ -101,7 +101,7 @@ def test_p_value_is_of_the_shifted_null() -> None:
 @pytest.mark.parametrize("rule", SETTINGS)
 def test_too_few_queries_are_never_green(rule: str) -> None:
     by = 0.06 if rule == "superior" else 0.0
-    finding = build.judge(rule, moved(by, count=19, spread=0.001), **SETTINGS[rule])
+    finding = gate_inputs.judge(rule, moved(by, count=19, spread=0.001), **SETTINGS[rule])
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "19 independent queries" in finding.reason
     assert finding.cause is Cause.TOO_FEW
@@ -110,7 +110,9 @@ def test_too_few_queries_are_never_green(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", SETTINGS)
 def test_an_empty_query_set_never_passes(rule: str) -> None:
-    finding = build.judge(rule, build.scored(np.empty(0), np.empty(0)), **SETTINGS[rule])
+    finding = gate_inputs.judge(
+        rule, gate_inputs.scored(np.empty(0), np.empty(0)), **SETTINGS[rule]
+    )
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.estimate is None
 
@@ -118,42 +120,42 @@ def test_an_empty_query_set_never_passes(rule: str) -> None:
 @pytest.mark.parametrize("rule", SETTINGS)
 @pytest.mark.parametrize("broken", [np.nan, np.inf])
 def test_a_nan_never_passes(rule: str, broken: float) -> None:
-    values = build.levels(50)
+    values = gate_inputs.levels(50)
     spoiled = values.copy()
     spoiled[7] = broken
     for control, candidate in ((values, spoiled), (spoiled, values)):
         with pytest.raises(EvidenceError, match="q0007"):
-            build.judge(rule, build.scored(control, candidate), **SETTINGS[rule])
+            gate_inputs.judge(rule, gate_inputs.scored(control, candidate), **SETTINGS[rule])
 
 
 def test_many_queries_of_one_intent_count_once() -> None:
     evidence = moved(0.0, spread=0.0)
-    one_need = replace(evidence, clusters=dict.fromkeys(build.ids(200), "same"))
-    finding = build.judge("non_inferior", one_need, **NON_INFERIOR)
+    one_need = replace(evidence, clusters=dict.fromkeys(gate_inputs.ids(200), "same"))
+    finding = gate_inputs.judge("non_inferior", one_need, **NON_INFERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "200 queries in 1 clusters" in finding.reason
     assert finding.cause is Cause.TOO_FEW
 
 
 def test_intents_widen_the_interval() -> None:
-    control = build.levels(400)
+    control = gate_inputs.levels(400)
     noise = np.repeat(np.random.default_rng(5).normal(0, 0.1, 80), 5)
-    evidence = build.scored(control, control + noise - noise.mean())
-    asked = {query_id: f"need {at // 5}" for at, query_id in enumerate(build.ids(400))}
-    alone = build.judge("non_inferior", evidence, **NON_INFERIOR)
-    together = build.judge("non_inferior", replace(evidence, clusters=asked), **NON_INFERIOR)
+    evidence = gate_inputs.scored(control, control + noise - noise.mean())
+    asked = {query_id: f"need {at // 5}" for at, query_id in enumerate(gate_inputs.ids(400))}
+    alone = gate_inputs.judge("non_inferior", evidence, **NON_INFERIOR)
+    together = gate_inputs.judge("non_inferior", replace(evidence, clusters=asked), **NON_INFERIOR)
     assert alone.verdict is Verdict.PASS
     assert together.verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_slice_is_judged_by_its_own_queries() -> None:
-    control = build.levels(300)
+    control = gate_inputs.levels(300)
     candidate = control + 0.1
     candidate[:30] = control[:30] - 0.2
-    names = frozenset(build.ids(30))
-    evidence = build.scored(control, candidate, slices={"identifier": names})
-    whole = build.judge("non_inferior", evidence, **NON_INFERIOR)
-    part = build.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifier")
+    names = frozenset(gate_inputs.ids(30))
+    evidence = gate_inputs.scored(control, candidate, slices={"identifier": names})
+    whole = gate_inputs.judge("non_inferior", evidence, **NON_INFERIOR)
+    part = gate_inputs.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifier")
     assert whole.verdict is Verdict.PASS
     assert part.verdict is Verdict.FAIL
     assert "on slice identifier" in part.reason
@@ -161,22 +163,24 @@ def test_a_slice_is_judged_by_its_own_queries() -> None:
 
 
 def test_a_slice_that_nobody_has_is_inconclusive_and_lists_the_others() -> None:
-    evidence = replace(moved(0.0), slices={"identifier": frozenset(build.ids(30))})
-    finding = build.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifer")
+    evidence = replace(moved(0.0), slices={"identifier": frozenset(gate_inputs.ids(30))})
+    finding = gate_inputs.judge("non_inferior", evidence, **NON_INFERIOR, slice="identifer")
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert "identifier" in finding.remedy
 
 
 def with_losses(by: float, lost: int, loser: str) -> Evidence:
     """200 queries, of which one arm failed the last few."""
-    control = build.levels(200)
-    candidate = build.shifted(control, by, 0.01)
-    evidence = build.scored(control, candidate)
-    gone = build.ids(200)[200 - lost :]
+    control = gate_inputs.levels(200)
+    candidate = gate_inputs.shifted(control, by, 0.01)
+    evidence = gate_inputs.scored(control, candidate)
+    gone = gate_inputs.ids(200)[200 - lost :]
     arm = evidence.candidate if loser == "new" else evidence.control
     full = arm.scores["nDCG@10"]
-    cut = build.scores("nDCG@10", full.values[: 200 - lost], {"failed": gone})
-    spoiled = replace(arm, scores={"nDCG@10": cut}, run=build.run(arm.arm, build.ids(200)))
+    cut = gate_inputs.scores("nDCG@10", full.values[: 200 - lost], {"failed": gone})
+    spoiled = replace(
+        arm, scores={"nDCG@10": cut}, run=gate_inputs.run(arm.arm, gate_inputs.ids(200))
+    )
     if loser == "new":
         return replace(evidence, candidate=spoiled)
     return replace(evidence, control=spoiled)
@@ -185,8 +189,8 @@ def with_losses(by: float, lost: int, loser: str) -> Evidence:
 @pytest.mark.parametrize("loser", ["new", "old"])
 @pytest.mark.parametrize(("rule", "by"), [("non_inferior", 0.0), ("superior", 0.06)])
 def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: str) -> None:
-    sound = build.judge(rule, with_losses(by, 0, loser), **SETTINGS[rule])
-    finding = build.judge(rule, with_losses(by, 10, loser), **SETTINGS[rule])
+    sound = gate_inputs.judge(rule, with_losses(by, 0, loser), **SETTINGS[rule])
+    finding = gate_inputs.judge(rule, with_losses(by, 10, loser), **SETTINGS[rule])
     assert sound.verdict is Verdict.PASS
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.UNANSWERED
@@ -196,7 +200,7 @@ def test_failures_count_as_the_worst_before_a_pass(rule: str, by: float, loser: 
 
 
 def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
-    finding = build.judge("superior", with_losses(0.2, 1, "new"), **SUPERIOR)
+    finding = gate_inputs.judge("superior", with_losses(0.2, 1, "new"), **SUPERIOR)
     assert finding.verdict is Verdict.PASS
     assert "counted as -1" in finding.reason
     assert finding.cause is Cause.KEPT
@@ -204,8 +208,8 @@ def test_a_pass_that_survives_its_failures_stays_a_pass() -> None:
 
 def test_equivalence_must_survive_failures_both_ways() -> None:
     for by in (-0.025, 0.025):
-        sound = build.judge("equivalent", with_losses(by, 0, "old"), **EQUIVALENT)
-        finding = build.judge("equivalent", with_losses(by, 4, "old"), **EQUIVALENT)
+        sound = gate_inputs.judge("equivalent", with_losses(by, 0, "old"), **EQUIVALENT)
+        finding = gate_inputs.judge("equivalent", with_losses(by, 4, "old"), **EQUIVALENT)
         assert sound.verdict is Verdict.PASS
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert finding.cause is Cause.UNANSWERED
@@ -213,24 +217,28 @@ def test_equivalence_must_survive_failures_both_ways() -> None:
 
 
 def test_the_guard_takes_failures_for_the_widest_gap() -> None:
-    sound = build.judge("judged_guard", with_losses(0.0, 0, "new"), **GUARD)
-    finding = build.judge("judged_guard", with_losses(0.0, 30, "new"), **GUARD)
+    sound = gate_inputs.judge("judged_guard", with_losses(0.0, 0, "new"), **GUARD)
+    finding = gate_inputs.judge("judged_guard", with_losses(0.0, 30, "new"), **GUARD)
     assert sound.verdict is Verdict.PASS
     assert finding.verdict is Verdict.INCONCLUSIVE
 
 
 def test_a_fail_does_not_need_the_failures() -> None:
-    finding = build.judge("non_inferior", with_losses(-0.1, 5, "new"), **NON_INFERIOR)
+    finding = gate_inputs.judge("non_inferior", with_losses(-0.1, 5, "new"), **NON_INFERIOR)
     assert finding.verdict is Verdict.FAIL
 
 
 def test_superior_to_another_arm() -> None:
-    control = build.levels(100)
-    evidence = build.scored(control, control + 0.1)
-    floor = build.side("hash", 100, **{"nDCG@10": build.scores("nDCG@10", control + 0.2)})
+    control = gate_inputs.levels(100)
+    evidence = gate_inputs.scored(control, control + 0.1)
+    floor = gate_inputs.side(
+        "hash", 100, **{"nDCG@10": gate_inputs.scores("nDCG@10", control + 0.2)}
+    )
     settings = {"measure": "nDCG@10", "margin": 0, "min_queries": 20}
-    over_control = build.judge("superior", replace(evidence, others={"hash": floor}), **settings)
-    over_floor = build.judge(
+    over_control = gate_inputs.judge(
+        "superior", replace(evidence, others={"hash": floor}), **settings
+    )
+    over_floor = gate_inputs.judge(
         "superior", replace(evidence, others={"hash": floor}), **settings, versus="hash"
     )
     assert over_control.verdict is Verdict.PASS
@@ -240,16 +248,18 @@ def test_superior_to_another_arm() -> None:
 
 def test_a_missing_arm_or_measure_is_no_evidence() -> None:
     with pytest.raises(EvidenceError, match="no arm hash"):
-        build.judge("superior", moved(0.1), **SUPERIOR, versus="hash")
+        gate_inputs.judge("superior", moved(0.1), **SUPERIOR, versus="hash")
     with pytest.raises(EvidenceError, match=r"no RR@10, only nDCG@10"):
-        build.judge("non_inferior", moved(0.1), **NON_INFERIOR | {"measure": "RR@10"})
+        gate_inputs.judge("non_inferior", moved(0.1), **NON_INFERIOR | {"measure": "RR@10"})
 
 
 def test_arms_asked_different_queries_are_not_compared() -> None:
-    evidence = build.scored(build.levels(50), build.levels(50))
-    shorter = build.side("new", 49, **{"nDCG@10": build.scores("nDCG@10", build.levels(49))})
+    evidence = gate_inputs.scored(gate_inputs.levels(50), gate_inputs.levels(50))
+    shorter = gate_inputs.side(
+        "new", 49, **{"nDCG@10": gate_inputs.scores("nDCG@10", gate_inputs.levels(49))}
+    )
     with pytest.raises(MismatchedQueries):
-        build.judge("non_inferior", replace(evidence, candidate=shorter), **NON_INFERIOR)
+        gate_inputs.judge("non_inferior", replace(evidence, candidate=shorter), **NON_INFERIOR)
 
 
 def test_pairing_is_by_id_and_not_by_position() -> None:
@@ -257,13 +267,13 @@ def test_pairing_is_by_id_and_not_by_position() -> None:
     own = evidence.candidate.scores["nDCG@10"]
     backwards = replace(own, query_ids=own.query_ids[::-1], values=own.values[::-1])
     turned = replace(evidence, candidate=replace(evidence.candidate, scores={"nDCG@10": backwards}))
-    assert build.judge("non_inferior", turned, **NON_INFERIOR) == build.judge(
+    assert gate_inputs.judge("non_inferior", turned, **NON_INFERIOR) == gate_inputs.judge(
         "non_inferior", evidence, **NON_INFERIOR
     )
 
 
 def test_the_guard_asks_for_judgements_of_the_arm_with_fewer() -> None:
-    finding = build.judge("judged_guard", moved(-0.3), **GUARD)
+    finding = gate_inputs.judge("judged_guard", moved(-0.3), **GUARD)
     assert "judge the pool" in finding.remedy
     assert "first those of new" in finding.remedy
 
@@ -274,9 +284,9 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
     for _ in range(120):
         control = rng.uniform(0, 1, 40)
         candidate = control + rng.choice([-1.0, 0.0, 0.0, 1.0], 40)
-        finding = build.judge(
+        finding = gate_inputs.judge(
             "superior",
-            build.scored(control, candidate),
+            gate_inputs.scored(control, candidate),
             measure="nDCG@10",
             margin=0,
             min_queries=20,
@@ -287,7 +297,7 @@ def test_arms_that_are_alike_are_rarely_told_apart() -> None:
 
 def test_a_measure_without_a_greatest_value_is_refused() -> None:
     with pytest.raises(ValidationError, match="NumRet has no known least and greatest value"):
-        build.judge("non_inferior", moved(0.0), **NON_INFERIOR | {"measure": "NumRet"})
+        gate_inputs.judge("non_inferior", moved(0.0), **NON_INFERIOR | {"measure": "NumRet"})
 
 
 @pytest.mark.parametrize(
@@ -297,7 +307,9 @@ def test_a_measure_without_a_greatest_value_is_refused() -> None:
 def test_no_difference_in_few_queries_is_no_proof_of_none(queries: int, verdict: Verdict) -> None:
     """Queries that lose everything may be there, and the sample holds none of them."""
     same = np.full(queries, 0.5)
-    finding = build.judge("non_inferior", build.scored(same, same), measure="nDCG@10", margin=0.02)
+    finding = gate_inputs.judge(
+        "non_inferior", gate_inputs.scored(same, same), measure="nDCG@10", margin=0.02
+    )
     assert finding.verdict is verdict
     if verdict is Verdict.INCONCLUSIVE:
         assert f"about 184 judged queries (now {queries})" in finding.remedy
@@ -312,26 +324,28 @@ def test_a_margin_as_wide_as_all_that_the_control_has_passes_nothing(rule: str, 
     if rule == "non_inferior":
         settings["looks"] = looks
     control = np.full(400, 0.06)
-    everything = {"all": frozenset(build.ids(400))}
+    everything = {"all": frozenset(gate_inputs.ids(400))}
     for candidate in (np.zeros(400), control):
-        found = build.judge(rule, build.scored(control, candidate, slices=everything), **settings)
+        found = gate_inputs.judge(
+            rule, gate_inputs.scored(control, candidate, slices=everything), **settings
+        )
         assert found.verdict is Verdict.INCONCLUSIVE
         assert rule == "no_slice_harmed" or found.cause is Cause.EMPTY
         said = "losing everything would pass: the control's own mean is 0.0600, the margin 0.09"
         assert said in found.reason
         assert "a margin below what the control has" in found.remedy
-    rich = build.scored(np.full(400, 0.2), np.full(400, 0.2), slices=everything)
-    assert build.judge(rule, rich, **settings).verdict is Verdict.PASS
-    lost = build.scored(np.full(400, 0.2), np.zeros(400), slices=everything)
-    assert build.judge(rule, lost, **settings).verdict is Verdict.FAIL
+    rich = gate_inputs.scored(np.full(400, 0.2), np.full(400, 0.2), slices=everything)
+    assert gate_inputs.judge(rule, rich, **settings).verdict is Verdict.PASS
+    lost = gate_inputs.scored(np.full(400, 0.2), np.zeros(400), slices=everything)
+    assert gate_inputs.judge(rule, lost, **settings).verdict is Verdict.FAIL
 
 
 @pytest.mark.parametrize("rule", ["non_inferior", "no_slice_harmed"])
 def test_a_sure_gain_passes_whatever_the_control_has(rule: str) -> None:
-    given = build.scored(
-        np.full(400, 0.06), np.full(400, 0.5), slices={"all": frozenset(build.ids(400))}
+    given = gate_inputs.scored(
+        np.full(400, 0.06), np.full(400, 0.5), slices={"all": frozenset(gate_inputs.ids(400))}
     )
-    found = build.judge(rule, given, measure="nDCG@10", margin=0.09, min_queries=20)
+    found = gate_inputs.judge(rule, given, measure="nDCG@10", margin=0.09, min_queries=20)
     assert found.verdict is Verdict.PASS
 
 
@@ -340,37 +354,43 @@ BAD, ASKED = 52, 1500
 
 def without(arms: str) -> Evidence:
     """Let the candidate lose all of some queries; the arms named did not answer these."""
-    control = build.levels(ASKED)
+    control = gate_inputs.levels(ASKED)
     candidate = np.asarray(control + 0.005)
     candidate[:BAD] = control[:BAD] - 1
-    gone = {"not_asked": build.ids(BAD)}
+    gone = {"not_asked": gate_inputs.ids(BAD)}
     sides = {
-        name: build.side(
+        name: gate_inputs.side(
             arm,
             ASKED,
-            **{"nDCG@10": build.scores("nDCG@10", *((v[BAD:], gone) if name in arms else (v,)))},
+            **{
+                "nDCG@10": gate_inputs.scores(
+                    "nDCG@10", *((v[BAD:], gone) if name in arms else (v,))
+                )
+            },
         )
         for name, arm, v in (("control", "old", control), ("candidate", "new", candidate))
     }
-    return build.evidence(ASKED, **sides)
+    return gate_inputs.evidence(ASKED, **sides)
 
 
 @pytest.mark.parametrize("rule", ["non_inferior", "equivalent"])
 @pytest.mark.parametrize("arms", ["control", "candidate", "control and candidate"])
 def test_queries_that_an_arm_leaves_out_never_earn_a_pass(rule: str, arms: str) -> None:
     settings = {**SETTINGS[rule], "margin": 0.02}
-    assert build.judge(rule, without(""), **settings).verdict is not Verdict.PASS
-    found = build.judge(rule, without(arms), **settings)
+    assert gate_inputs.judge(rule, without(""), **settings).verdict is not Verdict.PASS
+    found = gate_inputs.judge(rule, without(arms), **settings)
     assert found.verdict is Verdict.INCONCLUSIVE
     assert "has no value for 52 queries" in found.reason
     assert found.remedy.startswith("answers of both arms: find out why q0000")
 
 
 def test_near_duplicates_that_intents_part_are_said_and_decide_nothing() -> None:
-    control = build.levels(200)
-    plain = build.scored(control, control + 0.1)
-    parted = replace(plain, parted=frozenset([*build.ids(200)[:190], "of no query here"]))
-    before, found = (build.judge("non_inferior", one, **NON_INFERIOR) for one in (plain, parted))
+    control = gate_inputs.levels(200)
+    plain = gate_inputs.scored(control, control + 0.1)
+    parted = replace(plain, parted=frozenset([*gate_inputs.ids(200)[:190], "of no query here"]))
+    before, found = (
+        gate_inputs.judge("non_inferior", one, **NON_INFERIOR) for one in (plain, parted)
+    )
     assert "; 190 with nearly the words of another have an intent of their own" in found.reason
     assert (found.verdict, found.estimate) == (before.verdict, before.estimate)
     assert "intents" not in before.reason

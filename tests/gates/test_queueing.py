@@ -11,7 +11,7 @@ import pytest
 
 from harness.core.gate import Finding, Verdict
 from harness.core.load import AtRate, Load
-from tests.gates import build
+from tests.make import gate_inputs
 
 MS = 1e6
 QUEUEING: dict[str, Any] = {
@@ -38,14 +38,16 @@ def load(rounds: AtRate, **changes: Any) -> Load:  # noqa: ANN401  fields of Loa
         at={"new": {10.0: rounds}},
         noise={10.0: np.ones(6)},
         reference_ns=np.full(5, 1_000_000),
-        machine=build.MACHINE,
+        machine=gate_inputs.MACHINE,
         loaded_at="2026-11-01T12:00:00+00:00",
     )
     return replace(quiet, **changes)
 
 
 def judged(found: Load | None, **settings: object) -> Finding:
-    return build.judge("queueing", build.evidence(10, load=found), **QUEUEING | settings)
+    return gate_inputs.judge(
+        "queueing", gate_inputs.evidence(10, load=found), **QUEUEING | settings
+    )
 
 
 @pytest.mark.parametrize(

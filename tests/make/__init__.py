@@ -1,1 +1,4 @@
-"""Runs, scores, records, damaged files and decisions, made or read back for tests."""
+"""What tests of more than one folder make: runs, evidence, projects, servers, damaged files.
+
+What one folder alone makes lies there.
+"""

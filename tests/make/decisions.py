@@ -1,10 +1,72 @@
-"""What a written decision says of one gate."""
+"""Decisions of a migration, a verdict a step and made on a day; what a written one says."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+
+from harness.core import digest
+from harness.core.gate import Outcome, Verdict
+from harness.policy.load import load_policy
+from harness.policy.migration.events import Decided, Said
+from harness.policy.migration.status import CurrentDecision
+from harness.policy.model import Policy
+
+FILE = Path(__file__).resolve().parents[2] / "policy" / "mail.toml"
+POLICY = load_policy(FILE)
+SHA256 = digest.of_file(FILE)
+MONTH = datetime(2026, 3, 1, tzinfo=UTC)
+GATE = "Quality of the first page"
+SETUP = {arm: digest.of_json(arm) for arm in POLICY.arms}
+
+
+def day(number: int, hour: int = 9) -> datetime:
+    """Give an hour of the month; days count from 1."""
+    return MONTH + timedelta(days=number - 1, hours=hour)
+
+
+def decision(
+    number: int, *, policy: Policy = POLICY, raced: int = 0, replayed: int = 0, **said: str
+) -> Decided:
+    """Decide at six of a day; a step that is not named passes, ``fail`` and ``open`` do not."""
+    steps = []
+    blocked_by = ""
+    for step in policy.steps:
+        word = said.get(step.name, "pass")
+        verdict = {"pass": Verdict.PASS, "fail": Verdict.FAIL}.get(word, Verdict.INCONCLUSIVE)
+        promoted = verdict is Verdict.PASS and not blocked_by
+        steps.append(
+            Said(
+                step=step.name,
+                control=step.control,
+                candidate=step.candidate,
+                verdict=verdict,
+                outcome=Outcome.PROMOTE if promoted else Outcome.HOLD,
+                waits_for=blocked_by,
+                failed=(GATE,) if word == "fail" else (),
+                open=(GATE,) if word == "open" else (),
+                control_setup=SETUP[step.control],
+                candidate_setup=SETUP[step.candidate],
+                compared=600,
+                replayed_at=day(replayed or number, 5),
+            )
+        )
+        blocked_by = blocked_by or ("" if promoted else step.name)
+    made = day(number, 6)
+    return Decided(
+        sha256=digest.of_json([number, raced, replayed, said]),
+        decided_at=made,
+        raced_at=day(raced, 5) if raced else None,
+        policy_sha256=SHA256,
+        steps=tuple(steps),
+    )
+
+
+def evidence(decided: Decided | None, refused: str = "") -> CurrentDecision:
+    """Give a decision that was held, or was refused."""
+    return CurrentDecision(decided, refused, SHA256)
 
 
 def of_gate(file: Path, gate: str) -> Any:  # noqa: ANN401  what json gives back

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:

@@ -13,8 +13,8 @@ from harness.replay.ask import TimedOutcome, observe
 from harness.stages.compare.stage import compare
 from harness.stages.evidence import pairs_of
 from harness.stages.replay.stage import replay
-from tests.mutants.planting import blocking
-from tests.toy import CANDIDATE, GATES, HEAD, STEP, Toy
+from tests.make.planted import blocking
+from tests.make.toy import CANDIDATE, GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 DEMANDS = "\n[policy.evidence]\n"

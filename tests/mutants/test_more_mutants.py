@@ -33,8 +33,8 @@ from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
 from harness.stages.replay.stage import replay
 from harness.stages.score import parts as score_parts
-from tests.mutants.planting import HONEST, blocking, measure
-from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
+from tests.make.planted import HONEST, blocking, measure
+from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 Counting = Callable[[Pair, int], Partial]

@@ -44,8 +44,8 @@ from harness.stages.race import part as race_part
 from harness.stages.replay import stage as replay_stage
 from harness.stages.replay.stage import replay
 from harness.stages.report import stage as report_stage
-from tests.mutants.planting import HONEST, Search, blocking, measure
-from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.planted import HONEST, Search, blocking, measure
+from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 LOOSE = GATES.replace("max_share = 0.15", "max_share = 0.9")

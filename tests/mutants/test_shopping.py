@@ -25,8 +25,8 @@ from harness.stages.decide import decide
 from harness.stages.experiments import log as experiment_log
 from harness.stages.prepare import prepare
 from harness.stages.report.assemble import evidence_of, measured
-from tests.mutants.planting import HONEST, blocking, measure
-from tests.toy import GATES, HEAD, NAME, RACED, STEP, Toy
+from tests.make.planted import HONEST, blocking, measure
+from tests.make.toy import GATES, HEAD, NAME, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

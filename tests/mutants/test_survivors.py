@@ -33,9 +33,9 @@ from harness.stages.index import note_files
 from harness.stages.load.opener import Opener
 from harness.stages.race.stage import race
 from harness.stages.score import crosscheck
-from tests.forging import replace_in, restamp
-from tests.mutants.planting import HONEST, blocking, measure
-from tests.toy import CANDIDATE, CONTROL, Toy
+from tests.make.forging import replace_in, restamp
+from tests.make.planted import HONEST, blocking, measure
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 

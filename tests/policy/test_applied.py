@@ -10,7 +10,7 @@ from harness.core.errors import EvidenceError
 from harness.policy.applied import Judged, as_applied
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
-from tests.toy import GATES, HEAD, STEP
+from tests.make.toy import GATES, HEAD, STEP
 
 LATER = STEP.replace('name = "tantivy"', 'name = "hybrid"').replace('"tantivy"', '"hash-hybrid"')
 TWO = [Judged("tantivy", "fts5", "tantivy"), Judged("hybrid", "fts5", "hash-hybrid")]

@@ -10,7 +10,7 @@ from harness.core.gate import OF_VERDICT, Cause, Verdict
 from harness.policy.bounded import judge_over
 from harness.policy.load import load_policy
 from harness.policy.model import Gate
-from tests.gates import build
+from tests.make import gate_inputs
 
 HEAD = """\
 [policy]
@@ -55,12 +55,12 @@ def gate(folder: Path, rule: str) -> Gate:
 def test_one_answer_at_both_ends_or_none(
     tmp_path: Path, rule: str, now: float, ends: tuple[float, float], said: Verdict
 ) -> None:
-    control = build.levels(100)
+    control = gate_inputs.levels(100)
     middle, *others = (
-        build.scored(control, build.shifted(control, by, 0.02)) for by in (now, *ends)
+        gate_inputs.scored(control, gate_inputs.shifted(control, by, 0.02)) for by in (now, *ends)
     )
-    finding = judge_over(gate(tmp_path, rule), middle, others, build.RULES)
-    alone = gate(tmp_path, rule).judge(middle, build.RULES)
+    finding = judge_over(gate(tmp_path, rule), middle, others, gate_inputs.RULES)
+    alone = gate(tmp_path, rule).judge(middle, gate_inputs.RULES)
     assert finding.verdict is said
     turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
     assert finding.cause is (Cause.TIES if turned else OF_VERDICT[said])
@@ -73,9 +73,9 @@ def test_one_answer_at_both_ends_or_none(
 
 
 def test_where_nothing_is_open_nothing_changes(tmp_path: Path) -> None:
-    control = build.levels(100)
-    same = build.scored(control, build.shifted(control, 0.0, 0.02))
+    control = gate_inputs.levels(100)
+    same = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0, 0.02))
     quality = gate(tmp_path, "non_inferior")
-    alone = quality.judge(same, build.RULES)
-    assert judge_over(quality, same, (), build.RULES) == alone
-    assert judge_over(quality, same, (same, same), build.RULES) == alone
+    alone = quality.judge(same, gate_inputs.RULES)
+    assert judge_over(quality, same, (), gate_inputs.RULES) == alone
+    assert judge_over(quality, same, (same, same), gate_inputs.RULES) == alone

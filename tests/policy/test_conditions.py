@@ -13,7 +13,7 @@ from harness.gates import agreement_floor, latency_ratio, negatives, non_inferio
 from harness.gates.base.rules import GateSettings
 from harness.policy.conditions import Unmet, unmet
 from harness.policy.demands import NOTHING, Demands
-from tests.gates import build
+from tests.make import gate_inputs
 
 ASKED = Conditions(k=100, time_limit_s=10.0)
 QUALITY = non_inferior.Settings(measure="nDCG@10", margin=0.02, min_queries=2)
@@ -28,7 +28,7 @@ def asked(side: ArmResult, conditions: Conditions | None) -> ArmResult:
 def measured(
     control: Conditions | None = ASKED, candidate: Conditions | None = ASKED, depth: int | None = 50
 ) -> Evidence:
-    plain = build.evidence(20)
+    plain = gate_inputs.evidence(20)
     return replace(
         plain,
         control=asked(plain.control, control),
@@ -63,7 +63,7 @@ def test_a_candidate_that_was_asked_otherwise_is_not_judged(other: Conditions) -
 
 
 def test_a_further_arm_of_the_gate_must_have_been_asked_alike_too() -> None:
-    floor = asked(build.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
+    floor = asked(gate_inputs.side("floor", 20), Conditions(k=10, time_limit_s=10.0))
     evidence = replace(measured(), others={"floor": floor})
     gain = superior.Settings(measure="nDCG@10", margin=0.0, versus="floor", min_queries=2)
     assert "floor: 10 hits" in said(gain, evidence)
@@ -123,6 +123,6 @@ def test_an_imported_run_that_was_cut_short_is_not_compared_with_a_longer_one() 
     assert not said(QUALITY, cut)
     both = replace(cut, candidate=listed(plain.candidate, 10))
     assert not said(FOUND, both)
-    many = build.evidence(100)
+    many = gate_inputs.evidence(100)
     ends = replace(many, control=listed(many.control, 10, 4), candidate=listed(many.candidate, 60))
     assert not said(FOUND, ends)

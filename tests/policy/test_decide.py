@@ -17,7 +17,7 @@ from harness.policy.age import check_age
 from harness.policy.decide import decide, exit_code, worst
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
-from tests.gates import build
+from tests.make import gate_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -63,8 +63,8 @@ rule = "identity"
 
 
 def moved(by: float, spread: float = 0.02, **changes: Any) -> Evidence:  # noqa: ANN401  fields of Evidence
-    control = build.levels(300)
-    return build.scored(control, build.shifted(control, by, spread), **changes)
+    control = gate_inputs.levels(300)
+    return gate_inputs.scored(control, gate_inputs.shifted(control, by, spread), **changes)
 
 
 GOOD, BAD, OPEN = 0.0, -0.2, -0.02
@@ -201,16 +201,16 @@ def test_a_run_of_another_arm_under_the_right_name_is_refused(tmp_path: Path) ->
 
 def test_arms_that_were_asked_different_queries_are_refused(tmp_path: Path) -> None:
     sound = moved(GOOD)
-    fewer = replace(sound.candidate, run=build.run("new", build.ids(99)))
-    one_more = replace(sound.candidate, run=build.run("new", build.ids(101)))
+    fewer = replace(sound.candidate, run=gate_inputs.run("new", gate_inputs.ids(99)))
+    one_more = replace(sound.candidate, run=gate_inputs.run("new", gate_inputs.ids(101)))
     for other in (fewer, one_more):
         with pytest.raises(MismatchedQueries, match="queries"):
             decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=other)}, now=NOW)
 
 
 def test_stale_times_are_refused(tmp_path: Path) -> None:
-    fresh = moved(GOOD, race=build.race(1.0, raced_at="2026-10-27T12:00:00+00:00"))
-    stale = moved(GOOD, race=build.race(1.0, raced_at="2026-10-25T12:00:00+00:00"))
+    fresh = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-27T12:00:00+00:00"))
+    stale = moved(GOOD, race=gate_inputs.race(1.0, raced_at="2026-10-25T12:00:00+00:00"))
     found = decide(policy(tmp_path, [False]), {"step0": fresh}, now=NOW)
     assert outcomes(found) == [Outcome.PROMOTE]
     with pytest.raises(EvidenceError, match="8 days old"):

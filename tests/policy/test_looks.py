@@ -15,7 +15,7 @@ from harness.core.experiment import Experiment, Inputs, Kind
 from harness.policy.load import load_policy
 from harness.policy.looks import looked, looked_so_far, looks, told
 from harness.policy.model import Policy
-from tests.toy import GATES, HEAD, RACED, STEP
+from tests.make.toy import GATES, HEAD, RACED, STEP
 
 AT = datetime(2026, 3, 1, tzinfo=UTC)
 BASE: Mapping[str, Any] = {

@@ -13,8 +13,8 @@ from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.reservations import not_as_pinned, of_gates, over_budget
 from harness.stages.custody.policy_match import held_to
+from tests.make.toy import GATES, HEAD, STEP
 from tests.policy.test_decide import NOW
-from tests.toy import GATES, HEAD, STEP
 
 DRIFT = not_as_pinned(["1 query added (b)"], pinned_at="2026-03-01", again="harness policy pin p")
 

@@ -11,7 +11,7 @@ from harness.core.evidence import Evidence
 from harness.gates.base import registry
 from harness.gates.base.rules import Rules
 from harness.policy.model import Gate, Step
-from tests.gates import build
+from tests.make import gate_inputs
 
 RULES = Rules(confidence=0.95, resamples=1_000, seed=7, power=0.8)
 MARGIN = 0.1
@@ -36,11 +36,11 @@ def evidence(
     rng = np.random.default_rng(3)
     control = rng.uniform(0.3, 0.9, queries)
     candidate = np.clip(control + rng.normal(0, spread, queries), 0, 1)
-    ids = build.ids(queries)
+    ids = gate_inputs.ids(queries)
     kept = queries - lost
     gone = {"failed": ids[kept:]} if lost else {}
-    scores = build.scores("nDCG@10", candidate[:kept], gone)
-    found = build.scored(control, candidate)
+    scores = gate_inputs.scores("nDCG@10", candidate[:kept], gone)
+    found = gate_inputs.scored(control, candidate)
     return replace(
         found,
         candidate=replace(found.candidate, scores={"nDCG@10": scores}),

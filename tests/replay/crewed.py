@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from harness.core.engine import Answer, Hit, Manifest, Searcher
 from harness.core.errors import IndexNotReady
-from tests.replay.virtual import FINGERPRINT
+from tests.make.virtual import FINGERPRINT
 
 
 class Echo:

@@ -16,7 +16,7 @@ from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import ask
 from harness.replay.ask import TimedOutcome, fault, observe
-from tests.replay.arms import Table, hits, raising
+from tests.make.arms import Table, hits, raising
 
 QUERY = Query("q1", "what?")
 MINUTE_NS = 60_000_000_000

@@ -15,7 +15,7 @@ from harness.core.records import Query
 from harness.core.run import Conditions, Run, Status
 from harness.replay import drive as module
 from harness.replay.drive import drive
-from tests.replay.arms import Table, hits, queries, raising
+from tests.make.arms import Table, hits, queries, raising
 
 TEN = queries(10)
 

@@ -20,7 +20,7 @@ from harness.replay.ask import TimedOutcome, observe
 from harness.replay.meter import RUN_QUEUE, Reading
 from harness.replay.race import Expected, Lap, race, shown
 from harness.replay.race_texts import Texts
-from tests.replay.arms import Table, queries, raising
+from tests.make.arms import Table, queries, raising
 
 pytestmark = pytest.mark.slow
 

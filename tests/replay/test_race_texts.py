@@ -7,7 +7,7 @@ import pytest
 from harness.core.errors import HarnessError
 from harness.core.records import Query
 from harness.replay.race_texts import Texts, draw, varied
-from tests.replay.arms import queries
+from tests.make.arms import queries
 
 
 def drawn(count: int, **changed: int) -> Texts:

@@ -23,7 +23,7 @@ from harness.serve.shelf import folders
 from harness.stages.layout import Layout
 from harness.stages.load.files import page_of
 from harness.stages.report.linked import linked
-from tests.report import builder
+from tests.make import report_inputs
 
 URL = "http://127.0.0.1:8642"
 SCALE = (0, 1, 2, 3)
@@ -54,7 +54,7 @@ def make_pool(path: Path, pairs: int = 4) -> Pool:
 @cache
 def decision(*datasets: str) -> Mapping[str, Any]:
     """Give what a report on data sets of these names decides."""
-    return to_json([builder.report(name) for name in datasets])
+    return to_json([report_inputs.report(name) for name in datasets])
 
 
 def write_decision(folder: Path, *datasets: str) -> None:
@@ -71,7 +71,7 @@ def write_compared(folder: Path, layout: Layout) -> None:
 
 @cache
 def _compared() -> ReportInput:
-    return builder.compared_only("mail")
+    return report_inputs.compared_only("mail")
 
 
 @cache

@@ -17,7 +17,7 @@ from harness.report.page.page import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout
-from tests.report import builder
+from tests.make import report_inputs
 from tests.serve.conftest import URL, make_pool, write_compared, write_decision
 
 pytestmark = pytest.mark.slow
@@ -77,7 +77,7 @@ def test_a_file_comes_byte_for_byte(site: Path, client: TestClient, name: str, k
 
 def test_a_page_keeps_its_own_policy(site: Path, client: TestClient) -> None:
     """What the header adds forbids, and allows nothing that the page's own policy does not."""
-    page = to_page([builder.compared_only()])
+    page = to_page([report_inputs.compared_only()])
     (site / "reports" / "index.html").write_text(page, encoding="utf-8")
     answer = client.get("/files/reports/index.html")
     assert answer.text == page
@@ -96,7 +96,7 @@ def test_a_page_runs_the_scripts_of_our_pages_and_no_other(site: Path, client: T
     """What a page allows itself does not count: somebody else may have written it."""
     own: set[str] = set()
     for write in (to_page, to_explorer):
-        found = SCRIPT.findall(write([builder.compared_only()]))
+        found = SCRIPT.findall(write([report_inputs.compared_only()]))
         assert len(found) == 1
         own.update(map(script_source, found))
     allows = f"<meta http-equiv=Content-Security-Policy content={script_source('1')}>"

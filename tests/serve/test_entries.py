@@ -14,7 +14,7 @@ from harness.corpus import pool
 from harness.report.page.cards import Tone
 from harness.serve.entries import COMPARED, Entry, entries, progress
 from harness.serve.shelf import folders, look
-from tests.report import builder
+from tests.make import report_inputs
 from tests.serve.conftest import make_pool, write_decision
 
 BEFORE = datetime(2026, 12, 1, tzinfo=UTC)
@@ -35,7 +35,7 @@ def changed(site: Path, change: dict[str, Any]) -> Entry:
 
 def test_a_report_is_listed_with_the_verdict_of_every_step(site: Path) -> None:
     (decided,) = listed(site)["reports"].decided
-    decisions = builder.report().decisions
+    decisions = report_inputs.report().decisions
     assert decided.dataset == "mail"
     assert decided.decided_at == "2026-11-21T21:00:00Z"
     assert [(one.name, one.outcome) for one in decided.steps] == [

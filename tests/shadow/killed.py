@@ -19,8 +19,8 @@ from harness.core.engine import Answer
 from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.log import streams
 from harness.shadow.log.record import Observation
+from tests.make.shadow.comparisons import LIMITS, MS, RECORDING, comparison, on_thread
 from tests.shadow.arms import OTHER, Arm, given, hits
-from tests.shadow.live.make import LIMITS, MS, RECORDING, comparison, on_thread
 
 SEED = 20_261_122
 ROUNDS = 50

@@ -12,8 +12,8 @@ from threading import Event, Thread
 
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.proxy.http_proxy import Room
-from tests.shadow.live.make import comparison
-from tests.shadow.servers import Server, candidate, passing
+from tests.make.shadow.comparisons import comparison
+from tests.make.shadow.servers import Server, candidate, passing
 
 RESET = b"<reset>"
 """What a reset of the other side reads as."""

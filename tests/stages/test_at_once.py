@@ -28,9 +28,9 @@ from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
 from harness.stages.shadow.files import accept, read_suppressions
-from tests.policy.decided import POLICY, day, decision, evidence
+from tests.make.decisions import POLICY, day, decision, evidence
+from tests.make.toy import NAME, Toy
 from tests.report.trends.test_history import entry
-from tests.toy import NAME, Toy
 
 A_MOMENT_S = 0.5
 GRADES = 20

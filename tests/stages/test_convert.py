@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.corpus.prepared import Prepared
 from harness.stages.convert import convert
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 def test_prepared_data_are_written_with_their_documents(measured: Toy, tmp_path: Path) -> None:

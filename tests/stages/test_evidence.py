@@ -6,7 +6,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.stages.evidence import gathered, pairs_of, sides
-from tests.toy import ARMS, CANDIDATE, CONTROL, Toy
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, Toy
 
 PAIRS = {"step": (CONTROL, CANDIDATE)}
 

@@ -17,7 +17,7 @@ from harness.report.decision.decided import schema
 from harness.stages import gate as stage
 from harness.stages.custody.proof import read_manifest
 from harness.stages.gate import check_decision, gate, read_decision
-from tests.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 Spoil = Callable[[Toy], object]

@@ -15,7 +15,7 @@ from harness.core.errors import IndexNotReady, InvalidArm, UnknownName
 from harness.corpus.prepared import Prepared
 from harness.stages.index import check_index, check_settings, index, sources
 from harness.stages.layout import FILES, NOTES
-from tests.toy import ARMS, Toy
+from tests.make.toy import ARMS, Toy
 
 
 def test_the_manifest_says_what_was_indexed(measured: Toy) -> None:

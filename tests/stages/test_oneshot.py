@@ -17,7 +17,7 @@ from harness.corpus.runs import read_run
 from harness.stages.imports.collections import load_folder
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RESULTS, TIES, RunRequest, oneshot
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 STRAIGHT = """

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.errors import BadPolicy
 from harness.stages.params import read
-from tests.toy import PARAMS
+from tests.make.toy import PARAMS
 
 
 def changed(folder: Path, old: str, new: str) -> Path:

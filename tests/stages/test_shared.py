@@ -22,7 +22,7 @@ from harness.stages.replay.stage import replay
 from harness.stages.score.stage import score
 from harness.stats import sent
 from harness.stats.resampling import drawn_sums, flipped_sums, reweighted_sums
-from tests.toy import ARMS, Toy
+from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow
 

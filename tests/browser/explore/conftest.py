@@ -12,13 +12,15 @@ from harness.report.explore.page import to_explorer
 from tests.browser import explored
 from tests.browser.explore.view import at
 from tests.browser.watched import Watched
-from tests.report import builder
+from tests.make import report_inputs
 
 
 @pytest.fixture(scope="module")
 def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("explore") / "explore.html"
-    path.write_text(to_explorer([explored.report(), builder.report("mail")]), encoding="utf-8")
+    path.write_text(
+        to_explorer([explored.report(), report_inputs.report("mail")]), encoding="utf-8"
+    )
     return path
 
 

@@ -11,7 +11,7 @@ from harness.corpus.runs import read_run
 from harness.stages.judging.assisted import Judging, difference
 from harness.stats.inference import Inference
 from tests.cli.conftest import Harness, Said
-from tests.toy import CONTROL, Toy
+from tests.make.toy import CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 CANDIDATE = "hash-hybrid"

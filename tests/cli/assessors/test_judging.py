@@ -16,7 +16,7 @@ from harness.measures.unjudged.runs import bounds
 from harness.stages.judging.judge import judge, merge
 from harness.stages.judging.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
-from tests.toy import CANDIDATE, CONTROL, Toy
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 ARMS = ("--control", CONTROL, "--candidate", CANDIDATE)
@@ -94,7 +94,6 @@ def test_a_pool_is_not_written_over(pooled: Path, harness: Harness) -> None:
     assert "is there already" in harness("pool", "--dataset", "toy", *ARMS, *words).error
 
 
-@pytest.mark.sampled(1)
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("words", "says"),

@@ -8,10 +8,10 @@ import pytest
 
 from harness.corpus import labels
 from tests.cli.conftest import Harness
+from tests.make.desk import ENDPOINT, OVERLAP, desk, write_pool
+from tests.make.judge_server import completion, graded
+from tests.make.toy import Toy
 from tests.source import ROOT
-from tests.stages.judging.desk import ENDPOINT, OVERLAP, desk, write_pool
-from tests.stages.judging.server import completion, graded
-from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
 WORDS = ("judge", "pool.qrels", "--machine", "judge.toml")

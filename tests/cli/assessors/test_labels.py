@@ -8,7 +8,7 @@ from harness.corpus import labels
 from harness.corpus.labels import Label
 from harness.corpus.prepared import Prepared
 from tests.cli.conftest import Harness
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 GATE = """

@@ -9,8 +9,8 @@ import pytest
 from harness.corpus import labels, trec
 from harness.corpus import pool as pools
 from tests.cli.conftest import Harness
-from tests.stages.judging.desk import write_pool
-from tests.toy import Toy
+from tests.make.desk import write_pool
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 BEGIN = ("panel", "begin", "pool.qrels", "--double", "1", "--seed", "3", "--out", "panel")

@@ -25,7 +25,7 @@ from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")

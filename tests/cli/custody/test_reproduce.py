@@ -6,7 +6,7 @@ import json
 
 from harness.stages.custody.reproduce import RECORD
 from tests.cli.conftest import Harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 
 def test_what_was_recorded_is_reproduced(project: Toy, harness: Harness) -> None:

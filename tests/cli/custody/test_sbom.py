@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 def test_packages_are_listed_with_their_licences(harness: Harness) -> None:

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from tests.cli.conftest import Harness
-from tests.forging import forge
+from tests.make.forging import forge
+from tests.make.toy import Toy
 from tests.stages.custody.test_signature import allowed, key
-from tests.toy import Toy
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
 

@@ -18,7 +18,7 @@ from harness.stages.custody.dvc_lock import check_recorded
 from harness.stages.custody.proof import read_manifest
 from harness.stages.custody.verify import _answers, verify
 from tests.cli.conftest import Harness
-from tests.toy import ARMS, CANDIDATE, NAME, Toy
+from tests.make.toy import ARMS, CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
 DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")

@@ -10,8 +10,8 @@ import pytest
 from harness.corpus import card
 from harness.corpus.exchange.formats import READ
 from tests.cli.conftest import Harness
+from tests.make.toy import Toy
 from tests.source import ROOT
-from tests.toy import Toy
 
 EXAMPLE = ROOT / "examples" / "quepid"
 pytestmark = pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 
 from harness.corpus import beir, card, prepared, trec
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ from harness.core.records import Drawn, Query
 from harness.corpus import jsonl
 from harness.stages.compare.traffic import traffic
 from tests.cli.conftest import Harness
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 RUN = ("run", "--dataset", "beir", "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out")

@@ -15,8 +15,8 @@ from engines.stacks.remote.client.connection import Connection, ToolFailed, conn
 from harness.cli.kept import code, docs, folder, notes
 from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
-from tests.cli.mail_project import BOUNDED_S, listening
-from tests.toy import Toy
+from tests.make.mail.project import BOUNDED_S, listening
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 ARMS = {"notes": "writing-stems", "code": "code-words", "docs": "documents-bm25"}

@@ -15,8 +15,8 @@ from harness.cli.migrate import options as migrate_places
 from harness.stages.migrate.evidence import decided, evidence
 from tests.cli.conftest import Harness
 from tests.docs.shell import Shell
-from tests.forging import forge, promoted
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.forging import forge, promoted
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 SWITCHED = STEP + 'switch = "tantivy"\n'

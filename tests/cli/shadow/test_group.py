@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli.shadow.options import today
-from tests.cli import shadow_log
 from tests.cli.conftest import Harness
-from tests.shadow.attempts import WATCH
-from tests.toy import NAME, Toy
+from tests.make.shadow import live_log
+from tests.make.shadow.attempts import WATCH
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 LATER = "2099-01-01"
@@ -25,7 +25,7 @@ def log(project: Toy) -> Path:
     (project.root / "policy" / "watch.toml").write_text(WATCH.read_text(encoding="utf-8"))
     (project.root / "policy" / "accepted.toml").write_text("")
     folder = project.root / "out" / "shadow"
-    shadow_log.write(project, folder)
+    live_log.write(project, folder)
     return folder
 
 
@@ -71,7 +71,7 @@ def test_what_is_watched_is_printed_once_where_nobody_looks(harness: Harness, lo
     counts = next(line for line in said.out.splitlines() if line.startswith("83 "))
     assert counts.split()[:2] == ["83", "83"]
     for part in ("overlap: mean Jaccard", "median of candidate / control", "churn candidate",
-                 "mix", "shadow_empty", shadow_log.MENDED):  # fmt: skip
+                 "mix", "shadow_empty", live_log.MENDED):  # fmt: skip
         assert part in said.out
 
 
@@ -95,7 +95,7 @@ def test_what_diverged_is_asked_again(harness: Harness, log: Path) -> None:
     assert said.code == 1
     assert re.search(r"(\d+) queries diverged: 1 fixed, (\d+) still diverges, 0 changed", said.out)
     assert "the control itself" not in said.out
-    assert shadow_log.MENDED not in said.out
+    assert live_log.MENDED not in said.out
 
 
 def test_what_is_accepted_does_not_stand_in_the_way(harness: Harness, log: Path) -> None:
@@ -125,7 +125,7 @@ def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy
     assert said.code == 0
     page = (out / "index.html").read_text(encoding="utf-8")
     assert "Side by side" in page
-    assert shadow_log.MENDED in page
+    assert live_log.MENDED in page
     found = json.loads((out / "shadow.json").read_text(encoding="utf-8"))
     assert found["tally"]["attempted"] == found["tally"]["compared"] == 83
     assert found["as_of"] == today().isoformat()
@@ -136,7 +136,7 @@ def test_the_report_is_a_page_and_json(harness: Harness, log: Path, project: Toy
 
 def test_two_logs_are_read_as_one(harness: Harness, log: Path, project: Toy) -> None:
     other = project.root / "out" / "other"
-    shadow_log.write(project, other, shadow_log.START + 1)
+    live_log.write(project, other, live_log.START + 1)
     said = harness("shadow", "watch", log, other)
     assert any(line.startswith("166 ") for line in said.out.splitlines())
 

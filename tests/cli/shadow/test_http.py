@@ -19,9 +19,9 @@ from harness.agreement.classes import Class
 from harness.core.errors import HarnessError
 from harness.shadow.proxy.listening import bound
 from tests.cli.conftest import Harness
-from tests.cli.mail_project import BOUNDED_S, listening
-from tests.make.logs import written
-from tests.shadow.servers import found_of
+from tests.make.mail.project import BOUNDED_S, listening
+from tests.make.shadow.live_log import written
+from tests.make.shadow.servers import found_of
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

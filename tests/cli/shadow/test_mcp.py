@@ -23,8 +23,8 @@ from harness.stages.index import index
 from harness.stages.shadow.files import read_reading
 from harness.stages.shadow.mcp import McpServer, mcp_candidate
 from tests.cli.conftest import Harness
-from tests.cli.mail_project import ARM, BOUNDED_S, NAME, command, listening, write
-from tests.make.logs import written
+from tests.make.mail.project import ARM, BOUNDED_S, NAME, command, listening, write
+from tests.make.shadow.live_log import written
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

@@ -19,7 +19,7 @@ from harness.core.batches.processes import MAX_DEATHS, Processes, processes
 from harness.core.batches.source import code_sha256
 from harness.core.errors import EvidenceError, HarnessError, InvalidArm
 from tests.core.batches.works import FAULTY, Squares
-from tests.core.killed import started
+from tests.make.killed import started
 
 NUMBERS = range(8)
 

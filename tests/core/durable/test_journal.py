@@ -10,7 +10,7 @@ import pytest
 from harness.core.durable import journal
 from harness.core.durable.journal import changing, cut_off, journal_of
 from harness.core.errors import BadFile
-from tests.core.killed import killed
+from tests.make.killed import killed
 
 NAMES = ("thing", "beside", "new/third")
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.durable.locks import held
 from harness.core.errors import BadFile, Locked
-from tests.core.killed import killed, started
+from tests.make.killed import killed, started
 
 
 def names(folder: Path) -> set[str]:

@@ -18,7 +18,7 @@ from engines.stacks.agent_mail.contract.query import (
     RankingMode,
     TimeRange,
 )
-from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
+from tests.make.mail.messages import PHRASES, PRODUCTS, PROJECTS
 
 NAMES = (
     "AmberFox", "amberfox", "Amber", "Zoë", "Zoe\u0308", "小林", "", " ", "a'b", 'a"b', "%", "_",

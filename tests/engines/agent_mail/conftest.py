@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import pytest
 
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import Mail, some_mail, stored
+from tests.make.mail.messages import Mail, some_mail, stored
 
 
 @pytest.fixture(scope="session")

@@ -21,8 +21,8 @@ from engines.stacks.agent_mail.pipeline.retrievers import TierQuery
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from tests.engines.agent_mail import anything
 from tests.engines.agent_mail.anything import Case, Columns
-from tests.engines.agent_mail.build import passes
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import passes
 
 pytestmark = pytest.mark.slow
 CASES = int(os.environ.get("MAIL_FILTER_CASES", "1000"))

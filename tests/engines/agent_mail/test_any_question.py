@@ -29,8 +29,8 @@ from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.sqlite.directory import Directory
 from engines.stacks.agent_mail.sqlite.fts5 import Weights
 from tests.engines.agent_mail import anything
-from tests.engines.agent_mail.build import PHRASES, PRODUCTS, PROJECTS
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import PHRASES, PRODUCTS, PROJECTS
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

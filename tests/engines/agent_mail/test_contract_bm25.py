@@ -13,8 +13,8 @@ import pytest
 
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from tests.engines.agent_mail.build import one
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import one
 
 K1, B = 1.2, 0.75
 BODIES = {

@@ -16,8 +16,8 @@ from engines.contract.errors import (
 from engines.stacks.agent_mail.contract.events import Event
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, KillSwitch, chain
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 LEXICAL = [FallbackTier.TANTIVY, FallbackTier.FTS5, FallbackTier.LIKE]
 CHAINS = {

@@ -16,14 +16,14 @@ import pytest
 
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.engines.agent_mail.build import (
+from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import (
     PRODUCTS,
     passes,
     some_filters,
     some_mail,
     some_text,
 )
-from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

@@ -15,9 +15,9 @@ from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.tantivy.index import HASH
-from tests.engines.agent_mail.build import one, some_mail
-from tests.engines.agent_mail.tantivy_case import upsert
 from tests.engines.agent_mail.whole import build, whole
+from tests.make.mail.messages import one, some_mail
+from tests.make.mail.tantivy import upsert
 
 CARRIED = {
     "index.rebuild.start": {"doc_count", "engine"},

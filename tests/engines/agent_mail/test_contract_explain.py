@@ -17,8 +17,8 @@ from engines.stacks.agent_mail.contract.query import (
 )
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from tests.engines.agent_mail.build import NOON, some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import NOON, some_mail
 
 MAIL = some_mail(55, 120)
 TEXT = "deployment review"

@@ -16,8 +16,8 @@ from engines.stacks.agent_mail.tantivy.schema import schema_hash
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
 from engines.vector.onnx import OnnxEmbedder
-from tests.engines.agent_mail.build import one
-from tests.engines.agent_mail.tantivy_case import NONE, Case, built
+from tests.make.mail.messages import one
+from tests.make.mail.tantivy import NONE, Case, built
 
 MB = 1_000_000
 WHOLE = {"record": "basic", "tokenizer": "raw"}

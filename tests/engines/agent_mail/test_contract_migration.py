@@ -19,9 +19,9 @@ from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine
 from engines.vector import amvi
 from engines.vector.bulk import embed_all
 from engines.vector.chosen import embedder_of
-from tests.engines.agent_mail.build import one, some_mail
-from tests.engines.agent_mail.tantivy_case import upsert
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import one, some_mail
+from tests.make.mail.tantivy import upsert
 
 pytestmark = pytest.mark.slow
 

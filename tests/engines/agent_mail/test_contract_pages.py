@@ -21,8 +21,8 @@ from engines.stacks.agent_mail.contract.query import (
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(54, 150)

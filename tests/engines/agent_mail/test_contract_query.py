@@ -19,8 +19,8 @@ from engines.stacks.agent_mail.contract.query import (
     TimeRange,
 )
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from tests.engines.agent_mail.build import Mail, some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import Mail, some_mail
 
 MAIL = some_mail(51, 150)
 TEXT = "deployment review br-2tnl"

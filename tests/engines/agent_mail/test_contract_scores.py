@@ -13,8 +13,8 @@ from engines.stacks.agent_mail.contract.lifecycle import Candidate
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from tests.engines.agent_mail.build import some_filters, some_mail, some_text
 from tests.engines.agent_mail.whole import EMBEDDER, ByLength, Whole, build, whole
+from tests.make.mail.messages import some_filters, some_mail, some_text
 
 ALL = 1_000
 MAIL = some_mail(53, 200)

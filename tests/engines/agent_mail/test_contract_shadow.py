@@ -13,8 +13,8 @@ from engines.stacks.agent_mail.contract.explain import QueryExplain, ShadowCompa
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.shadow import compare
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 TEXT = "deployment review br-2tnl"
 

@@ -28,8 +28,8 @@ from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.store import opened
-from tests.engines.agent_mail.build import one, stored
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
+from tests.make.mail.messages import one, stored
 
 SHORT_MS, ROOM_MS, LONG_MS = 30.0, 1_000.0, 600_000.0
 """Budgets: for what hangs and is left, for what hangs and what is asked next, for what answers."""

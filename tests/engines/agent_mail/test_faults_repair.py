@@ -24,9 +24,9 @@ from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
-from tests.engines.agent_mail.build import one, stored
-from tests.engines.agent_mail.tantivy_case import Case, built, case, upsert
 from tests.make.damage import flip
+from tests.make.mail.messages import one, stored
+from tests.make.mail.tantivy import Case, built, case, upsert
 
 MESSAGES = [one(1, "deploy failed"), one(2, "deploy deploy done"), one(3, "lunch")]
 SHOWN = [2, 1]

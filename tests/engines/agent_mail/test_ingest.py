@@ -13,7 +13,7 @@ from engines.stacks.agent_mail.contract.query import Importance
 from engines.stacks.agent_mail.ingest import Draft, Ingest
 from engines.stacks.agent_mail.sqlite import store
 from engines.stacks.agent_mail.sqlite.letters import Kind
-from tests.engines.agent_mail.build import some_mail, stored
+from tests.make.mail.messages import some_mail, stored
 
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob", "Cid"), created_ts=7)
 

@@ -41,8 +41,8 @@ from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.retrievers import TierQuery, digits_of
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.service import MailSearch
-from tests.engines.agent_mail.live.case import built, served
 from tests.engines.agent_mail.whole import ByLength
+from tests.make.mail.live_index import built, served
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

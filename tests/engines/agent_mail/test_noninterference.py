@@ -26,8 +26,8 @@ from engines.stacks.agent_mail.contract.query import (
 )
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
-from tests.engines.agent_mail.build import AGENTS, THREADS, one
 from tests.engines.agent_mail.worlds import EYE, World, world
+from tests.make.mail.messages import AGENTS, THREADS, one
 
 STEPS = int(os.environ.get("MAIL_SCOPE_STEPS", "60"))
 HIDDEN = (0, 9, 60)

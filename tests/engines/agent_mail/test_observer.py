@@ -16,8 +16,8 @@ from engines.stacks.agent_mail.observer import ShadowObserver
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
 from engines.stacks.agent_mail.views import StoredViews
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 QUERY = SearchQuery("deployment review br-2tnl", limit=7)
 

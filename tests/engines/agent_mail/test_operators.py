@@ -9,9 +9,9 @@ import pytest
 
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
-from tests.engines.agent_mail.build import passes, some_filters, some_mail
 from tests.engines.agent_mail.test_contract_engines import question
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import passes, some_filters, some_mail
 
 ALL = 1_000
 MAIL = some_mail(58, 200)

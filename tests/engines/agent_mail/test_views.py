@@ -15,8 +15,8 @@ from engines.stacks.agent_mail.pipeline import filling
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
 from harness.core.durable.scratch import place
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 
 @pytest.fixture

@@ -28,8 +28,8 @@ from engines.stacks.agent_mail.tantivy.schema import Weights as TantivyWeights
 from engines.stacks.agent_mail.views import StoredViews
 from engines.vector import amvi
 from engines.vector.hashed import HashEmbedder
-from tests.engines.agent_mail.build import stored
 from tests.engines.agent_mail.fakes import Log
+from tests.make.mail.messages import stored
 
 EMBEDDER = HashEmbedder(64)
 

@@ -19,8 +19,8 @@ from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from engines.stacks.agent_mail.sqlite.directory import Directory
 from harness.core.engine import Manifest
-from tests.engines.agent_mail.build import AGENTS, PROJECTS, some_message, stored
 from tests.engines.agent_mail.whole import Whole, index, whole
+from tests.make.mail.messages import AGENTS, PROJECTS, some_message, stored
 
 EYE = viewer("AmberFox", frozenset({1}), frozenset({"TealOtter"}))
 FIRST_HIDDEN, STEP = 2, 7

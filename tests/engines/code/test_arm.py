@@ -21,7 +21,7 @@ from harness.core.records import Document, Query
 from harness.core.run import Status
 from harness.policy.load import load_policy
 from harness.replay.ask import observe
-from tests.engines.code.build import BACKENDS, BLEND, GRAPH, RRF, SETTINGS, stack
+from tests.make.code import BACKENDS, BLEND, GRAPH, RRF, SETTINGS, stack
 from tests.make.damage import overwrite
 
 ROOT = Path(__file__).resolve().parents[3]

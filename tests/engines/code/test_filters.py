@@ -18,7 +18,7 @@ from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
 from harness.core.records import Document
 from tests.engines.code import anything
-from tests.engines.code.build import BACKENDS, opened
+from tests.make.code import BACKENDS, opened
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

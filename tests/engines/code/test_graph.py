@@ -21,7 +21,7 @@ from engines.stacks.code.reading.packages import documents
 from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch
 from engines.stacks.code.unit import Facts, Mode, Texts, Unit
-from tests.engines.code.build import GRAPH, opened, write_shop
+from tests.make.code import GRAPH, opened, write_shop
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

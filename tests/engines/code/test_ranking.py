@@ -24,7 +24,7 @@ from engines.stacks.code.search import CodeSearch
 from engines.stacks.code.unit import Mode, Texts
 from harness.core.records import Document
 from tests.engines.code import anything
-from tests.engines.code.build import BACKENDS, BLEND, RRF, opened, write_shop
+from tests.make.code import BACKENDS, BLEND, RRF, opened, write_shop
 from tests.thinned import examples
 
 pytestmark = pytest.mark.slow

@@ -18,7 +18,7 @@ from engines.stacks.documents.texts.chunking import Cutting, chunks
 from engines.stacks.documents.texts.sources import Source
 from engines.stacks.documents.words import words
 from harness.core.errors import BadFile
-from tests.engines.documents.pdf import placed
+from tests.make.pdf import placed
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.engines.http.serving import Served, serving
+from tests.make.search_server import Served, serving
 
 collect_ignore_glob = [] if find_spec("jmespath") else ["test_*.py"]
 """The lock has the extra ``http``; an environment of before it is left alone."""

@@ -17,7 +17,7 @@ from harness.core.errors import IndexNotReady, InvalidArm
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.replay.ask import TimedOutcome, observe
-from tests.engines.http.serving import DOCUMENTS, Served, body, drip, half, serving, slow, status
+from tests.make.search_server import DOCUMENTS, Served, body, drip, half, serving, slow, status
 
 Write = Callable[..., Path]
 

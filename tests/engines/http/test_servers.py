@@ -19,7 +19,7 @@ from engines.stacks.http.failures import Malformed
 from harness.core.records import Document
 from tests.docs.pages import ROOT
 from tests.engines.http.exchanges import EXCHANGES
-from tests.engines.http.serving import Server, send
+from tests.make.search_server import Server, send
 
 SERVERS = ROOT / "examples" / "http_engine" / "servers"
 DOCUMENTS = (Document("a", "", "red cone"), Document("b", "", "blue cone"))

@@ -17,7 +17,7 @@ from engines.stacks.http.expression import NoMatch, compiled
 from engines.stacks.http.template import Template
 from harness.core import extras
 from harness.core.errors import BadPolicy, IndexNotReady, NotInstalled
-from tests.engines.http.serving import DOCUMENTS, Served, status
+from tests.make.search_server import DOCUMENTS, Served, status
 
 Write = Callable[..., Path]
 

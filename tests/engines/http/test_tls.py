@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 
 from engines import registry as arms
 from harness.core.errors import IndexNotReady
-from tests.engines.http.serving import DOCUMENTS, serving
+from tests.make.search_server import DOCUMENTS, serving
 
 
 @pytest.fixture

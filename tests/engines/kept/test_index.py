@@ -30,8 +30,8 @@ from engines.stacks.writing.arm import Writing
 from engines.stacks.writing.kept import Notes
 from engines.stacks.writing.service import notes
 from harness.core.errors import BadFile
-from tests.engines.code.build import SETTINGS as CODE
-from tests.engines.writing.notes import SETTINGS as NOTES
+from tests.make.code import SETTINGS as CODE
+from tests.make.notes import SETTINGS as NOTES
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}

@@ -21,9 +21,9 @@ from engines.stacks.documents.service import Wish, documents
 from engines.stacks.documents.settings import Settings
 from engines.vector.hashed import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
-from tests.engines.code.build import write_shop
-from tests.engines.documents.pdf import pdf
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
+from tests.make.code import write_shop
+from tests.make.pdf import pdf
 
 MODELS = {**BY_WORDS, "embedder": "all-MiniLM-L6-v2", "sparse": "splade-tiny"}
 

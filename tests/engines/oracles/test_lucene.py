@@ -15,9 +15,9 @@ import pytest
 from engines import registry as arms
 from engines.lexical.identifiers import identifiers
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
-from tests.engines.agent_mail.tantivy_case import WEIGHTS, built
 from tests.engines.oracles import lucene, texts
 from tests.engines.oracles.questions import Part, Question, any_of, drawn
+from tests.make.mail.tantivy import WEIGHTS, built
 
 K, COUNT = 10, 400
 CONSTANT = 1.2 + 1

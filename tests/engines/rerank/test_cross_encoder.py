@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from engines.contract.errors import EngineError, FeatureUnavailable
 from engines.rerank.cross_encoder import BATCH, CrossEncoder, CrossEncoding, sigmoid
-from tests.engines.rerank import tiny_model
-from tests.engines.rerank.tiny_model import NAMES, WORDS
+from tests.make import tiny_model
+from tests.make.tiny_model import NAMES, WORDS
 
 TEXTS = ["the moon", "salt water", "water salt bread", "bees", "", "a salt sea"]
 QUERY = "salt water"

@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.pipeline import reranking
 from harness.core.engine import Answer
 from harness.core.errors import IndexNotReady, ModelNotReady
 from harness.core.records import Document
-from tests.engines.rerank import tiny_model
+from tests.make import tiny_model
 from tests.make.damage import overwrite
 
 DOCUMENTS = [

@@ -17,8 +17,8 @@ from engines.stacks.text import blend, dense, fts5, hybrid, tantivy
 from engines.stacks.writing import arm as writing
 from harness.core.engine import Engine, Searcher
 from harness.core.records import Document
-from tests.engines.code.build import BLEND, SETTINGS
-from tests.engines.writing.notes import SETTINGS as NOTES
+from tests.make.code import BLEND, SETTINGS
+from tests.make.notes import SETTINGS as NOTES
 
 BOTH, BUDGET, TRAVEL, PLAN = "both", "budget", "travel", "plan"
 TEXTS = {

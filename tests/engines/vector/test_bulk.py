@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from engines.vector import bulk
 from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
 from engines.vector.hashed import HashEmbedder
-from tests.core.killed import started
+from tests.make.killed import started
 
 
 class Counting:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks import processors
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from engines.stacks.writing.cache import VectorCache
-from tests.engines.writing.notes import Letters
+from tests.make.notes import Letters
 
 pytestmark = pytest.mark.slow
 

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from engines.stacks.writing.cache import VectorCache
 from engines.stacks.writing.rerank import LocalRerank, Outcome, Reason
 from engines.vector.embedder import Embedder
-from tests.engines.writing.notes import Letters
+from tests.make.notes import Letters
 
 
 def order(snippets: Sequence[str], embedder: Embedder | None, *, enabled: bool = True) -> Outcome:

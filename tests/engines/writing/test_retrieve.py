@@ -18,7 +18,7 @@ from engines.stacks.writing.planner import Context, Kind
 from engines.stacks.writing.retrieve import CHARACTERS_A_TOKEN, InvalidArgument, Retriever, scores
 from engines.vector import packaged
 from harness.core.errors import IndexNotReady
-from tests.engines.writing.notes import notes, writing
+from tests.make.notes import notes, writing
 
 pytestmark = pytest.mark.slow
 REWRITTEN = "round numbers down to whole numbers"

@@ -12,7 +12,7 @@ from harness.core.gate import Outcome
 from harness.policy.migration.events import Advanced, Day, Decided, Drilled, Observed, RolledBack
 from harness.policy.migration.state import START, State, Taken, applied
 from harness.policy.migration.status import Action, CurrentDecision, standing
-from tests.policy.decided import GATE, POLICY, SETUP, day, decision, evidence
+from tests.make.decisions import GATE, POLICY, SETUP, day, decision, evidence
 
 BY = "a test"
 NOW = day(20)

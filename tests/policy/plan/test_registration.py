@@ -182,8 +182,8 @@ def test_the_one_that_is_named_is_cited_and_else_the_one_beside(tmp_path: Path) 
 
 
 def test_a_policy_names_its_registration_from_its_own_folder(tmp_path: Path) -> None:
-    from tests.toy import GATES as TOYS
-    from tests.toy import HEAD, STEP
+    from tests.make.toy import GATES as TOYS
+    from tests.make.toy import HEAD, STEP
 
     file = tmp_path / "p.toml"
     file.write_text(HEAD + 'registered = "plans/p.json"\n' + STEP + TOYS)

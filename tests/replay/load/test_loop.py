@@ -11,7 +11,7 @@ import pytest
 from harness.core.run import Status
 from harness.replay.load.arrivals import Mix, poisson
 from harness.replay.load.loop import PATIENCE, Served, WallClock, Worker
-from tests.replay.virtual import (
+from tests.make.virtual import (
     MS,
     Hand,
     S,

@@ -9,8 +9,8 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.replay.load.record import Record
 from harness.replay.load.trial import Trial
+from tests.make.virtual import MS, serve, steady
 from tests.replay.load.test_trial import PLAN, part, summary
-from tests.replay.virtual import MS, serve, steady
 
 
 def record(late_ns: int = 0, rate: float | None = 100.0) -> Record:

@@ -10,7 +10,7 @@ from harness.replay.load.arrivals import Mix, poisson
 from harness.replay.load.loop import Plan, Served
 from harness.replay.load.trial import Trial, summed
 from harness.replay.load.worker_pool import Part
-from tests.replay.virtual import MS, S, plan_of, questions, serve, steady
+from tests.make.virtual import MS, S, plan_of, questions, serve, steady
 
 pytestmark = pytest.mark.slow
 

@@ -12,8 +12,8 @@ from harness.core.run import Status
 from harness.replay.load.arrivals import Mix, poisson
 from harness.replay.load.loop import Plan
 from harness.replay.load.worker_pool import Part, WorkerPool, answered, run_pool, unserved
+from tests.make.virtual import plan_of, questions
 from tests.replay.crewed import Opens
-from tests.replay.virtual import plan_of, questions
 
 pytestmark = pytest.mark.slow
 QUERIES = questions(20)

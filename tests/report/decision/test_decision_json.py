@@ -17,14 +17,14 @@ from harness.core.scores import Estimate
 from harness.report.decision.decided import from_json, schema
 from harness.report.decision.decision_json import to_json, together, without_times
 from harness.report.inputs import ReportInput
-from tests.report import builder
+from tests.make import report_inputs
 
 PATH = Path("decision.json")
 
 
 @pytest.fixture(scope="module")
 def both() -> list[ReportInput]:
-    return [builder.report("mail"), builder.compared_only("bare")]
+    return [report_inputs.report("mail"), report_inputs.compared_only("bare")]
 
 
 def written(reports: list[ReportInput]) -> Any:  # noqa: ANN401  what json gives back
@@ -44,7 +44,7 @@ def test_the_schema_is_closed(both: list[ReportInput]) -> None:
 
 
 def test_an_inconclusive_finding_must_say_what_would_settle_it() -> None:
-    value = written([builder.report()])
+    value = written([report_inputs.report()])
     value["datasets"][0]["steps"][1]["findings"][2]["settle"] = ""
     with pytest.raises(BadFile, match="settle"):
         from_json(value, PATH)
@@ -61,7 +61,7 @@ def test_decisions_are_read_back(both: list[ReportInput]) -> None:
 
 
 def test_a_finding_whose_cause_belongs_to_another_verdict_is_refused() -> None:
-    value = written([builder.report()])
+    value = written([report_inputs.report()])
     finding = value["datasets"][0]["steps"][0]["findings"][0]
     assert (finding["verdict"], finding["cause"]) == ("pass", "kept")
     finding["cause"] = "broken"
@@ -70,7 +70,7 @@ def test_a_finding_whose_cause_belongs_to_another_verdict_is_refused() -> None:
 
 
 def test_a_verdict_that_its_findings_do_not_give_is_refused() -> None:
-    value = written([builder.report()])
+    value = written([report_inputs.report()])
     value["datasets"][0]["steps"][2]["verdict"] = "pass"
     value["datasets"][0]["steps"][2]["outcome"] = "promote"
     with pytest.raises(BadFile, match="hybrid of mail says pass, promote, but its findings give"):
@@ -109,27 +109,27 @@ def later(report: ReportInput) -> ReportInput:
     )
     assert report.latency is not None
     latency = replace(report.latency, percentiles={}, ratios={}, aa={})
-    return replace(builder.rejudged(report, change), provenance=of, latency=latency)
+    return replace(report_inputs.rejudged(report, change), provenance=of, latency=latency)
 
 
 def test_without_times_two_days_are_equal() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     one, other = to_json([report]), to_json([later(report)])
     assert one != other
     assert without_times(one) == without_times(other)
 
 
 def test_without_times_a_verdict_that_a_clock_gave_is_gone() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     timed = [f for f in report.decisions[2].findings if f.timed]
-    slow = builder.rejudged(report, lambda d: replace(d, findings=(d.findings[0], *timed)))
+    slow = report_inputs.rejudged(report, lambda d: replace(d, findings=(d.findings[0], *timed)))
     one, other = to_json([slow]), to_json([later(slow)])
     assert one["summary"]["verdict"] != other["summary"]["verdict"]
     assert without_times(one) == without_times(other)
 
 
 def test_without_times_leaves_its_argument_and_the_untimed_findings() -> None:
-    value = to_json([builder.report()])
+    value = to_json([report_inputs.report()])
     before = copy.deepcopy(value)
     rest = without_times(value)
     assert value == before
@@ -140,7 +140,7 @@ def test_without_times_leaves_its_argument_and_the_untimed_findings() -> None:
 
 
 def test_without_times_still_sees_a_changed_number() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     decision = report.decisions[0]
     first = replace(decision.findings[0], estimate=Estimate(0.5, 0.4, 0.6, 39))
     changed = replace(decision, findings=(first, *decision.findings[1:]))
@@ -149,7 +149,7 @@ def test_without_times_still_sees_a_changed_number() -> None:
 
 
 def test_an_unverified_arm_has_no_times() -> None:
-    latency = written([builder.report()])["datasets"][0]["latency"]
+    latency = written([report_inputs.report()])["datasets"][0]["latency"]
     assert set(latency["percentiles"]) == {"fts5-default", "tantivy-default"}
     assert "hybrid" not in latency["ratios"]
     assert latency["percentiles"]["fts5-default"]["max"]["high"] is None

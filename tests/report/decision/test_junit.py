@@ -8,7 +8,7 @@ from xml.etree import ElementTree as ET
 from harness.core.gate import Cause, StepDecision, Verdict
 from harness.report.decision.junit import to_junit
 from harness.report.inputs import ReportInput
-from tests.report import builder
+from tests.make import report_inputs
 
 
 def parsed(*reports: ReportInput) -> ET.Element:
@@ -16,7 +16,7 @@ def parsed(*reports: ReportInput) -> ET.Element:
 
 
 def test_one_suite_a_step_one_case_a_gate() -> None:
-    root = parsed(builder.report("mail"))
+    root = parsed(report_inputs.report("mail"))
     suites = {suite.get("name"): suite for suite in root}
     assert list(suites) == ["mail/shadow", "mail/tantivy", "mail/hybrid"]
     cases = suites["mail/tantivy"].findall("testcase")
@@ -26,7 +26,7 @@ def test_one_suite_a_step_one_case_a_gate() -> None:
 
 
 def test_fail_is_a_failure_and_inconclusive_an_error() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     root = parsed(report)
     cases = {(c.get("classname"), c.get("name")): c for c in root.iter("testcase")}
     for decision in report.decisions:
@@ -47,13 +47,13 @@ def test_fail_is_a_failure_and_inconclusive_an_error() -> None:
 
 
 def test_a_step_without_gates_is_not_green() -> None:
-    report = builder.report()
-    empty = builder.rejudged(report, lambda decision: replace(decision, findings=()))
+    report = report_inputs.report()
+    empty = report_inputs.rejudged(report, lambda decision: replace(decision, findings=()))
     assert parsed(empty).get("errors") == "3"
 
 
 def test_waiting_is_not_green() -> None:
-    suite = parsed(builder.report())[2]
+    suite = parsed(report_inputs.report())[2]
     skipped = suite.find("testcase/skipped")
     assert skipped is not None
     assert skipped.get("message") == "waits for tantivy"
@@ -61,18 +61,18 @@ def test_waiting_is_not_green() -> None:
 
 def test_characters_that_xml_forbids_are_shown_otherwise() -> None:
     def hostile(decision: StepDecision) -> StepDecision:
-        bad = "".join(builder.HOSTILE)
+        bad = "".join(report_inputs.HOSTILE)
         finding = replace(decision.findings[0], gate=bad, reason=bad)
         finding = replace(finding, verdict=Verdict.FAIL, cause=Cause.BROKEN)
         return replace(decision, findings=(finding,))
 
-    root = parsed(builder.rejudged(builder.report(), hostile))
+    root = parsed(report_inputs.rejudged(report_inputs.report(), hostile))
     name = root.find("testsuite/testcase")
     assert name is not None
     assert "nul \u2400 bell" in (name.get("name") or "")
 
 
 def test_without_decisions_there_is_no_suite() -> None:
-    root = parsed(builder.compared_only())
+    root = parsed(report_inputs.compared_only())
     assert root.get("tests") == "0"
     assert list(root) == []

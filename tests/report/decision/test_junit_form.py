@@ -16,7 +16,7 @@ import pytest
 
 from harness.core.gate import Finding
 from harness.report.decision.junit import to_junit
-from tests.report import builder
+from tests.make import report_inputs
 
 
 class Form(NamedTuple):
@@ -91,11 +91,11 @@ def strange(finding: Finding) -> Finding:
 
 
 def reports() -> Iterator[ET.Element]:
-    whole = builder.report()
-    spoilt = builder.rejudged(
+    whole = report_inputs.report()
+    spoilt = report_inputs.rejudged(
         whole, lambda one: replace(one, findings=tuple(map(strange, one.findings)))
     )
-    empty = builder.rejudged(whole, lambda one: replace(one, findings=()))
+    empty = report_inputs.rejudged(whole, lambda one: replace(one, findings=()))
     for found in ([whole], [spoilt], [empty], []):
         yield ET.fromstring(to_junit(found))  # noqa: S314  just written
 

@@ -10,16 +10,16 @@ import pytest
 from harness.core.gate import StepDecision
 from harness.report.decision.markdown import to_markdown
 from harness.report.plain import markdown
-from tests.report import builder
+from tests.make import report_inputs
 
 
 @pytest.fixture(scope="module")
 def text() -> str:
-    return to_markdown([builder.report("mail"), builder.compared_only("bare")])
+    return to_markdown([report_inputs.report("mail"), report_inputs.compared_only("bare")])
 
 
 def test_every_reason_and_settlement_is_there(text: str) -> None:
-    for decision in builder.report().decisions:
+    for decision in report_inputs.report().decisions:
         assert f"### {decision.step}: {decision.outcome.value.upper()}" in text
         for finding in decision.findings:
             assert markdown(finding.reason) in text
@@ -31,7 +31,7 @@ def test_sentences_of_a_gate_stand_apart() -> None:
         said = [replace(one, reason="too noisy", remedy="wait") for one in decision.findings]
         return replace(decision, findings=tuple(said))
 
-    text = to_markdown([builder.rejudged(builder.report(), terse)])
+    text = to_markdown([report_inputs.rejudged(report_inputs.report(), terse)])
     assert "too noisy. To reach a decision: wait." in text
 
 
@@ -68,4 +68,4 @@ def test_the_worst_queries_are_at_most_ten(text: str) -> None:
 
 
 def test_the_same_text_again(text: str) -> None:
-    assert to_markdown([builder.report("mail"), builder.compared_only("bare")]) == text
+    assert to_markdown([report_inputs.report("mail"), report_inputs.compared_only("bare")]) == text

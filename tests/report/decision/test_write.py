@@ -9,7 +9,7 @@ import pytest
 
 from harness.report.decision.decided import from_json
 from harness.report.decision.write import write_reports
-from tests.report import builder
+from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_five_files_and_nothing_else(tmp_path: Path) -> None:
     out = tmp_path / "reports"
-    written = write_reports([builder.report()], out)
+    written = write_reports([report_inputs.report()], out)
     assert {path.name for path in out.iterdir()} == {
         "index.html", "explore.html", "report.md", "decision.json", "junit.xml",
     }  # fmt: skip
@@ -27,7 +27,7 @@ def test_five_files_and_nothing_else(tmp_path: Path) -> None:
 
 
 def test_the_same_bytes_in_every_file(tmp_path: Path) -> None:
-    one = write_reports([builder.report()], tmp_path / "one")
-    two = write_reports([builder.report()], tmp_path / "two")
+    one = write_reports([report_inputs.report()], tmp_path / "one")
+    two = write_reports([report_inputs.report()], tmp_path / "two")
     for left, right in zip(one, two, strict=True):
         assert left.read_bytes() == right.read_bytes()

@@ -14,12 +14,12 @@ from harness.core.run import Row, Run, Status
 from harness.report.explore.hits import EXCERPT, Hits, hits
 from harness.report.inputs import ReportInput
 from harness.report.page.moved import DEPTH
-from tests.report import builder
+from tests.make import report_inputs
 
 
 @pytest.fixture(scope="module")
 def report() -> ReportInput:
-    return builder.report()
+    return report_inputs.report()
 
 
 @pytest.fixture(scope="module")

@@ -14,17 +14,17 @@ from harness.core.errors import HarnessError
 from harness.report.explore.page import pack, themes, to_explorer
 from harness.report.html import TEMPLATES
 from harness.report.links import explore_link
-from tests.report import builder
-from tests.report.explored import data_of, unpacked
+from tests.make import report_inputs
+from tests.make.explorer_data import data_of, unpacked
 
 
 @pytest.fixture(scope="module")
 def page() -> str:
-    return to_explorer([builder.report("mail"), builder.compared_only("<i>bare</i>")])
+    return to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
 
 
 def test_the_same_bytes_again(page: str) -> None:
-    again = to_explorer([builder.report("mail"), builder.compared_only("<i>bare</i>")])
+    again = to_explorer([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
     assert again.encode() == page.encode()
 
 
@@ -98,7 +98,7 @@ def test_a_link_holds_what_it_names_and_nothing_else() -> None:
 
 def test_a_report_of_nothing_is_a_page() -> None:
     bare = replace(
-        builder.compared_only(), evidence={}, arms={}, means={}, differences={}, measure="AP"
+        report_inputs.compared_only(), evidence={}, arms={}, means={}, differences={}, measure="AP"
     )
     found = data_of(to_explorer([bare]))
     assert found["values-0"]["arms"] == []

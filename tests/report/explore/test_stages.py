@@ -13,13 +13,13 @@ from harness.report.explore.hits import hits
 from harness.report.explore.stages import from_json, holds, stages
 from harness.report.inputs import Apart, Step
 from harness.report.rounding import for_json
-from tests.report import builder
+from tests.make import report_inputs
 
 ARMS = ("tantivy-default", "hybrid-rrf")
 
 
 def apart(**change: Any) -> Apart:  # noqa: ANN401  any field
-    report = builder.report()
+    report = report_inputs.report()
     sides = [report.arms[arm].scores["nDCG@10"].by_query for arm in ARMS]
     ids = [query_id for query_id in ("q09", "q02") if all(query_id in side for side in sides)]
     values = {q: (for_json(sides[0][q]), for_json(sides[1][q])) for q in ids}
@@ -29,7 +29,7 @@ def apart(**change: Any) -> Apart:  # noqa: ANN401  any field
 
 
 def test_the_steps_of_each_query_stand_in_columns() -> None:
-    (found,) = hits(replace(builder.report(), apart=(apart(),))).apart
+    (found,) = hits(replace(report_inputs.report(), apart=(apart(),))).apart
     assert (found.control, found.candidate, found.measure) == (1, 2, "nDCG@10")
     assert found.stages == ["lexical", "fused"]
     assert found.queries == [9, 2]
@@ -48,7 +48,7 @@ def test_the_steps_of_each_query_stand_in_columns() -> None:
     ids=["another value", "another query", "another arm", "another measure"],
 )
 def test_what_no_longer_holds_is_left_out(change: dict[str, Any]) -> None:
-    report = builder.report()
+    report = report_inputs.report()
     assert holds(report, apart())
     assert not holds(report, apart(**change))
     assert stages(replace(report, apart=(apart(**change),))) == []

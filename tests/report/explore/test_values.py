@@ -13,12 +13,12 @@ from harness.core.scores import Estimate, Paired
 from harness.measures.decompose import decompose
 from harness.report.explore.values import Values, ends, values
 from harness.report.rounding import for_json
-from tests.report import builder
+from tests.make import report_inputs
 
 
 @pytest.fixture(scope="module")
 def found() -> Values:
-    return values(builder.report())
+    return values(report_inputs.report())
 
 
 def value(found: Values, code: int) -> float | str | None:
@@ -26,7 +26,7 @@ def value(found: Values, code: int) -> float | str | None:
 
 
 def test_every_value_of_every_arm_comes_back(found: Values) -> None:
-    report = builder.report()
+    report = report_inputs.report()
     for arm, side in enumerate(report.arms.values()):
         for at, measure in enumerate(found.measures):
             column = found.scores[arm][at]
@@ -47,7 +47,7 @@ def test_why_there_is_no_value_is_said(found: Values) -> None:
 
 
 def test_a_measure_that_an_arm_lacks_is_not_measured() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     name = "fts5-default"
     side = replace(report.arms[name], scores={"nDCG@10": report.arms[name].scores["nDCG@10"]})
     found = values(replace(report, arms={**report.arms, name: side}))
@@ -61,7 +61,7 @@ def test_numbers_are_stored_once(found: Values) -> None:
 
 
 def test_comparisons_carry_classes_noise_and_intervals(found: Values) -> None:
-    report = builder.report()
+    report = report_inputs.report()
     of = next(each for each in found.compared if each.name == "tantivy")
     evidence = report.evidence["tantivy"]
     assert (found.arms[of.control], found.arms[of.candidate]) == ("fts5-default", "tantivy-default")
@@ -74,7 +74,7 @@ def test_comparisons_carry_classes_noise_and_intervals(found: Values) -> None:
 
 
 def test_classes_say_how_deep_they_look() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     of = report.evidence["tantivy"]
     deeper = {**of.agreement.scores, "Jaccard@50": of.agreement.scores["Jaccard@10"]}
     none = replace(of, agreement=replace(of.agreement, scores={}))
@@ -84,7 +84,7 @@ def test_classes_say_how_deep_they_look() -> None:
 
 
 def test_the_parts_of_a_difference_are_those_of_decompose(found: Values) -> None:
-    report = builder.report()
+    report = report_inputs.report()
     evidence = report.evidence["tantivy"]
     of = next(each for each in found.compared if each.name == "tantivy")
     pairs = Paired.of(evidence.control.scores["nDCG@10"], evidence.candidate.scores["nDCG@10"])
@@ -106,7 +106,7 @@ def test_an_open_end_is_no_number() -> None:
 
 
 def test_a_query_that_a_run_lacks_was_not_asked() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     name = "tantivy-default"
     rows = [row for row in report.arms[name].run.rows() if row.query_id != "q03"]
     side = replace(report.arms[name], run=Run.of(name, rows))
@@ -117,7 +117,7 @@ def test_a_query_that_a_run_lacks_was_not_asked() -> None:
 
 
 def test_what_was_set_beside_the_text_is_shown() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     asked = replace(report.queries["q02"], params={"sender": "a\x00", "limit": 5})
     found = values(replace(report, queries={**report.queries, "q02": asked}))
     assert found.params[2] == "limit = 5, sender = a␀"

@@ -15,7 +15,7 @@ from harness.report.page.bounds import of_means, of_ratios, of_slices
 from harness.report.page.forest import Group
 from harness.report.page.trust import Trust
 from harness.report.rounding import MINUS
-from tests.report.builder import report
+from tests.make.report_inputs import report
 from tests.source import ROOT
 
 STEP = "hybrid"

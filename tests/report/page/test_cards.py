@@ -9,7 +9,7 @@ import pytest
 from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.report.page.cards import Tone, card, gate_row, tone
-from tests.report import builder
+from tests.make import report_inputs
 
 PASS = Finding("g", "floor", Verdict.PASS, Cause.KEPT, "fine", "b", Estimate(1, 1, 1, 1), 0.0, "u")
 FAIL = replace(PASS, gate="h", verdict=Verdict.FAIL, cause=Cause.BROKEN, reason="harm")
@@ -44,7 +44,7 @@ def step(*findings: Finding, taken: bool = False, blocked_by: str = "") -> StepD
 def test_every_decision_has_its_tone_and_words(
     decision: StepDecision, expected: Tone, words: str
 ) -> None:
-    found = card(builder.report(), decision)
+    found = card(report_inputs.report(), decision)
     assert tone(decision) is expected
     assert found.tone is expected
     assert words in found.answer
@@ -52,7 +52,7 @@ def test_every_decision_has_its_tone_and_words(
 
 
 def test_failures_are_named_first_and_the_rest_counted() -> None:
-    found = card(builder.report(), step(PASS, OPEN, replace(OPEN, gate="j"), FAIL))
+    found = card(report_inputs.report(), step(PASS, OPEN, replace(OPEN, gate="j"), FAIL))
     assert [row.gate for row in found.because] == ["h", "i"]
     assert [row.gate for row in found.more] == ["j"]
     assert [row.gate for row in found.gates] == ["g", "i", "j", "h"]
@@ -60,19 +60,19 @@ def test_failures_are_named_first_and_the_rest_counted() -> None:
 
 
 def test_the_effect_tells_losses_beside_the_gain() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     effect = card(report, report.decisions[2]).effect
     assert "worse on " in effect
     assert "1 without a value in one arm" in effect
 
 
 def test_a_step_without_evidence_says_so() -> None:
-    report = replace(builder.report(), evidence={})
+    report = replace(report_inputs.report(), evidence={})
     assert card(report, report.decisions[0]).effect == "Evidence for this step is missing."
 
 
 def test_a_measure_that_no_arm_has_is_words() -> None:
-    report = replace(builder.report(), measure="AP@1000")
+    report = replace(report_inputs.report(), measure="AP@1000")
     assert "No query has a value of AP@1000" in card(report, report.decisions[0]).effect
 
 

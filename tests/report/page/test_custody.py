@@ -18,7 +18,7 @@ from harness.report.page.custody import (
 )
 from harness.report.page.custody_lines import lines
 from harness.report.page.page import to_page
-from tests.report.builder import report
+from tests.make.report_inputs import report
 
 FIRST = Looks(1, 1, 0, (), ())
 KEPT = Custody(

@@ -12,14 +12,14 @@ from harness.core.clusters import Clustering, Dependence
 from harness.report.decision.decided import schema
 from harness.report.decision.decision_json import to_json
 from harness.report.page.cards import independence
-from tests.report import builder
+from tests.make import report_inputs
 from tests.report.page.test_trust import known
 
 WORTH = Dependence(40, 25, 6, 1.6)
 
 
 def test_the_page_says_what_queries_are_worth() -> None:
-    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
+    report = replace(report_inputs.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
     says = "40 queries in 25 clusters (largest 6): design effect 1.60, effective sample size 25."
     assert says in independence(report, "tantivy")
     assert "clusters" not in independence(report, "hybrid")
@@ -27,12 +27,12 @@ def test_the_page_says_what_queries_are_worth() -> None:
 
 def test_queries_that_stand_alone_need_no_word() -> None:
     alone = Dependence(40, 40, 1, 1.0)
-    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": alone}})
+    report = replace(report_inputs.report(), dependence={"tantivy": {"nDCG@10": alone}})
     assert "clusters" not in independence(report, "tantivy")
 
 
 def test_the_decision_has_the_same_for_machines() -> None:
-    report = replace(builder.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
+    report = replace(report_inputs.report(), dependence={"tantivy": {"nDCG@10": WORTH}})
     written = to_json([report])
     jsonschema.validate(written, schema())
     found = {one["name"]: one["dependence"] for one in written["datasets"][0]["comparisons"]}
@@ -46,7 +46,7 @@ def test_the_decision_has_the_same_for_machines() -> None:
 
 
 def test_near_duplicates_that_intents_part_are_counted_on_the_page() -> None:
-    plain = builder.report()
+    plain = report_inputs.report()
     parted = {name: replace(one, parted=frozenset("abc")) for name, one in plain.evidence.items()}
     report = replace(plain, evidence=parted)
     says = "3 queries have nearly the words of another; the dataset declares another intent"
@@ -64,7 +64,7 @@ def test_a_policy_that_takes_queries_for_independent_is_named(
 ) -> None:
     trust = known(tmp_path)
     policy = replace(trust.policy, clusters=how, clusters_reason="one a session was drawn")
-    report = replace(builder.report(), trust=replace(trust, policy=policy))
+    report = replace(report_inputs.report(), trust=replace(trust, policy=policy))
     shown = independence(report, "tantivy")
     assert f"{says} as independent: one a session was drawn." in shown
     written = to_json([report])["datasets"][0]["clusters"]

@@ -17,7 +17,7 @@ from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.page.cards import paired
 from harness.report.page.latency_curves import latency_curves
-from tests.report import builder
+from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
 Draw = Callable[[ReportInput], str | None]
@@ -52,11 +52,11 @@ def draw(request: pytest.FixtureRequest) -> Draw:
 
 
 def test_twice_the_same_bytes(draw: Draw) -> None:
-    assert draw(builder.report()) == draw(builder.report())
+    assert draw(report_inputs.report()) == draw(report_inputs.report())
 
 
 def test_a_figure_is_well_formed_and_alone(draw: Draw) -> None:
-    svg = draw(builder.report())
+    svg = draw(report_inputs.report())
     assert svg is not None
     ET.fromstring(svg)  # noqa: S314  just drawn
     assert "http" not in svg
@@ -69,7 +69,7 @@ def test_a_figure_is_well_formed_and_alone(draw: Draw) -> None:
 
 
 def test_colours_come_from_the_page(draw: Draw) -> None:
-    svg = draw(builder.report())
+    svg = draw(report_inputs.report())
     assert svg is not None
     assert "var(--ink, #" in svg
     plain = re.sub(r"var\(--[\w-]+, #[0-9a-f]{6}\)", "", svg)
@@ -77,7 +77,7 @@ def test_colours_come_from_the_page(draw: Draw) -> None:
 
 
 def test_nothing_to_show_is_no_figure() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     evidence = report.evidence["shadow"]
     unmoved = paired(evidence, "nDCG@10")
     assert unmoved is not None
@@ -93,7 +93,7 @@ def test_nothing_to_show_is_no_figure() -> None:
 
 
 def test_an_unverified_arm_has_no_curve() -> None:
-    svg = curves(builder.report())
+    svg = curves(report_inputs.report())
     assert svg is not None
     assert "tantivy-default" in svg
     assert "hybrid-rrf" not in svg
@@ -155,8 +155,8 @@ def test_each_verdict_has_its_own_colour() -> None:
 
 def test_a_large_query_set_stays_small() -> None:
     rng = np.random.default_rng(1)
-    report = builder.report()
-    race = builder.race(("a", "b"))
+    report = report_inputs.report()
+    race = report_inputs.race(("a", "b"))
     big = replace(race, elapsed_ns={"a": rng.integers(1, 10**9, (4, 25_000))})
     assert report.latency is not None
     svg = latency_curves("x", replace(report.latency, race=big))

@@ -8,7 +8,7 @@ import pytest
 
 from harness.report.page.merged import merged
 from harness.report.page.page import to_page
-from tests.report.builder import report as built
+from tests.make.report_inputs import report as built
 
 
 def test_comparisons_of_the_same_arms_are_joined_under_both_names() -> None:

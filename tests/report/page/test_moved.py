@@ -13,7 +13,7 @@ from harness.core.run import Row, Run, Status
 from harness.core.scores import Paired
 from harness.report.page.moved import furthest, instead, movers
 from harness.report.rounding import MINUS
-from tests.report import builder
+from tests.make import report_inputs
 
 
 def pairs(differences: list[float]) -> Paired:
@@ -29,7 +29,7 @@ def test_losses_and_gains_largest_first_ties_by_id() -> None:
 
 def test_what_did_not_move_is_not_listed() -> None:
     assert furthest(pairs([0.0, 0.0]), 5) == ((), ())
-    found = movers(builder.report(), 10)["shadow"]
+    found = movers(report_inputs.report(), 10)["shadow"]
     assert (found.worse, found.better) == ((), ())
     assert found.instead == "No query moved in nDCG@10."
 
@@ -41,7 +41,7 @@ def test_documents_are_asked_for_once_and_only_those_shown() -> None:
         asked.append(ids)
         return {}
 
-    found = movers(replace(builder.report(), documents=documents), 2)
+    found = movers(replace(report_inputs.report(), documents=documents), 2)
     shown = {
         hit.doc_id
         for each in found.values()
@@ -53,7 +53,7 @@ def test_documents_are_asked_for_once_and_only_those_shown() -> None:
 
 
 def test_moves_are_told_from_control_to_candidate() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     evidence = report.evidence["tantivy"]
 
     def showing(side: str, *ids: str) -> Run:
@@ -73,7 +73,7 @@ def test_moves_are_told_from_control_to_candidate() -> None:
 
 
 def test_unjudged_is_not_grade_zero() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     found = movers(report, 10)["tantivy"]
     hits = [(m.query_id, h) for m in found.worse for h in m.candidate.hits]
     for query_id, hit in hits:
@@ -82,7 +82,7 @@ def test_unjudged_is_not_grade_zero() -> None:
 
 
 def test_a_failure_is_not_an_empty_answer() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     hybrid = report.arms["hybrid-rrf"]
     assert instead(hybrid, report.queries["q05"]).startswith("failed: disk I/O")
     assert instead(hybrid, report.queries["q11"]) == "found nothing"
@@ -93,13 +93,13 @@ def test_a_failure_is_not_an_empty_answer() -> None:
 
 
 def test_a_document_that_left_the_corpus_is_said_so() -> None:
-    found = movers(replace(builder.report(), documents=lambda _: {}), 1)["tantivy"]
+    found = movers(replace(report_inputs.report(), documents=lambda _: {}), 1)["tantivy"]
     assert {hit.snippet for hit in found.worse[0].control.hits} == {"not in the corpus"}
 
 
 def test_a_move_says_how_much_is_by_what_is_shown_and_how_much_by_its_order() -> None:
     """Candidate shows what the control shows, the other way round: all is by the order."""
-    report = builder.report()
+    report = report_inputs.report()
     evidence = report.evidence["tantivy"]
     query_id = movers(report, 1)["tantivy"].worse[0].query_id
     grades = report.qrels.grades[query_id]

@@ -18,7 +18,7 @@ from harness.report.inputs import Links, ReportInput
 from harness.report.links import PAGE, explore_link
 from harness.report.page.moved import movers
 from harness.report.page.page import to_page
-from tests.report import builder
+from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow
 LOADING = {"src", "srcset", "action", "formaction", "data", "poster", "background"}
@@ -59,7 +59,7 @@ class Reader(HTMLParser):
 
 @pytest.fixture(scope="module")
 def reports() -> list[ReportInput]:
-    return [builder.report("mail"), builder.compared_only("<i>bare</i>")]
+    return [report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")]
 
 
 @pytest.fixture(scope="module")
@@ -73,7 +73,7 @@ def read(page: str) -> Reader:
 
 
 def test_the_same_bytes_again(page: str) -> None:
-    again = to_page([builder.report("mail"), builder.compared_only("<i>bare</i>")])
+    again = to_page([report_inputs.report("mail"), report_inputs.compared_only("<i>bare</i>")])
     assert again.encode() == page.encode()
 
 
@@ -117,13 +117,13 @@ def test_hostile_text_is_shown_as_text(page: str, read: Reader) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_hostile_reasons_are_shown_as_text() -> None:
-    bad = "".join(builder.HOSTILE)
+    bad = "".join(report_inputs.HOSTILE)
 
     def hostile(decision: StepDecision) -> StepDecision:
         finding = replace(decision.findings[0], gate=bad, reason=bad, bound=bad, unit=bad)
         return replace(decision, step=bad + decision.step, findings=(finding,), blocked_by=bad)
 
-    page = to_page([builder.rejudged(builder.report(), hostile)])
+    page = to_page([report_inputs.rejudged(report_inputs.report(), hostile)])
     page.encode()
     assert not set("\x00\x07\x1b\u202e") & set(page)
     assert "<script>alert" not in page
@@ -142,7 +142,7 @@ def test_the_data_of_the_script_are_json(read: Reader) -> None:
 
 
 def test_every_finding_is_on_the_page(read: Reader) -> None:
-    for decision in builder.report().decisions:
+    for decision in report_inputs.report().decisions:
         for finding in decision.findings:
             for said in (finding.gate, finding.reason, finding.bound, finding.remedy):
                 assert " ".join(printable(said).split()) in read.text
@@ -150,7 +150,7 @@ def test_every_finding_is_on_the_page(read: Reader) -> None:
 
 def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
     first = html.unescape(page[: page.index("<article")])
-    for decision in builder.report().decisions:
+    for decision in report_inputs.report().decisions:
         for finding in decision.blocking:
             assert finding.reason in first
             assert finding.remedy in first
@@ -159,7 +159,7 @@ def test_what_blocks_a_step_is_on_the_first_screen(page: str) -> None:
 def test_every_gate_is_on_the_first_screen_and_leads_to_its_row(page: str) -> None:
     first = page[: page.index("<article")]
     strips = re.findall(r'<ol class="strip".*?</ol>', first, flags=re.DOTALL)
-    decisions = builder.report().decisions
+    decisions = report_inputs.report().decisions
     assert len(strips) == len(decisions)
     for at, (decision, strip) in enumerate(zip(decisions, strips, strict=True)):
         links = re.findall(r'href="#([^"]+)"', strip)
@@ -189,7 +189,7 @@ def test_pages_beside_this_one_are_linked_where_there_are_any(page: str) -> None
     assert "Earlier decisions" not in page
     assert "Under load" not in page
     links = Links(load="../perf/mail/load.html", history="trends.html")
-    linked = to_page([replace(builder.report(), links=links)])
+    linked = to_page([replace(report_inputs.report(), links=links)])
     assert '<a href="trends.html">Earlier decisions</a>' in linked
     assert '<a href="../perf/mail/load.html">The page of the load</a>' in linked
     assert "The load is not of these arms as they are now." in linked
@@ -206,7 +206,7 @@ def test_a_verdict_has_its_own_look_and_no_other(verdict: Verdict) -> None:
         )
         return replace(decision, findings=findings, blocked_by="", taken=False)
 
-    read = Reader(to_page([builder.rejudged(builder.report(), all_of)]))
+    read = Reader(to_page([report_inputs.rejudged(report_inputs.report(), all_of)]))
     classes = [" ".join((attrs.get("class") or "").split()) for _, attrs in read.elements]
     said = {name for name in classes if name.startswith("verdict ")}
     assert said == {f"verdict {verdict.value}"}
@@ -233,7 +233,7 @@ def test_ids_are_unique_and_links_lead_somewhere(read: Reader) -> None:
 
 def test_steps_and_queries_lead_to_the_explorer(read: Reader) -> None:
     targets = {attrs.get("href") for _, attrs in read.elements}
-    report = builder.report("mail")
+    report = report_inputs.report("mail")
     for decision in report.decisions:
         assert explore_link("mail", decision.control, decision.candidate) in targets
     for moved in movers(report, 1)["hybrid"].worse:
@@ -250,7 +250,7 @@ def test_tables_have_captions_and_headers(page: str) -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_report_without_any_decision_compares() -> None:
-    read = Reader(to_page([builder.compared_only()]))
+    read = Reader(to_page([report_inputs.compared_only()]))
     assert "How the search engines compare" in read.text
     assert "only compared" in read.text
     assert "May the search engine be replaced?" not in " ".join(read.text.split()[10:])
@@ -258,7 +258,7 @@ def test_a_report_without_any_decision_compares() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_bare_evidence_still_renders() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     bare = replace(
         report,
         evidence={},
@@ -277,7 +277,9 @@ def test_bare_evidence_still_renders() -> None:
 
 @pytest.mark.usefixtures("undrawn")
 def test_a_step_without_gates_cannot_look_taken() -> None:
-    report = builder.rejudged(builder.report(), lambda d: replace(d, findings=(), blocked_by=""))
+    report = report_inputs.rejudged(
+        report_inputs.report(), lambda d: replace(d, findings=(), blocked_by="")
+    )
     read = Reader(to_page([report]))
     assert "No gate judged this step, so it cannot be taken." in read.text
     assert not [a for _, a in read.elements if "promote" in (a.get("class") or "")]

@@ -8,7 +8,7 @@ from harness.core.scores import Estimate
 from harness.report.page import latency_tables, slice_tables, tables
 from harness.report.page.merged import merged
 from harness.report.rounding import signed
-from tests.report import builder
+from tests.make import report_inputs
 
 
 def test_arms_are_ordered_by_the_first_measure() -> None:
@@ -22,7 +22,7 @@ def test_arms_are_ordered_by_the_first_measure() -> None:
 
 
 def test_an_arm_without_scores_is_on_the_leaderboard() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     shown = tables.leaderboard(replace(report, means={"extra": {}, **report.means})).rows
     assert shown[-1][0].text == "extra"
     assert {cell.text for cell in shown[-1][1:]} == {"not measured"}
@@ -32,26 +32,29 @@ def test_an_arm_without_scores_is_on_the_leaderboard() -> None:
 
 
 def test_failures_are_counted_beside_the_mean() -> None:
-    rows = {row[0].text: row for row in tables.leaderboard(builder.report()).rows}
+    rows = {row[0].text: row for row in tables.leaderboard(report_inputs.report()).rows}
     assert "39 answered, 1 failed" in rows["hybrid-rrf"][-1].text
     assert "failed" not in rows["fts5-default"][-1].text
 
 
 def test_undefined_agreement_is_words_and_counted() -> None:
-    rows = {row[0].text: row for row in tables.agreement(builder.report().evidence["tantivy"]).rows}
+    rows = {
+        row[0].text: row
+        for row in tables.agreement(report_inputs.report().evidence["tantivy"]).rows
+    }
     assert rows["tau"][1].text == "not defined for any query"
     assert rows["tau"][1].note == "n 0, 40 undefined"
 
 
 def test_classes_stand_beside_the_noise() -> None:
-    evidence = builder.report().evidence["hybrid"]
+    evidence = report_inputs.report().evidence["hybrid"]
     rows = {row[0].text: (row[1].text, row[2].text) for row in tables.classes(evidence).rows}
     assert rows["error"] == ("1", "none")
     assert rows["exact"][1] == "40"
 
 
 def test_times_of_an_unverified_arm_are_not_shown() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     assert report.latency is not None
     rows = {row[0].text: row for row in latency_tables.percentiles(report.latency).rows}
     assert {cell.text for cell in rows["hybrid-rrf"][1:]} == {"not shown"}
@@ -63,7 +66,7 @@ def test_times_of_an_unverified_arm_are_not_shown() -> None:
 
 
 def test_silence_about_verification_is_a_no() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     assert report.latency is not None
     silent = replace(report.latency, race=replace(report.latency.race, verified={}))
     assert latency_tables.trusted_ratios(report, silent) == {}
@@ -71,12 +74,12 @@ def test_silence_about_verification_is_a_no() -> None:
 
 
 def test_provenance_names_the_policy_and_its_absence() -> None:
-    assert "mail-migration 2026-11" in dict(tables.provenance(builder.report()))["policy"]
-    assert dict(tables.provenance(builder.compared_only()))["policy"] == "none"
+    assert "mail-migration 2026-11" in dict(tables.provenance(report_inputs.report()))["policy"]
+    assert dict(tables.provenance(report_inputs.compared_only()))["policy"] == "none"
 
 
 def test_differences_by_slice_have_a_column_a_comparison() -> None:
-    report = merged(builder.report())
+    report = merged(report_inputs.report())
     found = slice_tables.slice_differences(report)
     assert found.header[0] == "slice"
     assert len(found.header) == 1 + len(report.evidence)

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from harness.core.scores import Estimate
 from harness.report.page.traffic import traffic
-from tests.report import builder
+from tests.make import report_inputs
 
 
 def test_arms_and_comparisons_have_both_means() -> None:
-    report = builder.report()
+    report = report_inputs.report()
     evidence = report.evidence["tantivy"]
     key = f"{evidence.control.arm}~{evidence.candidate.arm}"
     found = {

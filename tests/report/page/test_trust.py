@@ -26,7 +26,7 @@ from harness.report.page import trust
 from harness.report.page.cards import card, gate_rows
 from harness.report.page.page import to_page
 from harness.report.page.trust import Trust
-from tests.report import builder
+from tests.make import report_inputs
 
 COMMAND = "harness selftest --dataset mail"
 RATE = Estimate(0.031, 0.011, 0.064, 200)
@@ -76,7 +76,7 @@ def known(folder: Path, selftest: Selftest | None = FOUND) -> Trust:
 
 @pytest.fixture
 def report(tmp_path: Path) -> ReportInput:
-    return replace(builder.report(), trust=known(tmp_path))
+    return replace(report_inputs.report(), trust=known(tmp_path))
 
 
 def test_a_step_says_what_was_measured_and_promises_nothing(report: ReportInput) -> None:
@@ -94,7 +94,7 @@ def test_a_step_says_what_was_measured_and_promises_nothing(report: ReportInput)
 
 def test_a_measured_rate_above_the_design_stands_where_the_promise_stood(tmp_path: Path) -> None:
     often = replace(FOUND, gates=(replace(TRIED, planted=(OFTEN,)),))
-    found = replace(builder.report(), trust=known(tmp_path, often))
+    found = replace(report_inputs.report(), trust=known(tmp_path, often))
     for shown in (to_page([found]), to_markdown([found]).replace("\\", "")):
         assert "15.5 % [10.8 %, 21.3 %]" in shown
         assert "CONVICTED, so that a pass of theirs does not count: tantivy: ndcg." in shown
@@ -125,7 +125,7 @@ def test_people_see_all_of_it(report: ReportInput, write: object) -> None:
 @pytest.mark.parametrize("write", [to_page, to_markdown])
 def test_without_a_selftest_its_command_is_named(tmp_path: Path, write: object) -> None:
     assert callable(write)
-    shown = str(write([replace(builder.report(), trust=known(tmp_path, None))]))
+    shown = str(write([replace(report_inputs.report(), trust=known(tmp_path, None))]))
     assert f"was not measured on these queries; run: {COMMAND}" in shown
     assert "trials a rate" not in shown
     assert "check passed" not in shown
@@ -135,13 +135,13 @@ def test_an_engine_that_knows_nothing_and_passes_is_not_hidden(tmp_path: Path) -
     passing = replace(LOST, verdicts={"ndcg": "pass"}, as_it_should=False)
     spoilt = known(tmp_path, replace(FOUND, nulls=(passing,)))
     assert "INVALID" in spoilt.together
-    assert "INVALID" in to_page([replace(builder.report(), trust=spoilt)])
+    assert "INVALID" in to_page([replace(report_inputs.report(), trust=spoilt)])
     assert trust.nulls(replace(FOUND, nulls=(passing,))).rows[0][2].text == "NO"
 
 
 def test_a_check_that_was_not_made_is_not_claimed(tmp_path: Path) -> None:
     untried = known(tmp_path, replace(FOUND, nulls=()))
-    for shown in (untried.together, to_page([replace(builder.report(), trust=untried)])):
+    for shown in (untried.together, to_page([replace(report_inputs.report(), trust=untried)])):
         assert "check passed" not in shown
         assert "Null models were not tested in shadow, tantivy, hybrid" in shown
     partly = known(tmp_path).together
@@ -150,7 +150,7 @@ def test_a_check_that_was_not_made_is_not_claimed(tmp_path: Path) -> None:
 
 
 def test_machines_get_the_numbers(report: ReportInput) -> None:
-    written = to_json([report, builder.compared_only()])
+    written = to_json([report, report_inputs.compared_only()])
     jsonschema.validate(written, schema(), jsonschema.Draft202012Validator)
     first, second = (dataset["trust"] for dataset in written["datasets"])
     assert second is None
@@ -170,6 +170,6 @@ def test_machines_get_the_numbers(report: ReportInput) -> None:
 
 
 def test_without_a_selftest_machines_get_none(tmp_path: Path) -> None:
-    written = to_json([replace(builder.report(), trust=known(tmp_path, None))])
+    written = to_json([replace(report_inputs.report(), trust=known(tmp_path, None))])
     jsonschema.validate(written, schema(), jsonschema.Draft202012Validator)
     assert written["datasets"][0]["trust"]["selftest"] is None

@@ -14,12 +14,12 @@ from harness.measures.quality import score
 from harness.report.inputs import ReportInput
 from harness.report.page.unjudged import unjudged
 from harness.report.rounding import MINUS
-from tests.report import builder
+from tests.make import report_inputs
 
 
 def judged(measure: str, *measures: str) -> ReportInput:
     """Control shows what is good first, the candidate what nobody judged and then what is good."""
-    report = builder.report()
+    report = report_inputs.report()
     qrels = Qrels({query_id: {"d001": 1} for query_id in report.queries})
 
     def side(of: ArmResult, *ids: str) -> ArmResult:

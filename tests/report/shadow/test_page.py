@@ -25,8 +25,8 @@ from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.summary import Summary
 from harness.shadow.watch.suppressions import Accepted, Standing, Suppressions
 from harness.shadow.watch.track import Point
+from tests.make.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 from tests.report.page.test_page import LOADING, Reader
-from tests.shadow.attempts import START, attempt, bounds, divergence, seen, shed, side
 
 pytestmark = pytest.mark.slow
 TODAY = date(2026, 11, 22)

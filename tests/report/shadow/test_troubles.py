@@ -15,8 +15,8 @@ from harness.shadow.watch.diverging import Judged
 from harness.shadow.watch.fold import slower
 from harness.shadow.watch.summary import Summary
 from harness.shadow.watch.suppressions import Suppressions
+from tests.make.shadow.attempts import START, attempt, bounds, seen
 from tests.report.shadow.test_page import TODAY
-from tests.shadow.attempts import START, attempt, bounds, seen
 
 pytestmark = pytest.mark.slow
 WHY = "a request cannot be read: it has a length and a transfer encoding"

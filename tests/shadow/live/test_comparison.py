@@ -25,9 +25,7 @@ from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.log import streams
 from harness.shadow.log.log import OFF, Stream
 from harness.shadow.log.record import Kind
-from tests.replay.virtual import Hand
-from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
-from tests.shadow.live.make import (
+from tests.make.shadow.comparisons import (
     HASTY,
     LIMITS,
     MS,
@@ -37,6 +35,8 @@ from tests.shadow.live.make import (
     drained,
     on_thread,
 )
+from tests.make.virtual import Hand
+from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits
 
 SLOW = replace(RECORDING, linger_ns=100 * MS)
 """All that is asked in one test is written in one batch."""

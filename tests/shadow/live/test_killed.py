@@ -15,7 +15,7 @@ from harness.shadow.log import streams
 from harness.shadow.log.log import Log
 from harness.shadow.log.record import DIVERGING, Observation, dumped
 from harness.shadow.log.streams import Read
-from tests.make.shadow import degradation, divergence, observation
+from tests.make.shadow.records import degradation, divergence, observation
 from tests.shadow.killed import ROUNDS
 from tests.source import ROOT
 

@@ -19,8 +19,8 @@ from harness.shadow.live.messages import Answered, Garbage, Opened, asking, fram
 from harness.shadow.live.process import ProcessWorker
 from harness.shadow.live.worker import Lost
 from harness.shadow.log.record import Kind, LoggedAnswer
+from tests.make.shadow.comparisons import MEMORY, SECOND
 from tests.shadow.babbling import Runs, babbling, frame
-from tests.shadow.live.make import MEMORY, SECOND
 
 SIDE = LoggedAnswer(
     Status.ANSWERED, (Hit("é\u2028", 0.5, -1e300),), "f", "note", "", 5, "g:1", "g:2"

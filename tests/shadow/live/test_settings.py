@@ -11,8 +11,8 @@ from harness.shadow.live.settings import Settings, ShadowLog
 from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.log.between import Between
 from harness.stages.shadow.files import read_settings
+from tests.make.shadow.comparisons import drained
 from tests.shadow.arms import Arm, arm
-from tests.shadow.live.make import drained
 from tests.source import ROOT
 
 FILE = ROOT / "policy" / "shadow.toml"

@@ -18,8 +18,8 @@ from harness.shadow.live.shadowed import Shadowed
 from harness.shadow.live.worker import Worker
 from harness.shadow.log import streams
 from harness.shadow.log.record import Kind
+from tests.make.shadow.comparisons import HASTY, LIMITS, comparison, drained, in_process, on_thread
 from tests.shadow.arms import MANIFEST, OTHER, Arm, Plain, arm, given, hits
-from tests.shadow.live.make import HASTY, LIMITS, comparison, drained, in_process, on_thread
 
 pytestmark = pytest.mark.slow
 TEXTS = ["ab", "abc", "", "cde", "zzz", "ae"]

@@ -14,8 +14,8 @@ from harness.shadow.live.generation import Generation
 from harness.shadow.live.process import QUESTION_BYTES, ProcessWorker
 from harness.shadow.live.worker import Lost, Open, ThreadWorker, Worker
 from harness.shadow.log.record import Kind
+from tests.make.shadow.comparisons import MEMORY, MS, SECOND
 from tests.shadow.arms import OTHER, Arm, Plain, arm, broken, given, hits, slow_to_open
-from tests.shadow.live.make import MEMORY, MS, SECOND
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 PATIENT = {"late_ns": 20 * SECOND, "hang_ns": 20 * SECOND}

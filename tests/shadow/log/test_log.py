@@ -18,7 +18,7 @@ from harness.core.errors import EvidenceError
 from harness.shadow.log import streams
 from harness.shadow.log.log import CHUNK, Log, Stream
 from harness.shadow.log.record import Degradation, Divergence, Observation, dumped
-from tests.make.shadow import degradation, divergence, observation
+from tests.make.shadow.records import degradation, divergence, observation
 
 
 def log(folder: Path, *, rotate_bytes: int = 1_000_000, sync_ns: int = 0) -> Log:

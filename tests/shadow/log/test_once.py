@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from harness.core.errors import EvidenceError
 from harness.shadow.log.once import Numbers, Once
-from tests.shadow.attempts import attempt
+from tests.make.shadow.attempts import attempt
 
 
 @given(st.lists(st.integers(1, 40)))

@@ -27,7 +27,7 @@ from harness.shadow.log.record import (
     parsed,
     query_key,
 )
-from tests.make.shadow import degradation, divergence, observation, side
+from tests.make.shadow.records import degradation, divergence, observation, side
 
 PATH = Path("shadow/observations.jsonl")
 

@@ -11,7 +11,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.shadow.log import streams
 from harness.shadow.log.log import Log
 from harness.shadow.log.record import Degradation, Divergence, Observation, dumped
-from tests.make.shadow import degradation, divergence, observation
+from tests.make.shadow.records import degradation, divergence, observation
 
 
 def log(folder: Path, *, rotate_bytes: int = 1_000_000) -> Log:

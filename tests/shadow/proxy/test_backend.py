@@ -14,8 +14,8 @@ from harness.shadow.live.generation import stated
 from harness.shadow.log.streams import Read
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.reading import Reading, Unreadable
-from tests.shadow.live.make import comparison, drained
-from tests.shadow.servers import (
+from tests.make.shadow.comparisons import comparison, drained
+from tests.make.shadow.servers import (
     READING,
     Sent,
     Server,

@@ -22,8 +22,8 @@ from harness.shadow.proxy.backlog import Backlog
 from harness.shadow.proxy.http_apart import Apart
 from harness.shadow.proxy.http_candidate import http_candidate
 from harness.shadow.proxy.http_exchange import Exchange
-from tests.shadow.live.make import comparison, on_thread
-from tests.shadow.servers import READING
+from tests.make.shadow.comparisons import comparison, on_thread
+from tests.make.shadow.servers import READING
 
 pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("anew")]
 

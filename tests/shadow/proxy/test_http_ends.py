@@ -12,8 +12,8 @@ from time import sleep
 import pytest
 
 from harness.shadow.proxy.http_proxy import Room, cut_off
-from tests.shadow.live.make import comparison
-from tests.shadow.servers import Server, candidate, passing, settled
+from tests.make.shadow.comparisons import comparison
+from tests.make.shadow.servers import Server, candidate, passing, settled
 from tests.shadow.wire import (
     ANSWER,
     RESET,

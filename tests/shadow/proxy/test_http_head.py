@@ -9,7 +9,7 @@ import pytest
 
 from harness.shadow.proxy.http_control import Control, Refused, control_at
 from harness.shadow.proxy.http_head import Head, begins, end_of, read_head
-from tests.shadow.servers import settled
+from tests.make.shadow.servers import settled
 from tests.shadow.wire import ANSWER, SEARCH, Wire, exactly, joined, request, said_to, through
 
 OURS = b"127.0.0.1:8080"

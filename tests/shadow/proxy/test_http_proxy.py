@@ -18,8 +18,8 @@ from harness.shadow.log.record import Kind
 from harness.shadow.proxy.http_candidate import http_candidate
 from harness.shadow.proxy.http_proxy import checked
 from harness.shadow.proxy.reading import Reading
-from tests.shadow.live.make import HASTY, LIMITS, comparison
-from tests.shadow.servers import (
+from tests.make.shadow.comparisons import HASTY, LIMITS, comparison
+from tests.make.shadow.servers import (
     OTHER,
     READING,
     Sent,

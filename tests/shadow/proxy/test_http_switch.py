@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.shadow.servers import settled
+from tests.make.shadow.servers import settled
 from tests.shadow.wire import (
     ANSWER,
     OK,

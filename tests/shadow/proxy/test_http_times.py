@@ -7,7 +7,7 @@ from pathlib import Path
 from harness.shadow.proxy.http_clock import Clock
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_tap import Answers
-from tests.shadow.servers import settled
+from tests.make.shadow.servers import settled
 from tests.shadow.wire import ANSWER, SEARCH, Wire, exactly, joined, request, said_to, through
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

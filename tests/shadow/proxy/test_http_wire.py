@@ -14,8 +14,8 @@ from harness.agreement.classes import Class
 from harness.core.run import Status
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.proxy.http_proxy import Room
-from tests.shadow.live.make import comparison
-from tests.shadow.servers import Server, candidate, passing, settled
+from tests.make.shadow.comparisons import comparison
+from tests.make.shadow.servers import Server, candidate, passing, settled
 from tests.shadow.wire import (
     ANSWER,
     OK,

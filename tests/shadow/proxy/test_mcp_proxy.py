@@ -17,8 +17,8 @@ from harness.shadow.log.streams import Read
 from harness.shadow.proxy.mcp_control import McpControl
 from harness.shadow.proxy.mcp_proxy import McpProxy
 from harness.stages.shadow.files import read_reading
+from tests.make.shadow.comparisons import comparison, drained, on_thread
 from tests.shadow.arms import OTHER, Arm
-from tests.shadow.live.make import comparison, drained, on_thread
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "mcp.toml")

@@ -24,7 +24,7 @@ from harness.shadow.proxy.reading import (
     pointed,
 )
 from harness.stages.shadow.files import read_reading
-from tests.shadow.servers import READING
+from tests.make.shadow.servers import READING
 from tests.source import ROOT
 
 FOLDER = ROOT / "examples" / "shadow"

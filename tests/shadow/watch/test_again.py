@@ -10,8 +10,8 @@ from harness.agreement.classes import Class
 from harness.core.engine import Answer
 from harness.shadow.log.record import Divergence
 from harness.shadow.watch.again import Again, Now, again, counted, questions
+from tests.make.shadow.attempts import divergence
 from tests.shadow.arms import OTHER, Arm, hits
-from tests.shadow.attempts import divergence
 
 LIMIT_NS = 10**10
 

@@ -11,7 +11,7 @@ from harness.core.run import Status
 from harness.shadow.log.record import Observation
 from harness.shadow.watch.alarms import Alarm, Churn, Duplicates, Empty, Monitor, Share, State
 from harness.shadow.watch.bounds import ChurnBound, DuplicatesBound, EmptyBound
-from tests.shadow.attempts import attempt, seen, shed
+from tests.make.shadow.attempts import attempt, seen, shed
 
 pytestmark = pytest.mark.slow
 SURE = 0.95

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import BadPolicy
 from harness.shadow.watch.bounds import Alarms, Bounds
 from harness.stages.shadow.files import read_bounds
-from tests.shadow.attempts import WATCH
+from tests.make.shadow.attempts import WATCH
 
 TEXT = WATCH.read_text(encoding="utf-8")
 KEYS = [line.split("=")[0].strip() for line in TEXT.splitlines() if "=" in line and line[0] != "#"]

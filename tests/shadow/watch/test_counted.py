@@ -13,7 +13,7 @@ from harness.core.run import Status
 from harness.shadow.log.record import Observation, Seen
 from harness.shadow.log.streams import Read
 from harness.shadow.watch.counted import IN_ITS_PLACE, NO_CONTROL, OTHER_CONTROL, traffic
-from tests.make.shadow import SEEN, observation
+from tests.make.shadow.records import SEEN, observation
 
 OURS = replace(SEEN, served_by="old", elapsed_ns=100)
 THEIRS = replace(SEEN, served_by="new", elapsed_ns=300)

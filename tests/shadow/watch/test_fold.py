@@ -15,7 +15,7 @@ from harness.shadow.live.compare import judged
 from harness.shadow.live.pair import Attempt, Pair, Served
 from harness.shadow.log.record import LoggedAnswer, Observation, Seen
 from harness.shadow.watch.fold import differing, failures, overlaps, slower, sure
-from tests.make.shadow import SEEN, observation
+from tests.make.shadow.records import SEEN, observation
 from tests.shadow.arms import MANIFEST, hits
 
 pytestmark = pytest.mark.slow

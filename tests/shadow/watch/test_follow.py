@@ -17,7 +17,7 @@ from harness.shadow.watch import follow
 from harness.shadow.watch.bounds import Bounds
 from harness.shadow.watch.follow import Follower, Tail
 from harness.shadow.watch.summary import Summary
-from tests.shadow.attempts import START, attempt, bounds, divergence
+from tests.make.shadow.attempts import START, attempt, bounds, divergence
 
 
 def log(folder: Path, rotate_bytes: int = 2000) -> Log:

@@ -14,7 +14,7 @@ from harness.core.scores import Estimate
 from harness.shadow.watch.median import MedianRatio
 from harness.shadow.watch.summary import Summary
 from harness.shadow.watch.track import MOST, Track
-from tests.shadow.attempts import attempt, bounds, seen, shed
+from tests.make.shadow.attempts import attempt, bounds, seen, shed
 
 FAILED = seen(status=Status.FAILED, hits=0)
 LATE = seen(status=Status.TIMED_OUT, hits=0, elapsed_ns=9_000_000)

@@ -15,7 +15,7 @@ from harness.shadow.log.record import query_key
 from harness.shadow.watch.diverging import Diverging, Judged
 from harness.shadow.watch.suppressions import ACCEPTABLE, Accepted, Standing, Suppressions
 from harness.stages.shadow.files import accept, read_suppressions
-from tests.shadow.attempts import ROOT, attempt, divergence
+from tests.make.shadow.attempts import ROOT, attempt, divergence
 
 TODAY = date(2026, 11, 22)
 KEY = query_key("a query", {})

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from harness.stages.compare.slices import pooled_slices, slice_differences
-from tests.gates import build
+from tests.make import gate_inputs
 
 CONTROL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
 CANDIDATE = CONTROL + np.array([0.1, 0.3, 0.0, -0.2, -0.2, 0.0])
@@ -21,8 +21,8 @@ SLICES = {
 
 
 def test_each_slice_has_the_mean_difference_of_its_queries() -> None:
-    evidence = build.scored(CONTROL, CANDIDATE, slices=SLICES)
-    found = slice_differences({"first": evidence, "again": evidence}, "nDCG@10", build.RULES)
+    evidence = gate_inputs.scored(CONTROL, CANDIDATE, slices=SLICES)
+    found = slice_differences({"first": evidence, "again": evidence}, "nDCG@10", gate_inputs.RULES)
     assert found["first"] == found["again"]
     assert set(found["first"]) == {"up", "down"}
     up, down = found["first"]["up"], found["first"]["down"]
@@ -35,15 +35,17 @@ def test_each_slice_has_the_mean_difference_of_its_queries() -> None:
 
 def test_slices_of_a_comparison_are_pooled() -> None:
     found = slice_differences(
-        {"first": build.scored(CONTROL, CANDIDATE, slices=SLICES)}, "nDCG@10", build.RULES
+        {"first": gate_inputs.scored(CONTROL, CANDIDATE, slices=SLICES)},
+        "nDCG@10",
+        gate_inputs.RULES,
     )
-    pooled = pooled_slices(found, build.RULES)
+    pooled = pooled_slices(found, gate_inputs.RULES)
     assert found["first"]["down"].value <= pooled["first"]["down"] <= pooled["first"]["up"]
     assert pooled["first"]["up"] <= found["first"]["up"].value
-    assert pooled_slices({"first": {"up": found["first"]["up"]}}, build.RULES) == {}
+    assert pooled_slices({"first": {"up": found["first"]["up"]}}, gate_inputs.RULES) == {}
 
 
 def test_queries_of_one_intent_are_no_two_opinions() -> None:
-    evidence = build.scored(CONTROL, CANDIDATE, slices=SLICES)
+    evidence = gate_inputs.scored(CONTROL, CANDIDATE, slices=SLICES)
     one = replace(evidence, clusters={"q0003": "same", "q0004": "same"})
-    assert set(slice_differences({"first": one}, "nDCG@10", build.RULES)["first"]) == {"up"}
+    assert set(slice_differences({"first": one}, "nDCG@10", gate_inputs.RULES)["first"]) == {"up"}

@@ -17,7 +17,7 @@ from harness.corpus.score_table import read_scores
 from harness.stages.compare.stage import CLASSES, check_compared, compare, read_agreement
 from harness.stages.custody.proof import note_run
 from harness.stages.score.means import read_means
-from tests.toy import CANDIDATE, CONTROL, NOTHING, Toy
+from tests.make.toy import CANDIDATE, CONTROL, NOTHING, Toy
 
 PAIR = (CONTROL, CANDIDATE)
 

@@ -18,7 +18,7 @@ from harness.stages.contract.check import LISTED, LONGEST, Check, Outcome, exami
 from harness.stages.contract.stage import CHECKS
 from harness.stages.contract.subject import NotChecked, Subject, quoted, standing
 from tests.docs.pages import page
-from tests.stages.contract.toy import FILE, Answers, Toy, ToySearcher, keeps
+from tests.make.toy_engine import FILE, Answers, Toy, ToySearcher, keeps
 
 BY_NAME = {check.name: check for check in CHECKS}
 

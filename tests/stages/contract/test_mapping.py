@@ -12,7 +12,7 @@ import pytest
 from harness.stages.contract import mapping
 from harness.stages.contract.check import Finding, Outcome
 from harness.stages.contract.stage import Sample, check
-from tests.engines.http.serving import DOCUMENTS, Served, serving
+from tests.make.search_server import DOCUMENTS, Served, serving
 
 pytestmark = pytest.mark.slow
 

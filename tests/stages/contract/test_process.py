@@ -13,8 +13,8 @@ from engines import registry
 from harness.stages.contract import process
 from harness.stages.contract.check import Finding, Outcome, examine
 from harness.stages.contract.subject import Named, standing
+from tests.make.toy_engine import Toy
 from tests.source import ROOT
-from tests.stages.contract.toy import Toy
 
 pytestmark = pytest.mark.slow
 (CHECK,) = process.CHECKS

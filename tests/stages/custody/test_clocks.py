@@ -20,8 +20,8 @@ from harness.stages.custody.verify import verify
 from harness.stages.experiments.inputs import note_timed
 from harness.stages.migrate.evidence import evidence
 from harness.stages.race.stage import read_race
-from tests.forging import forge
-from tests.toy import ARMS, CONTROL, GATES, HEAD, RACED, STEP, Toy
+from tests.make.forging import forge
+from tests.make.toy import ARMS, CONTROL, GATES, HEAD, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from harness.corpus.score_table import read_scores, write_scores
 from harness.stages.custody import verify as stage
 from harness.stages.custody.verify import verify
 from harness.stages.selftest import selftest, write_selftest
-from tests.forging import forge, promoted, replace_in, restamp
-from tests.toy import GATES, HEAD, RACED, STEP, Toy
+from tests.make.forging import forge, promoted, replace_in, restamp
+from tests.make.toy import GATES, HEAD, RACED, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

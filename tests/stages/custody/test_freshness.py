@@ -17,7 +17,7 @@ from harness.stages.decide import decide
 from harness.stages.gate import gate
 from harness.stages.imports.trec_run import import_run
 from harness.stages.replay.stage import replay
-from tests.toy import CANDIDATE, CONTROL, NAME, Toy
+from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 11, 2, 12, tzinfo=UTC)
 HINT = rf"Run: harness replay --dataset {NAME} --arm {CONTROL}"

@@ -15,7 +15,7 @@ from harness.gates.base.rules import GateSettings
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.stages.custody.policy_match import held_to
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 @pytest.fixture

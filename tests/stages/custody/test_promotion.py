@@ -15,7 +15,7 @@ from harness.core.gate import Outcome
 from harness.policy.load import load_policy
 from harness.stages.custody.proof import read_manifest
 from harness.stages.gate import gate, read_decision
-from tests.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import CONTROL, GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 LATER = """

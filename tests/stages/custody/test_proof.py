@@ -15,7 +15,7 @@ from harness.stages.custody.proof import (
     note_run,
     read_manifest,
 )
-from tests.toy import ARMS, Toy
+from tests.make.toy import ARMS, Toy
 
 
 @pytest.mark.parametrize("arm", ARMS)

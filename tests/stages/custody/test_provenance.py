@@ -15,7 +15,7 @@ from harness.stages.custody import code
 from harness.stages.custody.code import judging_sha256
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import sides
-from tests.toy import ARMS, CONTROL, Toy
+from tests.make.toy import ARMS, CONTROL, Toy
 
 DECIDED = datetime(2026, 1, 31, 12, tzinfo=UTC)
 

@@ -22,8 +22,8 @@ from harness.stages.custody.recount import _same_difference, recount
 from harness.stages.custody.rederive import subject_of
 from harness.stages.gate import read_decision
 from harness.stages.score import crosscheck
-from tests.gates import build
-from tests.toy import Toy
+from tests.make import gate_inputs
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 
@@ -95,7 +95,7 @@ def test_the_number_of_a_gate_that_is_wrong(
 
 def test_the_number_of_a_slice_is_held_against_its_own_queries() -> None:
     control, candidate = {"a": 0.5, "b": 0.5, "c": 0.5}, {"a": 0.5, "b": 0.2, "c": 0.8}
-    finding = build.judge("identity", build.evidence(9))
+    finding = gate_inputs.judge("identity", gate_inputs.evidence(9))
     inside = frozenset({"a", "b"})
     for mean, of in ((-0.15, inside), (0.0, None)):
         said = Estimate(mean, mean - 0.1, mean + 0.1, 3)

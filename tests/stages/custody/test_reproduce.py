@@ -17,7 +17,7 @@ from harness.replay.fitness import vector_flags
 from harness.stages.custody import reproduce as stage
 from harness.stages.custody.dvc_lock import _md5 as md5
 from harness.stages.custody.reproduce import record, reproduce
-from tests.toy import ARMS, NAME, QUERIES, Toy
+from tests.make.toy import ARMS, NAME, QUERIES, Toy
 
 pytestmark = pytest.mark.slow
 

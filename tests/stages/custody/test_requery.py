@@ -17,8 +17,8 @@ from harness.stages.custody.freshness import note_replayed
 from harness.stages.custody.proof import note_run
 from harness.stages.custody.requery import Requeried, Sample, requery
 from harness.stages.custody.verify import verify
-from tests.mutants.planting import HONEST
-from tests.toy import CANDIDATE, CONTROL, QUERIES, Toy
+from tests.make.planted import HONEST
+from tests.make.toy import CANDIDATE, CONTROL, QUERIES, Toy
 
 EVERY = Sample(QUERIES + 1, 1)
 BOTH = {CONTROL: CONTROL, CANDIDATE: CANDIDATE}

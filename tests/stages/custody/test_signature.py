@@ -10,8 +10,8 @@ import pytest
 
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.stages.custody.signature import NAMESPACE, sign, signed_by
-from tests.forging import forge
-from tests.toy import Toy
+from tests.make.forging import forge
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.skipif(shutil.which("ssh-keygen") is None, reason="no OpenSSH here")
 

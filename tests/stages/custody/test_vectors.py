@@ -10,7 +10,7 @@ from engines.stacks.text.dense import Dense, Settings
 from engines.stacks.text.hybrid import Hybrid
 from harness.stages.custody.vectors import VECTORS, keep_vectors, take_vectors
 from harness.stages.layout import Layout
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 

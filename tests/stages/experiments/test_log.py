@@ -14,7 +14,7 @@ from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments import notes as experiment_notes
 from harness.stages.experiments.inputs import inputs, race_settings, stock
 from harness.stages.experiments.log import FILE, FIRST, inventory_of, keep, read, share
-from tests.toy import CANDIDATE, CONTROL, Toy
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -14,7 +14,7 @@ from harness.corpus import card
 from harness.stages.imports.collections import import_beir
 from harness.stages.imports.place import check_free
 from harness.stages.prepare import prepare
-from tests.core.killed import killed
+from tests.make.killed import killed
 
 DIES = """
 from harness.core import files

@@ -15,8 +15,8 @@ from harness.corpus import pool as pools
 from harness.stages.judging.machine.label import estimate, opened
 from harness.stages.judging.machine.protocol import JudgeChanged, Unlabelled
 from harness.stages.judging.machine.purse import OverBudget, Purse
-from tests.stages.judging.desk import ENDPOINT, KEY, OVERLAP, Desk, desk, write_pool
-from tests.stages.judging.server import Reply, completion, graded
+from tests.make.desk import ENDPOINT, KEY, OVERLAP, Desk, desk, write_pool
+from tests.make.judge_server import Reply, completion, graded
 
 PAID = 100 * 1000 / 1e6 + 10 * 5000 / 1e6
 """What an answer costs, by the usage that the server names."""

@@ -19,7 +19,7 @@ from harness.stages.judging.panel.agreement import agreement
 from harness.stages.judging.panel.exchange import export, take
 from harness.stages.judging.panel.panel import Panel, begin, read
 from harness.stages.judging.panel.settle import settle
-from tests.stages.judging.desk import make_panel, write_pool
+from tests.make.desk import make_panel, write_pool
 
 NAMES = ("ada", "ben", "cyd")
 

@@ -16,9 +16,9 @@ from harness.stages.judging.machine import settings
 from harness.stages.judging.machine.overlap import Overlap
 from harness.stages.judging.machine.protocol import Answer, Seen, cumulative
 from harness.stages.judging.machine.settings import OverlapSettings
-from tests.engines.rerank import tiny_model
+from tests.make import tiny_model
+from tests.make.desk import ENDPOINT, OVERLAP, Desk
 from tests.source import ROOT
-from tests.stages.judging.desk import ENDPOINT, OVERLAP, Desk
 
 EXAMPLES = ROOT / "examples" / "judge"
 

@@ -22,8 +22,8 @@ from harness.stages.load.evidence import in_system_ns, read_load
 from harness.stages.load.files import read_history, trials_of
 from harness.stages.load.stage import load
 from harness.stages.load.trials import LoadRequest
+from tests.make.toy import GATES, HEAD, STEP, Toy
 from tests.stages.load.test_stage import MS, in_here
-from tests.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")

@@ -34,7 +34,7 @@ from harness.stages.load.files import (
 from harness.stages.load.opener import Opener
 from harness.stages.load.stage import load, verdict
 from harness.stages.load.trials import LoadRequest
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 pytestmark = pytest.mark.slow
 MS = 1_000_000

@@ -18,8 +18,8 @@ from harness.cli.base.project import Project
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.stages.index import index
 from harness.stages.mail.changing import follow, mail_box
-from tests.cli.mail_project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
-from tests.engines.agent_mail.live.case import in_tantivy, table
+from tests.make.mail.live_index import in_tantivy, table
+from tests.make.mail.project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
 
 pytestmark = pytest.mark.slow
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))

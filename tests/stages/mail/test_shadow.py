@@ -22,7 +22,7 @@ from harness.shadow.watch.again import Now, again, questions
 from harness.stages.index import index
 from harness.stages.mail.service import mail_service
 from harness.stages.shadow.files import read_settings
-from tests.cli.mail_project import ARM, NAME, write
+from tests.make.mail.project import ARM, NAME, write
 from tests.source import ROOT
 
 SETTINGS = read_settings(ROOT / "policy" / "shadow.toml")

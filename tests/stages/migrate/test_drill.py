@@ -16,7 +16,7 @@ from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.migrate.drill import Clock, Service, Who, drill
 from harness.stages.migrate.switch import FILE
-from tests.policy.decided import POLICY, day, decision, evidence
+from tests.make.decisions import POLICY, day, decision, evidence
 
 QUESTIONS = ["one", "two", "three"]
 BY = "a test"

@@ -17,7 +17,7 @@ from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.migrate import switch as migrate_switch
 from harness.stages.migrate.evidence import live, replayed, streamed
-from tests.policy.decided import POLICY, day, decision, evidence
+from tests.make.decisions import POLICY, day, decision, evidence
 
 STEP = POLICY.steps[1]
 

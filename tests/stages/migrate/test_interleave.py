@@ -12,7 +12,7 @@ from harness.policy.load import load_policy
 from harness.policy.migration.events import Interleaved
 from harness.stages.migrate import ledger, moves
 from harness.stages.migrate.interleave import Switch, interleave
-from tests.shadow.attempts import WATCH
+from tests.make.shadow.attempts import WATCH
 from tests.shadow.clicks.test_log import ARMS, AT
 
 HOUR = timedelta(hours=1)

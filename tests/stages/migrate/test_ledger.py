@@ -14,7 +14,7 @@ from harness.core.digest import of_json
 from harness.core.errors import BadFile, EvidenceError
 from harness.policy.migration.events import Advanced, Begun, Event, Observed, RolledBack
 from harness.stages.migrate import ledger
-from tests.policy.decided import day, decision
+from tests.make.decisions import day, decision
 
 BY = "a test"
 

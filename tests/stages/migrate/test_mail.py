@@ -19,8 +19,8 @@ from harness.corpus.card import Traffic
 from harness.stages import params
 from harness.stages.layout import Layout
 from harness.stages.oneshot import RunRequest, oneshot
+from tests.make.toy import PARAMS
 from tests.source import ROOT
-from tests.toy import PARAMS
 
 pytestmark = pytest.mark.slow
 POLICY = ROOT / "policy" / "mail.toml"

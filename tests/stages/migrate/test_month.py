@@ -15,7 +15,7 @@ from harness.policy.migration.status import Action, Ask
 from harness.stages.migrate import moves as migrate
 from harness.stages.migrate.drill import Clock, Service, Who, drill
 from harness.stages.migrate.switch import FILE
-from tests.policy.decided import GATE, POLICY, day, decision, evidence
+from tests.make.decisions import GATE, POLICY, day, decision, evidence
 
 SOON = replace(POLICY, evidence_days=5)
 """Evidence that expires within the month."""

@@ -12,7 +12,7 @@ from harness.policy.plan.at_hand import Raced
 from harness.policy.plan.plan import plan
 from harness.stages.custody.pinning import Folder
 from harness.stages.plan.planning import for_control, ground, ground_of_folder
-from tests.toy import GATES, HEAD, NAME, STEP, Toy
+from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 SET_UP = Raced(9, 99)
 

@@ -18,8 +18,8 @@ from harness.stages.custody.verify import verify
 from harness.stages.experiments import log as experiment_log
 from harness.stages.plan.planning import ground
 from harness.stages.plan.registering import register
-from tests.forging import forge
-from tests.toy import GATES, HEAD, STEP, Toy
+from tests.make.forging import forge
+from tests.make.toy import GATES, HEAD, STEP, Toy
 
 pytestmark = pytest.mark.slow
 

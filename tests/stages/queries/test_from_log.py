@@ -20,8 +20,8 @@ from harness.stages.queries.counting import count
 from harness.stages.queries.drift import drift
 from harness.stages.queries.from_log import Made, beside, from_log, read_card
 from harness.stages.queries.strata import classified, drawn, strata
-from tests.cli import shadow_log
-from tests.toy import Toy
+from tests.make.shadow import live_log
+from tests.make.toy import Toy
 
 FORMS = ("{}", "how does {} work here", "{}_x1")
 
@@ -174,7 +174,7 @@ def test_drift_is_none_of_the_same_log_and_all_of_another(tmp_path: Path) -> Non
 
 
 def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Path) -> None:
-    shadow_log.write(measured, tmp_path / "log")
+    live_log.write(measured, tmp_path / "log")
     made = make(tmp_path / "log", size=100)
     observed = sum(
         part.read_text().count("\n") for part in (tmp_path / "log").glob("observations.*.jsonl")

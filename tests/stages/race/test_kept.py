@@ -18,8 +18,8 @@ from harness.stages.prepare import prepare
 from harness.stages.race.stage import race, read_race
 from harness.stages.replay.stage import replay
 from harness.stats.times.caches import seen_ratio
-from tests import toy
-from tests.toy import CANDIDATE, CONTROL, NAME, Toy, here
+from tests.make import toy
+from tests.make.toy import CANDIDATE, CONTROL, NAME, Toy, here
 
 pytestmark = pytest.mark.slow
 

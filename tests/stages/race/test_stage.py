@@ -27,8 +27,8 @@ from harness.stages.race.part import RacePart
 from harness.stages.race.stage import race, read_race
 from harness.stages.race.times import COLUMNS, read_times
 from harness.stages.replay.stage import replay
+from tests.make.toy import CANDIDATE, CONTROL, Toy, here
 from tests.steady import CLOCK
-from tests.toy import CANDIDATE, CONTROL, Toy, here
 
 pytestmark = pytest.mark.slow
 

@@ -22,8 +22,8 @@ from harness.replay.surroundings import Look
 from harness.stages.race import times as race_times
 from harness.stages.race.stage import race_of
 from harness.stages.race.times import Part, Times, read_part, read_times, write_part, write_times
-from tests.gates import build
-from tests.replay.arms import Table, queries
+from tests.make import gate_inputs
+from tests.make.arms import Table, queries
 
 MS = 1_000_000
 COSTS_MS = {"light": 0.4, "heavy": 6.0}
@@ -107,7 +107,7 @@ def verdict(race: Race, **changed: float) -> Verdict:
 
 
 def judged(race: Race, **changed: float) -> Finding:
-    told = build.race(1.0)
+    told = gate_inputs.race(1.0)
     arms = {"old": "light", "new": "heavy"}
     renamed = {
         name: {arm: getattr(race, name)[of] for arm, of in arms.items()}
@@ -117,7 +117,7 @@ def judged(race: Race, **changed: float) -> Finding:
         query_ids=race.query_ids, reference_ns=race.reference_ns, verified=told.verified,
         machine=told.machine, raced_at=race.raced_at, **renamed,
     )  # fmt: skip
-    return build.judge("latency_ratio", build.evidence(9, race=told), **BOUND | changed)
+    return gate_inputs.judge("latency_ratio", gate_inputs.evidence(9, race=told), **BOUND | changed)
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ from harness.stages.custody.proof import note_run
 from harness.stages.layout import Layout
 from harness.stages.regress.baseline import CACHE, TIMED, of_folder, of_revision
 from harness.stages.regress.stage import Regression, regress
-from tests.toy import HEAD, NAME, STEP, Toy
+from tests.make.toy import HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 ROOT = Path(__file__).resolve().parents[3]

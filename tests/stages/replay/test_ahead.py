@@ -14,7 +14,7 @@ from harness.core.errors import InvalidArm
 from harness.replay.fresh import Advance
 from harness.stages.replay import ahead
 from harness.stages.replay import stage as stages
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 
 @pytest.fixture

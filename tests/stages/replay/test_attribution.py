@@ -16,9 +16,9 @@ from harness.core.run import Row, Run, Status
 from harness.stages.index import index, note_files
 from harness.stages.replay.attribution import check_served
 from harness.stages.replay.stage import replay
+from tests.make.arms import Table, hits
 from tests.make.damage import cut, flip, run_sql
-from tests.replay.arms import Table, hits
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 ARM = """\
 summary = "Message search in a test"

@@ -20,7 +20,7 @@ from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index, note_files
 from harness.stages.layout import MADE_WITH
 from harness.stages.replay.stage import replay
-from tests.toy import ARMS, NOTHING, Toy
+from tests.make.toy import ARMS, NOTHING, Toy
 
 
 def again(project: Toy, arm: str = "fts5") -> None:

@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 
 from harness.core import digest
 from harness.stages.report.assemble import assemble, evidence_of
-from tests.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
+from tests.make.toy import ARMS, CANDIDATE, CONTROL, NAME, Toy
 
 NOW = datetime(2026, 1, 31, tzinfo=UTC)
 

@@ -14,7 +14,7 @@ from harness.report.trends import history as kept
 from harness.stages.custody.verify import verify
 from harness.stages.report import history
 from tests.cli.conftest import Harness, harness
-from tests.toy import NAME, Toy
+from tests.make.toy import NAME, Toy
 
 pytestmark = pytest.mark.slow
 

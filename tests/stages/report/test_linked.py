@@ -17,9 +17,9 @@ from harness.stages.load import trials as loading
 from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
 from harness.stages.load.last import last_load
 from harness.stages.report.linked import linked
-from tests.report import builder
+from tests.make import report_inputs
+from tests.make.toy import Toy
 from tests.stages.load.test_stage import in_here, loaded
-from tests.toy import Toy
 
 pytestmark = pytest.mark.slow
 
@@ -91,7 +91,7 @@ def test_pages_that_are_there_are_named_as_seen_from_the_report(
     project = done[0].copied(tmp_path / "a b" / "project")
     out = project.root / "reports"
     out.mkdir()
-    report: ReportInput = builder.report()
+    report: ReportInput = report_inputs.report()
     assert linked(report, project.layout, out).load is None
     page = linked(report, project.layout, out).links
     assert (out / page.load).resolve() == page_of(project.layout)

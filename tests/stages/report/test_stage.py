@@ -12,7 +12,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.corpus.runs import read_run, write_run
 from harness.report.decision.write import Written
 from harness.stages.report.stage import report
-from tests.toy import CANDIDATE, NAME, Toy
+from tests.make.toy import CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -15,8 +15,8 @@ import yaml
 
 from harness.core.scores import Estimate
 from harness.stages.score.means import as_csv
+from tests.make.toy import ARMS, Toy
 from tests.source import ROOT
-from tests.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow
 

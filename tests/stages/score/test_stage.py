@@ -17,7 +17,7 @@ from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
 from harness.stages.score.means import read_means, read_slices
 from harness.stages.score.stage import check_scores, score, slices
-from tests.toy import ARMS, NOTHING, Toy
+from tests.make.toy import ARMS, NOTHING, Toy
 
 
 @pytest.mark.parametrize("arm", ARMS)

@@ -21,8 +21,8 @@ from harness.shadow.log.record import query_key
 from harness.stages.custody.proof import read_manifest
 from harness.stages.shadow.files import read_settings
 from harness.stages.shadow.run import Asking, Ran, mixed, shadow_run, titles
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 from tests.source import ROOT
-from tests.toy import CANDIDATE, CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 

@@ -17,9 +17,9 @@ from harness.stages.shadow.files import accept
 from harness.stages.shadow.look import Look
 from harness.stages.shadow.replay import shadow_replay
 from harness.stages.shadow.report import shadow_report
-from tests.cli import shadow_log
-from tests.shadow.attempts import WATCH, attempt, divergence, seen
-from tests.toy import CANDIDATE, CONTROL, Toy
+from tests.make.shadow import live_log
+from tests.make.shadow.attempts import WATCH, attempt, divergence, seen
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 TODAY = date(2026, 11, 22)
 
@@ -107,7 +107,7 @@ def test_a_replay_asks_the_most_frequent_first_and_says_what_the_register_says(
     project: Toy, tmp_path: Path
 ) -> None:
     folder = tmp_path / "log"
-    shadow_log.write(project, folder)
+    live_log.write(project, folder)
 
     def replay(known: Suppressions, limit: int | None) -> list[tuple[Class, Now, Standing | None]]:
         replayed = shadow_replay(

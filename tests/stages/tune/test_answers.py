@@ -10,7 +10,7 @@ from engines import registry
 from harness.core.records import Scalar
 from harness.corpus.prepared import Prepared
 from harness.stages.tune.answers import Answers, Collection, before_last_step, settings_of
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 WORDS = 'bm25_over = "document", title_weight = 2.0, text_weight = 1.0, joined = "both"'
 HYBRID = f"""\

@@ -16,7 +16,7 @@ from harness.stages.tune import space
 from harness.stages.tune.answers import Answers, Collection
 from harness.stages.tune.cells import CandidateFailed, Cells
 from harness.stages.tune.stage import Tuned, TuneRequest, tune
-from tests.toy import Toy
+from tests.make.toy import Toy
 
 FAILS = 3
 ENGINE = f"""

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail import arm as mail
-from tests.engines.agent_mail.live.case import built, served
+from tests.make.mail.live_index import built, served
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

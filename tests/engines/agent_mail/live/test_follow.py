@@ -24,8 +24,8 @@ from engines.stacks.agent_mail.pipeline.plan import FallbackTier
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.sqlite import store
-from tests.engines.agent_mail.live.case import built, check_agree, served
 from tests.engines.agent_mail.mcp_tools.conftest import Names, Tools
+from tests.make.mail.live_index import built, check_agree, served
 
 pytestmark = pytest.mark.slow
 MODES = ["lexical", "semantic", "hybrid"]

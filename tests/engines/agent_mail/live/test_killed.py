@@ -12,7 +12,7 @@ import pytest
 
 from engines.stacks.agent_mail.live.follow import Live
 from tests.engines.agent_mail.live import writer
-from tests.engines.agent_mail.live.case import built, check_agree, served, table
+from tests.make.mail.live_index import built, check_agree, served, table
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow

@@ -14,7 +14,7 @@ from engines.stacks.agent_mail.live.tokens import LiveTokens
 from engines.stacks.agent_mail.sqlite import journal
 from engines.vector.embedder import Reading
 from engines.vector.hashed import HashEmbedder
-from tests.engines.agent_mail.build import some_mail, stored
+from tests.make.mail.messages import some_mail, stored
 
 MESSAGES = some_mail(7, 12).messages
 WORDS = HashEmbedder(32)

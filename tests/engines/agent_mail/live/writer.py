@@ -13,7 +13,7 @@ from engines.stacks.agent_mail import arm as mail
 from engines.stacks.agent_mail import ingest
 from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.live.follow import Live
-from tests.engines.agent_mail.live.case import served
+from tests.make.mail.live_index import served
 
 WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
 

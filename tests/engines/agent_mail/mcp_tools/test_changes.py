@@ -19,8 +19,8 @@ from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS, application, writing
 from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
 from engines.stacks.agent_mail.sqlite import store
-from tests.engines.agent_mail.live.case import built, served
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
+from tests.make.mail.live_index import built, served
 
 pytestmark = pytest.mark.slow
 NEW = {"project_key": "project-1", "sender": "Ann", "subject": "zeppelin", "recipients": "Bob, Cid"}

@@ -20,8 +20,8 @@ from engines.stacks.agent_mail.mcp_tools.server import application
 from engines.stacks.agent_mail.pipeline.fresh import Reached, Steady
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.sqlite import store
-from tests.engines.agent_mail.live import case
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
+from tests.make.mail import live_index
 
 SAMPLE = re.compile(r'([a-z_]+)(?:\{([a-z]+="[^"\\]*"(?:,[a-z]+="[^"\\]*")*)\})? (\S+)')
 
@@ -115,8 +115,8 @@ def test_no_text_and_no_viewer_is_in_it(tools: Tools) -> None:
 
 
 def test_how_far_the_indexes_are_is_told(tmp_path: Path) -> None:
-    index = case.built(tmp_path)
-    with case.served(tmp_path) as searcher, store.opened(index / mail.STORE) as directory:
+    index = live_index.built(tmp_path)
+    with live_index.served(tmp_path) as searcher, store.opened(index / mail.STORE) as directory:
         identity = Identity("mine", searcher.manifest)
         surface = Surface(searcher.service, directory, identity, SearchMode.LEXICAL)
         here = Counted(surface, Metrics(searcher.service.fresh))

@@ -29,8 +29,8 @@ from engines.stacks.agent_mail.sqlite.directory import Directory
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.schema import AGENTS
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import one, stored
 from tests.engines.agent_mail.fakes import Log, message, service
+from tests.make.mail.messages import one, stored
 
 pytestmark = pytest.mark.slow
 

@@ -13,8 +13,8 @@ from engines.stacks.agent_mail.pipeline.ranked import Clock, Scored, in_order, o
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import Mail, passes
-from tests.engines.agent_mail.tantivy_case import built
+from tests.make.mail.messages import Mail, passes
+from tests.make.mail.tantivy import built
 
 
 def found(*scores: float) -> CandidateList:

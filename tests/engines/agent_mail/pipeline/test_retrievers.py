@@ -11,8 +11,8 @@ import pytest
 
 from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from tests.engines.agent_mail.build import some_mail
 from tests.engines.agent_mail.whole import Whole, build, whole
+from tests.make.mail.messages import some_mail
 
 pytestmark = pytest.mark.slow
 TEXT = "deployment review"

@@ -21,7 +21,7 @@ from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.engines.agent_mail.build import Mail, some_filters, some_text, stored
+from tests.make.mail.messages import Mail, some_filters, some_text, stored
 
 WEIGHTS = Weights(subject=2.0, body=1.0, identifiers=4.0)
 TEXTS = st.text() | st.text("ab部é_-.\"'*+():^~{}[]\\/%\0 \ud800ANDORNOTEAR", max_size=60)

@@ -12,7 +12,7 @@ from engines.stacks.agent_mail import ingest
 from engines.stacks.agent_mail.ingest import Draft
 from engines.stacks.agent_mail.sqlite import store
 from engines.stacks.agent_mail.sqlite.connecting import undo
-from tests.engines.agent_mail.build import some_mail, stored
+from tests.make.mail.messages import some_mail, stored
 from tests.source import ROOT
 
 KILLED = """

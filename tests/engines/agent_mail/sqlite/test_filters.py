@@ -18,7 +18,7 @@ from engines.stacks.agent_mail.contract.query import (
 from engines.stacks.agent_mail.sqlite.filters import where
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import MINUTES, NOON, STEP, Mail, passes, some_filters
+from tests.make.mail.messages import MINUTES, NOON, STEP, Mail, passes, some_filters
 
 pytestmark = pytest.mark.slow
 CASES = 2_000

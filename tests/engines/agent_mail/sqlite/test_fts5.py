@@ -21,7 +21,7 @@ from engines.stacks.agent_mail.sqlite import schema
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.engines.agent_mail.build import (
+from tests.make.mail.messages import (
     NOON,
     STEP,
     Mail,

@@ -10,7 +10,7 @@ import pytest
 from engines.stacks.agent_mail.contract.lifecycle import Change
 from engines.stacks.agent_mail.sqlite import journal
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import some_mail, stored
+from tests.make.mail.messages import some_mail, stored
 
 MESSAGES = some_mail(7, 12).messages
 

@@ -17,7 +17,7 @@ from engines.stacks.agent_mail.contract.query import Filters, RankingMode, TimeR
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.sanitize import extract_like_terms, refused_terms
 from engines.stacks.agent_mail.sqlite.store import MessageStore, opened
-from tests.engines.agent_mail.build import (
+from tests.make.mail.messages import (
     NOON,
     STEP,
     Mail,

@@ -13,7 +13,7 @@ from engines.stacks.agent_mail.budget import CURRENT, Deadline
 from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.sqlite import apsw, readers, store
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import some_mail, stored
+from tests.make.mail.messages import some_mail, stored
 
 ABSENT = pytest.mark.skipif(not find_spec("apsw"), reason="apsw is optional")
 DRIVERS = pytest.mark.parametrize("opened", [store.opened, pytest.param(apsw.opened, marks=ABSENT)])

@@ -17,7 +17,7 @@ from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
 from engines.stacks.agent_mail.sqlite.letters import Kind
 from engines.stacks.agent_mail.sqlite.store import MessageStore, create, opened
-from tests.engines.agent_mail.build import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
+from tests.make.mail.messages import AGENTS, PRODUCTS, Mail, kinds, one, some_mail, stored
 
 
 @pytest.fixture

@@ -9,8 +9,8 @@ import pytest
 from engines.contract.errors import EngineError
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.tantivy.batches import BATCH, batches
-from tests.engines.agent_mail.build import one
-from tests.engines.agent_mail.tantivy_case import Source
+from tests.make.mail.messages import one
+from tests.make.mail.tantivy import Source
 
 
 def test_every_message_after_the_mark_once_and_in_order() -> None:

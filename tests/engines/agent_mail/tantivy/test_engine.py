@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode
 from engines.stacks.agent_mail.tantivy.engine import LISTING, NAME, NO_WORD
-from tests.engines.agent_mail.build import NOON, PHRASES, one, some_filters, some_mail, some_text
-from tests.engines.agent_mail.tantivy_case import ALL, NONE, Case, built, upsert
+from tests.make.mail.messages import NOON, PHRASES, one, some_filters, some_mail, some_text
+from tests.make.mail.tantivy import ALL, NONE, Case, built, upsert
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(5, 500)

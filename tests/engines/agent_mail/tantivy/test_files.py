@@ -14,9 +14,9 @@ from engines.stacks.agent_mail.contract.query import RankingMode
 from engines.stacks.agent_mail.tantivy import files as tantivy_files
 from engines.stacks.agent_mail.tantivy.files import META, SUFFIXES, check
 from engines.stacks.agent_mail.tantivy.index import INDEX
-from tests.engines.agent_mail.build import some_mail
-from tests.engines.agent_mail.tantivy_case import NONE, Case, built, delete, upsert
 from tests.make.damage import overwrite
+from tests.make.mail.messages import some_mail
+from tests.make.mail.tantivy import NONE, Case, built, delete, upsert
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(31, 120)

@@ -15,8 +15,8 @@ from engines.stacks.agent_mail.contract.query import (
     RankingMode,
     TimeRange,
 )
-from tests.engines.agent_mail.build import NOON, one, passes, some_filters, some_mail, some_text
-from tests.engines.agent_mail.tantivy_case import ALL, NONE, Case, built
+from tests.make.mail.messages import NOON, one, passes, some_filters, some_mail, some_text
+from tests.make.mail.tantivy import ALL, NONE, Case, built
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(3, 500)

@@ -15,8 +15,8 @@ from engines.stacks.agent_mail.tantivy import layout as tantivy_layout
 from engines.stacks.agent_mail.tantivy.files import Segment
 from engines.stacks.agent_mail.tantivy.index import INDEX, Opened, opened
 from engines.stacks.agent_mail.tantivy.layout import ORDER, Span, ascend, noted
-from tests.engines.agent_mail.build import one, some_filters, some_text
-from tests.engines.agent_mail.tantivy_case import NONE, Case, built, case, delete, upsert
+from tests.make.mail.messages import one, some_filters, some_text
+from tests.make.mail.tantivy import NONE, Case, built, case, delete, upsert
 
 IDS = (2, 3, 5, 8)
 

@@ -19,14 +19,14 @@ from engines.stacks.agent_mail.tantivy import batches
 from engines.stacks.agent_mail.tantivy import engine as tantivy_engine
 from engines.stacks.agent_mail.tantivy import index as tantivy_index
 from engines.stacks.agent_mail.tantivy.index import INDEX
-from tests.engines.agent_mail.build import (
+from tests.make.mail.messages import (
     one,
     some_filters,
     some_mail,
     some_message,
     some_text,
 )
-from tests.engines.agent_mail.tantivy_case import NONE, Case, Source, built, case, delete, upsert
+from tests.make.mail.tantivy import NONE, Case, Source, built, case, delete, upsert
 
 pytestmark = pytest.mark.slow
 MAIL = some_mail(41, 80)

@@ -14,8 +14,8 @@ from engines.stacks.agent_mail.tantivy.index import Opened, opened
 from engines.stacks.agent_mail.tantivy.order import counted, cut, listed, matching
 from engines.stacks.agent_mail.tantivy.query import Compiler
 from engines.stacks.agent_mail.tantivy.schema import Weights
-from tests.engines.agent_mail.build import NOON, one
-from tests.engines.agent_mail.tantivy_case import built
+from tests.make.mail.messages import NOON, one
+from tests.make.mail.tantivy import built
 
 SENT = {5: NOON, 2: NOON + 1, 9: NOON + 1, 4: NOON - 3}
 ALL = tantivy.Query.all_query()

@@ -17,8 +17,8 @@ from engines.stacks.agent_mail.contract.query import RankingMode
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from engines.stacks.agent_mail.tantivy.schema import Weights, document, fields, schema, schema_hash
-from tests.engines.agent_mail.build import one, some_mail
-from tests.engines.agent_mail.tantivy_case import NONE, WEIGHTS, Source, built, case
+from tests.make.mail.messages import one, some_mail
+from tests.make.mail.tantivy import NONE, WEIGHTS, Source, built, case
 
 MAIL = some_mail(21, 60)
 

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.contract.query import Filters
 from engines.stacks.agent_mail.tantivy.typeahead import LONGEST, SHORTEST, grams
-from tests.engines.agent_mail.build import PHRASES, one, passes, some_filters, some_mail
-from tests.engines.agent_mail.tantivy_case import NONE, Case, built
+from tests.make.mail.messages import PHRASES, one, passes, some_filters, some_mail
+from tests.make.mail.tantivy import NONE, Case, built
 
 MAIL = some_mail(11, 400)
 

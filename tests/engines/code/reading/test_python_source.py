@@ -6,7 +6,7 @@ import pytest
 
 from engines.stacks.code.reading import python_source, risk, snippet
 from engines.stacks.code.unit import Facts, Risk, Texts
-from tests.engines.code.build import SHOP
+from tests.make.code import SHOP
 
 CODE = '''
 @cached

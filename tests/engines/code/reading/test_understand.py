@@ -15,7 +15,7 @@ from engines.stacks.code.reading.understand import embedded, understand
 from engines.stacks.code.terms import indexed, parts, typed, words
 from engines.stacks.code.unit import Mode, Unit
 from harness.core.records import Document
-from tests.engines.code.build import write_shop
+from tests.make.code import write_shop
 
 COSQA = Path(__file__).resolve().parents[5] / "shared" / "datasets" / "cosqa"
 NUMPYDOC = """merge(left, right, how)

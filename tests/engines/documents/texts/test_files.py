@@ -10,7 +10,7 @@ from pypdf import PdfWriter
 from engines.stacks.documents.texts import files
 from engines.stacks.documents.texts.chunking import Cutting, chunks
 from harness.core.errors import BadFile
-from tests.engines.documents.pdf import pdf
+from tests.make.pdf import pdf
 
 TEXTS = {
     "unix.txt": "one\ntwo\n\nthree caf\u00e9 \U0001f600 four\n" * 40,

@@ -1,11 +1,14 @@
-"""A log of a live comparison over the toy project's arms, and one divergence that was fixed."""
+"""Logs of live comparisons: one over the toy's arms, and one that another process writes.
+
+The first has one divergence that was fixed.
+"""
 
 from __future__ import annotations
 
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from time import perf_counter_ns
+from time import perf_counter_ns, sleep
 
 from engines import registry as arms
 from harness.agreement.classes import Class
@@ -14,12 +17,14 @@ from harness.shadow.live.compare import judged
 from harness.shadow.live.generation import Generation
 from harness.shadow.live.pair import Attempt, Pair, Served
 from harness.shadow.live.side import asked
+from harness.shadow.log import streams
 from harness.shadow.log.log import Log
-from tests.toy import CANDIDATE, CONTROL, Toy
+from tests.make.toy import CANDIDATE, CONTROL, Toy
 
 K = 10
 MENDED = "bolo bera"
 """Both arms show the same for it; the log says that the candidate lost it all."""
+PAUSE_S = 0.05
 START = 1_780_000_000 * 10**9
 
 
@@ -47,3 +52,17 @@ def write(toy: Toy, folder: Path, start_ns: int = START) -> None:
         )
         assert found.observations[-1].outcome is Class.SHADOW_EMPTY
         log.append(found.observations, found.divergences, found.degradations)
+
+
+def written(folder: Path, attempts: int, *, within_s: float) -> streams.Read:
+    """Wait until the log has all attempts.
+
+    Raises:
+        AssertionError: they are not there in time.
+    """
+    for _ in range(round(within_s / PAUSE_S)):
+        found = streams.read(folder)
+        if len(found.observations) == attempts:
+            return found
+        sleep(PAUSE_S)
+    raise AssertionError(f"{len(found.observations)} of {attempts} attempts were written")

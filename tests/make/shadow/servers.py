@@ -25,7 +25,7 @@ from harness.shadow.proxy.http_offer import offers_of
 from harness.shadow.proxy.http_proxy import Room, Running, all_room, serve
 from harness.shadow.proxy.reading import Reading
 from harness.stages.shadow.files import read_reading
-from tests.shadow.live.make import drained, on_thread
+from tests.make.shadow.comparisons import drained, on_thread
 from tests.source import ROOT
 
 READING = read_reading(ROOT / "examples" / "shadow" / "http.toml")

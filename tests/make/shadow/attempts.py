@@ -13,7 +13,7 @@ from harness.shadow.log.record import Divergence, LoggedAnswer, Observation, See
 from harness.shadow.watch.bounds import Bounds
 from harness.stages.shadow.files import read_bounds
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 WATCH = ROOT / "policy" / "watch.toml"
 START = 1_780_000_000 * 10**9
 """A moment in the year 2026."""

@@ -13,7 +13,7 @@ from harness.corpus.pool import Pair, Pool
 from harness.stages.judging.machine import pace
 from harness.stages.judging.machine.label import Labelled, label, opened
 from harness.stages.judging.panel.panel import Panel, begin, read
-from tests.stages.judging.server import Reply, Server, serving
+from tests.make.judge_server import Reply, Server, serving
 
 KEY = "sk-toy-secret"
 SCALE = (0, 1, 2)

@@ -8,7 +8,7 @@ from engines.stacks.text.tantivy import TantivySearcher
 from harness.core.engine import Answer
 from harness.core.gate import Finding, Outcome, StepDecision
 from harness.stages.replay.stage import replay
-from tests.toy import CANDIDATE, Toy
+from tests.make.toy import CANDIDATE, Toy
 
 Search = Callable[[TantivySearcher, str, int], Answer]
 HONEST: Search = TantivySearcher.search

@@ -1,0 +1,177 @@
+"""Tables of what each command writes, keeps and reads; its options that take a path.
+
+The commands are those of the program: a new path among their options is in one of the tables, or
+``test_owned.py`` is red.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import cache
+from typing import Any, NamedTuple
+
+import typer
+
+from harness.cli import application
+from harness.core.durable.owned import (
+    CONVERT,
+    EXPERIMENT_LOG,
+    EXPORT,
+    HISTORY,
+    MIGRATION,
+    PANEL,
+    RUN,
+    SHADOW_LOG,
+    SHADOW_REPORT,
+)
+
+TOY = ("--dataset", "toy", "--control", "fts5")
+PAIR = (*TOY, "--candidate", "tantivy")
+LEFT = ("--out", "ran")
+SHADOW = ("--reading", "reading.toml", "--shadow-settings", "shadow.toml")
+ADDRESS = "http://127.0.0.1:9"
+SERVERS = ("--control", ADDRESS, "--candidate", ADDRESS)
+
+
+class Owns(NamedTuple):
+    """A command and the option that names the folder that it owns."""
+
+    words: tuple[str, ...]
+    """All but that option."""
+    option: str
+    owner: str
+    runs: bool = True
+    """Whether it ends by itself, so that it is also seen to succeed."""
+    command: str = ""
+    """Where it is not the key of the table."""
+
+
+OWNED = {
+    "run": Owns(("--dataset", "toy", "--arms", "fts5"), "--out", RUN),
+    "run with a log": Owns(
+        ("--dataset", "toy", "--arms", "fts5", "--out", "logged{}"),
+        "--log",
+        EXPERIMENT_LOG,
+        command="run",
+    ),
+    "export": Owns(TOY, "--to", EXPORT),
+    "convert": Owns(("toy", "--to", "quepid"), "--out", CONVERT),
+    "shadow report": Owns(("log", "--bounds", "watch.toml"), "--out", SHADOW_REPORT),
+    "shadow run": Owns((*PAIR, "--count", "2", *SHADOW[2:]), "--out", SHADOW_LOG),
+    "shadow http": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "shadow mcp": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "mail-server": Owns(
+        ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
+    ),
+    "history add": Owns(("--dataset", "toy"), "--at", HISTORY),
+    "panel begin": Owns(
+        ("pool.qrels", "--assessors", "a,b", "--double", "0.5", "--seed", "1"), "--out", PANEL
+    ),
+    "migrate begin": Owns(("--serving", "fts5", "--policy", "mail.toml"), "--at", MIGRATION),
+}
+"""Folders that a command makes. ``init`` makes one too, and leaves it to people."""
+ADDS = {
+    "ci": (*LEFT,),
+    "decompose": ("--control", "fts5", "--candidate", "tantivy", *LEFT),
+    "load": ("--arm", "fts5", *LEFT),
+    "mail-server": ("--dataset", "toy", "--arm", "fts5", *LEFT),
+    "labels": ("machine.jsonl", *LEFT),
+    "sign": ("--key", "absent", *LEFT),
+    "selftest": (
+        "--control", "fts5", "--policy", "policy/pairwise.toml", "--trials", "1", *LEFT,
+    ),
+    "traffic": ("log", "--control", "fts5", "--candidate", "tantivy", *LEFT),
+}  # fmt: skip
+"""Commands that add to what ``harness run`` left in ``--out``."""
+NEW = {
+    "pool": ("--measure", "nDCG@10", "--size", "5", *PAIR),
+    "decompose": PAIR,
+    "judge": ("pool.qrels", "--machine", "judge.toml"),
+    "panel export": ("judged",),
+    "panel settle": ("judged",),
+    "history page": (),
+    "plan": ("--policy", "policy/toy.toml", "--dataset", "toy"),
+    "queries from-log": ("beir/queries.jsonl", "--size", "20"),
+    "queries pool": (
+        "beir/queries.jsonl",
+        "beir/corpus.jsonl",
+        "--arms",
+        "fts5",
+        "--depth",
+        "2",
+    ),
+    "clicks labels": (
+        "clicks",
+        "--queries",
+        "beir/queries.jsonl",
+        "--attractive",
+        "0.3",
+        "--min-shown",
+        "1",
+    ),
+    "sbom": (),
+    "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
+    "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
+}
+"""Commands that write a file, and its option."""
+FILE_OPTION = {
+    "clicks labels": "--out",
+    "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
+    "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
+    "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",
+    "measure": "--to",
+}  # fmt: skip
+AGAIN = {"history page", "judge", "panel export", "sbom", "tune"}
+"""Of them, those that replace a file of their own."""
+IN_PLACE = {
+    ("init", "folder"), ("judge", "file"), ("panel import", "folder"), ("policy pin", "policy"),
+    ("mail-server", "--token-file"), ("shadow accept", "--register"),
+    *((f"migrate {move}", "--at") for move in
+      ("advance", "drill", "interleave", "mend", "observe", "rollback")),
+}  # fmt: skip
+"""What is changed where it lies, and must be what the command takes it for."""
+READ = {
+    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--human", "--key",
+    "--machine", "--policy", "--guidelines",
+    "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
+    "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
+    "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
+    "topics",
+}  # fmt: skip
+"""Options of these names are only read, but for those in the tables above."""
+READ_LEFT = {
+    "ask", "decide", "export", "history add", "migrate advance", "migrate drill",
+    "migrate observe", "migrate status", "plan", "policy pin", "regress", "variance", "verify",
+}  # fmt: skip
+"""Commands whose ``--out`` is read: what ``harness run`` left."""
+READ_AT = {"history page", "migrate status"}
+
+
+def leaves(group: Any, names: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:  # noqa: ANN401  click's
+    for name, found in sorted(group.commands.items()):
+        if hasattr(found, "commands"):
+            yield from leaves(found, (*names, name))
+        else:
+            yield " ".join((*names, name)), found
+
+
+@cache
+def command_tree() -> Any:  # noqa: ANN401  Typer keeps its own copy of click
+    """Build the command line once: to read the types of all options takes a fifth of a second."""
+    return typer.main.get_command(application())
+
+
+def paths() -> set[tuple[str, str]]:
+    """Name every option that takes a path, with its command."""
+    return {
+        (name, param.opts[0])
+        for name, command in leaves(command_tree())
+        for param in command.params
+        if "Path" in str(param.type_descriptor.annotation)
+    }
+
+
+def words_of(name: str, to: str) -> list[str]:
+    """Give a command with all its words but the option that names its folder."""
+    owns = OWNED[name]
+    return [*(owns.command or name).split(), *(word.format(to) for word in owns.words)]
