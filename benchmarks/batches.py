@@ -32,7 +32,7 @@ from harness.replay.drive import drive
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.prepare import prepare
-from harness.stages.replay.opened import OpenedIndex
+from harness.stages.replay.stage import OpenedIndex
 
 NAME, ARM, K, LIMIT_S = "python-docs", "fts5", 100, 10.0
 

@@ -28,8 +28,7 @@ from numpy.typing import NDArray
 
 from engines.vector.amvi import AmviIndex, write
 from engines.vector.embedder import unit
-from engines.vector.scan import COSINE_DIGITS, SCAN_ROWS
-from engines.vector.topk import best
+from engines.vector.scan import COSINE_DIGITS, SCAN_ROWS, best
 
 EMBEDDER, DIMENSION, K, SEED = "random", 384, 10, 20_260_101
 CHUNK_ROWS, CACHED_ROWS = 1 << 14, 1 << 10

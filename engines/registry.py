@@ -14,7 +14,7 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 
 from engines import stacks
-from engines.contract import brought, lines
+from engines.contract import brought
 from engines.contract.replaced import opened_whole
 from engines.contract.settings import with_values
 from engines.stacks import remote, text
@@ -22,7 +22,7 @@ from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import checked
-from harness.core.reading import Malformed
+from harness.core.reading import Malformed, text_of
 from harness.core.records import Document, Scalar
 
 FOLDER = Path(__file__).parent / "arms"
@@ -142,7 +142,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
             path,
             f"{'.'.join(key)}: {first['msg']}",
             _hint(stack, about["stack"]),
-            lines.of_key(path, key),
+            line_of_key(path, key),
         ) from exc
     return Arm(
         path.stem,
@@ -166,12 +166,12 @@ def _check_keys(path: Path, about: Mapping[str, Any]) -> None:
         " of its tuning record"
     )
     for key in sorted(set(about) - KEYS):
-        raise BadPolicy(path, f"{key}: no such key", hint, lines.of_key(path, [key]))
+        raise BadPolicy(path, f"{key}: no such key", hint, line_of_key(path, [key]))
     for key in sorted({"summary", "stack"} - set(about)):
         raise BadPolicy(path, f"{key}: is missing", hint)
     for key, value in about.items():
         if not isinstance(value, dict if key == "settings" else str):
-            raise BadPolicy(path, f"{key}: is {value!r}", hint, lines.of_key(path, [key]))
+            raise BadPolicy(path, f"{key}: is {value!r}", hint, line_of_key(path, [key]))
 
 
 def _stack(path: Path, stack: str) -> ModuleType:
@@ -196,7 +196,7 @@ def _written_in(path: Path) -> Iterator[None]:
         yield
     except UnknownName as exc:
         hint = f"Write {exc.meant}" if exc.meant else "Write one of these"
-        raise BadPolicy(path, exc.problem, hint, lines.of_value(path, exc.name)) from exc
+        raise BadPolicy(path, exc.problem, hint, line_of_value(path, exc.name)) from exc
 
 
 def known_stacks() -> Mapping[str, str]:
@@ -230,3 +230,29 @@ def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]
         elif at == len(loc):
             found.append(str(part))
     return found
+
+
+def line_of_value(path: Path, name: str) -> int | None:
+    """First line, from 1, that assigns the text ``name`` to a key."""
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
+        if line.partition("=")[2].strip().startswith((f'"{name}"', f"'{name}'")):
+            return number
+    return None
+
+
+def line_of_key(path: Path, key: Sequence[str]) -> int | None:
+    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
+    table: list[str] = []
+    around: dict[int, int] = {}
+    for number, line in enumerate(text_of(path).splitlines(), start=1):
+        bare = line.strip()
+        if bare.startswith("["):
+            table = bare.strip("[] ").split(".")
+            here = table
+        else:
+            here = [*table, line.split("=")[0].strip()]
+        if here == list(key):
+            return number
+        if bare.startswith("[") and here == list(key[: len(here)]):
+            around[len(here)] = number
+    return around[max(around)] if around else None

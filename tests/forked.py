@@ -16,11 +16,11 @@ IMPORTED = (
     "engines.stacks.agent_mail.arm",
     "engines.stacks.text.fts5",
     "engines.stacks.text.tantivy",
-    "harness.shadow.live.candidate",
+    "harness.shadow.live.process",
     "harness.shadow.proxy.http_apart",
     "harness.stages.load.opener",
     "harness.stages.race.part",
-    "harness.stages.replay.ahead",
+    "harness.stages.replay.stage",
 )
 """What the processes do, and the engines that most of them open."""
 

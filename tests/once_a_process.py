@@ -23,12 +23,12 @@ from harness.policy.model import Policy
 from harness.report import svg
 from harness.report.load import figures as load_figures
 from harness.report.page import figures as page_figures
-from harness.report.page import forest, latency_curves
+from harness.report.page import forest, latency_tables
 from harness.report.shadow import figures as shadow_figures
 from harness.report.trends import figures as trend_figures
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
-DRAW = (forest, latency_curves, load_figures, page_figures, shadow_figures, trend_figures)
+DRAW = (forest, latency_tables, load_figures, page_figures, shadow_figures, trend_figures)
 """Modules that draw; each has tests that look at what it draws."""
 MOST_READ = 500
 """Texts whose reading is kept."""

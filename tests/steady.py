@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 from harness.replay import ask
 from harness.replay import race as replay_race
-from harness.replay.meter import Meter, Reading, Taken
+from harness.replay.race import Meter, Reading, Taken
 
 ANSWER_NS, SPREAD_NS, READING_NS = 1_000_000, 20_000, 100
 

@@ -43,7 +43,7 @@ def demo(*, record: Record = False) -> None:
     """
     project = _with_all_that_is_needed(Project.here())
     _without_git(project.root)
-    from harness.stages.custody.local_lock import local_lock
+    from harness.stages.custody.dvc_lock import local_lock
 
     with nullcontext() if record else local_lock(project.root):
         idle = _run(project)

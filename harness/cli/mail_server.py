@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import ExitStack
+from functools import partial
 from math import isfinite
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -14,7 +16,6 @@ from harness.cli.base.boundary import aside
 from harness.cli.base.log_lines import logged
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
-from harness.cli.base.secret import secret_of
 from harness.cli.shadow.options import SettingsFile
 from harness.cli.shadow.served import log_folder, log_of
 
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from engines.stacks.agent_mail.pipeline.plan import KillSwitch
     from engines.stacks.agent_mail.pipeline.scope import Scope
     from harness.stages.layout import Layout
+
+SHORTEST_TOKEN = 16
 
 
 def register(app: typer.Typer) -> None:
@@ -240,3 +243,29 @@ def _index(layout: Layout, arm: Arm, name: str, cache: Path) -> None:
         build(layout, name, cache)
     check_settings(layout, arm)
     check_corpus(layout, arm.name, read_manifest(layout, arm.name), Prepared.open(layout.data))
+
+
+def secret_of(file: Path | None) -> str:
+    """Give the operator's token: a new one, or that of the file, which is made where it is not."""
+    from secrets import token_urlsafe
+
+    from harness.core.errors import BadFile
+    from harness.core.reading import Malformed, text_of
+
+    fresh = token_urlsafe(32)
+    if file is None:
+        return fresh
+    try:
+        with open(file, "x", encoding="utf-8", opener=partial(os.open, mode=0o600)) as made:
+            made.write(fresh + "\n")
+    except FileExistsError:
+        pass
+    except OSError as exc:
+        raise BadFile(file, f"cannot be written ({exc})", "Name another file") from exc
+    try:
+        said = text_of(file).strip()
+    except (OSError, Malformed) as exc:
+        raise BadFile(file, f"cannot be read ({exc})", "Name another file") from exc
+    if len(said) < SHORTEST_TOKEN or len(said.split()) != 1:
+        raise BadFile(file, "holds no token", f"Write one word of {SHORTEST_TOKEN} characters")
+    return said

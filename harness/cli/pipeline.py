@@ -8,7 +8,6 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
-from harness.cli.base.following import followed
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, own
 from harness.cli.base.project import Project
@@ -236,3 +235,15 @@ def report() -> None:
     subjects = {project.layout(name): project.subject(name) for name in project.params.datasets}
     written = stage(subjects, project.root / "reports", project.root / "reports" / "receipt.json")
     out.print(f"wrote {written.page}")
+
+
+def followed(project: Project, dataset: str, arm: str) -> bool:
+    """Keep the indexes of an arm up to its messages until interrupted; False without an index."""
+    from engines import registry as arms
+    from harness.stages.mail.changing import follow
+
+    layout = project.layout(dataset)
+    if not layout.index(arms.load(arm, project.cache).name).exists():
+        return False
+    follow(layout, arm, project.cache, lambda at: out.print(f"{arm} has reached change {at}"))
+    return True

@@ -17,6 +17,7 @@ leftovers of dead ones (``harness.core.durable.leftovers``).
 
 from __future__ import annotations
 
+import ctypes
 import errno
 import json
 import os
@@ -27,9 +28,11 @@ from typing import Any
 
 from harness.core.durable.leftovers import OLD, written_in
 from harness.core.durable.locks import held
-from harness.core.durable.swap import swapped
 from harness.core.paths import check_leads
 
+AT_FDCWD = -100
+EXCHANGE = 2
+"""RENAME_EXCHANGE of Linux's renameat2(2)."""
 FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
 DISK = FULL | {errno.EIO, errno.EROFS}
 """What a disk answers to a write; ``FULL`` where it has no room."""
@@ -158,3 +161,15 @@ def _sync(path: Path) -> None:
         os.fsync(opened)
     finally:
         os.close(opened)
+
+
+def swapped(one: Path, other: Path) -> bool:
+    """Let ``one`` and ``other`` change places; False, and nothing done, where that failed.
+
+    Both must exist on one file system. No reader finds either of them missing at any time.
+    """
+    rename = getattr(ctypes.CDLL(None, use_errno=True), "renameat2", None)
+    if rename is None:
+        return False
+    paths = os.fsencode(one), os.fsencode(other)
+    return bool(rename(AT_FDCWD, paths[0], AT_FDCWD, paths[1], EXCHANGE) == 0)

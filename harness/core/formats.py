@@ -11,12 +11,19 @@ import json
 import math
 import re
 import tomllib
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, ClassVar, NoReturn
+
+import yaml
+from yaml.constructor import ConstructorError
+from yaml.nodes import MappingNode, Node, ScalarNode
 
 from harness.core.reading import MAX_FILE_BYTES, Malformed, naming, text_of
 
+LONGEST_NUMBER = 300
+"""Characters; YAML 1.1 counts minutes and seconds too, in the square of their number."""
+TAG = "tag:yaml.org,2002:"
 MAX_SETTINGS_BYTES, MAX_YAML_BYTES = 1 << 20, 1 << 18
 """Of a file that a person writes: TOML is read slowly, and YAML more so."""
 MAX_INDEX_BYTES = 4 << 30
@@ -130,8 +137,6 @@ def yaml_of(text: str) -> Any:  # noqa: ANN401  any YAML
     """
     import yaml
 
-    from harness.core.yaml_loader import Loader
-
     try:
         found = yaml.load(text, Loader)  # noqa: S506  a safe loader of ours
     except yaml.MarkedYAMLError as exc:
@@ -220,3 +225,40 @@ def _said(exc: Exception) -> str:
     if isinstance(exc, RecursionError):
         return f"it is nested more than {MAX_DEPTH} deep"
     return str(exc) or type(exc).__name__
+
+
+def _short(loader: yaml.SafeLoader, node: ScalarNode) -> Any:  # noqa: ANN401  an int or a float
+    if len(node.value) > LONGEST_NUMBER:
+        problem = f"a number has {len(node.value)} digits; at most {LONGEST_NUMBER} are read"
+        raise ConstructorError(None, None, problem, node.start_mark)
+    return yaml.SafeLoader.yaml_constructors[node.tag](loader, node)
+
+
+class Loader(yaml.SafeLoader):
+    """A safe loader that refuses a key that comes twice, and aliases.
+
+    A few aliases of aliases stand for more values than fit into memory.
+    """
+
+    yaml_constructors: ClassVar[dict[str | None, Any]] = {
+        **yaml.SafeLoader.yaml_constructors,
+        f"{TAG}int": _short,
+        f"{TAG}float": _short,
+    }
+
+    def compose_node(self, parent: Node | None, index: int) -> Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise ConstructorError(None, None, "an alias; write the value itself", mark)
+        return super().compose_node(parent, index)
+
+    def construct_mapping(self, node: MappingNode, deep: bool = False) -> dict[Hashable, Any]:  # noqa: FBT001, FBT002  as above
+        seen: set[object] = set()
+        for key, _ in node.value:
+            name = self.construct_object(key, deep=True)
+            if isinstance(name, Hashable):
+                if name in seen:
+                    problem = f"the key {name!r} comes twice"
+                    raise ConstructorError(None, None, problem, key.start_mark)
+                seen.add(name)
+        return super().construct_mapping(node, deep=deep)

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import shlex
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+
+from pydantic import ValidationError
 
 from engines import registry
 from harness.core.errors import HarnessError, UnknownName
@@ -17,6 +19,7 @@ from harness.core.names import check_distinct
 from harness.corpus import trec
 from harness.corpus.prepared import QUERIES
 from harness.corpus.runs import read_run
+from harness.measures.name import parse
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from harness.policy.pairwise import for_candidates
@@ -35,7 +38,6 @@ from harness.stages.replay.stage import replay
 from harness.stages.replay.tally import remarks
 from harness.stages.report.assemble import Subject, assemble, evidence_of
 from harness.stages.report.linked import linked
-from harness.stages.score.measuring import measuring
 from harness.stages.score.stage import score
 
 TIES = "ties.json"
@@ -246,3 +248,21 @@ def _copied(source: Path, to: Path) -> None:
     """Copy a file; a link in its place is replaced, and not followed."""
     with replacing(to) as beside:
         shutil.copyfile(source, beside)
+
+
+def measuring(params: Params, more: Iterable[str]) -> Params:
+    """Measure ``more`` beside what ``params`` names.
+
+    Raises:
+        UnknownName: one of them is not a measure.
+        HarnessError: one of them looks deeper than runs are deep.
+    """
+    names = tuple(dict.fromkeys((*params.score.measures, *more)))
+    for name in names:
+        parse(name)
+    score = {**params.score.model_dump(), "measures": names}
+    try:
+        return Params.model_validate({**params.model_dump(), "score": score})
+    except ValidationError as exc:
+        said = exc.errors()[0]["msg"].removeprefix("Value error, ")
+        raise HarnessError(f"the policy asks for too much: {said}") from exc

@@ -19,9 +19,7 @@ from harness.gates import agreement_floor, equivalent, no_slice_harmed, non_infe
 from harness.gates.base.rules import Rules
 from harness.measures.quality import score
 from harness.policy.model import FEWEST_RESAMPLES, Gate, Policy
-from harness.policy.selftest.characteristics import all_of
-from harness.policy.selftest.curves import trace
-from harness.policy.selftest.null_models import popular, shuffled
+from harness.policy.selftest.characteristics import all_of, trace
 from harness.policy.selftest.operating import (
     Curve,
     Null,
@@ -29,6 +27,7 @@ from harness.policy.selftest.operating import (
     Selftest,
     from_written,
 )
+from harness.policy.selftest.planted import popular, shuffled
 from harness.stages.custody.code import judging_sha256
 from harness.stages.evidence import gathered, pairs_of, sides
 from harness.stages.layout import Layout

@@ -26,3 +26,25 @@ def adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
     found = np.empty_like(stepped)
     found[order] = stepped
     return found
+
+
+def fdr_adjusted(p_values: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Give the adjusted p-values of Benjamini and Hochberg, shape (tests,), in the order given.
+
+    "Controlling the false discovery rate", JRSS B 57 (1995). The k-th smallest of m is
+    multiplied by m / k, never above the ones after it, at most 1. Of those at or below a
+    level, no greater share is expected to be false, where the tests are independent or rise and
+    fall together. It is for looking around; a decision over several slices takes ``holm``.
+
+    Raises:
+        EvidenceError: one is not between 0 and 1.
+    """
+    if not ((p_values >= 0) & (p_values <= 1)).all():
+        raise EvidenceError("a p-value lies between 0 and 1")
+    count = len(p_values)
+    order = np.argsort(p_values, kind="stable")[::-1]
+    steps = count / np.arange(count, 0, -1)
+    stepped = np.minimum(1.0, np.minimum.accumulate(p_values[order] * steps))
+    found = np.empty_like(stepped)
+    found[order] = stepped
+    return found

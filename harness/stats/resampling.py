@@ -10,17 +10,29 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import current, map_batches
+from harness.core.durable.leftovers import written_in
 from harness.stats.counter_rng import LINE_BYTES, Purpose, picks, slab_bytes
-from harness.stats.sent import shared_sums, worth_sharing
 
+WORTH = 100_000_000
+"""Picks from which on it pays to send columns away."""
+BLOCK = 20_000_000
+"""Picks of a batch."""
+Columns = NDArray[np.float64]
+"""Shape (units, columns)."""
+Sums = Callable[[Columns, range], Columns]
+"""Gives the sums of the resamples in a range; no sum depends on the range."""
 PICKS_AT_ONCE = 160_000
 SLABS_AT_ONCE = 3
 """Slabs whose sums stay in the cache together; threads meet twice for so many."""
@@ -33,9 +45,6 @@ WEIGHTS = (
     1.6899600570158961,
 )
 """Two of four are the root near -0.74 of x**3 - x - 1/3; moments 0, 1 and 1 give the others."""
-
-Columns = NDArray[np.float64]
-"""Shape (units, columns)."""
 Each = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
 """Does its first argument with each of its second, as ``map`` does."""
 
@@ -204,3 +213,37 @@ def _spread(threads: int) -> Iterator[Each]:
         return
     with ThreadPoolExecutor(threads) as pool:
         yield pool.map
+
+
+def worth_sharing(resamples: int, units: int) -> Path | None:
+    """Give the folder of what other processes draw; None where this process does it."""
+    return current().folder if resamples * units >= WORTH else None
+
+
+@dataclass(frozen=True, slots=True)
+class Drawing:
+    """Writes the sums of one block."""
+
+    columns: Path
+    sums: Sums
+
+    def __call__(self, block: range, beside: Path) -> Iterator[int]:
+        columns = np.load(self.columns, mmap_mode="r")
+        rows = max(1, PICKS_AT_ONCE // max(1, len(columns)))
+        found = [self.sums(columns, block[at : at + rows]) for at in range(0, len(block), rows)]
+        with beside.open("wb") as file:
+            np.save(file, np.concatenate(found))
+        yield 1
+
+
+def shared_sums(columns: Columns, sums: Sums, resamples: int, folder: Path) -> Columns:
+    """Let the executor of the block draw; shape (resamples, columns)."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = max(1, BLOCK // max(1, len(columns)))
+    blocks = [range(at, min(resamples, at + rows)) for at in range(0, resamples, rows)]
+    with written_in(folder) as place:
+        given = place / "columns.npy"
+        np.save(given, np.ascontiguousarray(columns))
+        parts = [Batch(block, place / f"{block.start}.npy") for block in blocks]
+        map_batches(Drawing(given, sums), parts)
+        return np.concatenate([np.load(part.part) for part in parts])

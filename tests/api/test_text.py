@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from harness.api import Inference, Leaderboard, leaderboard
-from harness.api.text import to_latex, to_markdown
+from harness.api.exporting import to_latex, to_markdown
 from tests.api.conftest import QUERIES, Small
 from tests.make.runs import run_of
 

@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 
 from harness.collections.agent_mail.dice import Dice, Lots, mixed
 from harness.collections.agent_mail.filters import NAMES, params, passes
-from harness.collections.agent_mail.judging import CONTRAST, judge
+from harness.collections.agent_mail.generate import CONTRAST, judge
 from harness.collections.agent_mail.message import Fact, Message
 from harness.collections.agent_mail.needs import GRAM, MEANT, Need, about, named
-from harness.collections.agent_mail.spelling import cut, mistyped
+from harness.collections.agent_mail.questions import cut, mistyped
 from harness.collections.agent_mail.traffic import traffic
 from harness.core.records import Scalar
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from harness.collections.agent_mail.choosing import KINDS, SPARE, choose, needs
 from harness.collections.agent_mail.dice import Dice
+from harness.collections.agent_mail.generate import KINDS, SPARE, choose, needs
 from harness.collections.agent_mail.lexicon import lexicon
 from harness.collections.agent_mail.threads import plan
 from harness.collections.agent_mail.traffic import traffic

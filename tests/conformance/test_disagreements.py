@@ -21,7 +21,7 @@ from harness.corpus.trec import Missing, read_run
 from harness.measures.coverage import coverage, missing
 from harness.measures.means import mean_all, mean_answerable
 from harness.measures.quality import score
-from harness.measures.unjudged.condensed import condense
+from harness.measures.unjudged.runs import condense
 from tests.make.runs import qrels_of, run_of
 
 RANKED = ("nDCG@10", "RR@10", "RR", "P@1", "P@10", "AP@100", "R@50")

@@ -14,7 +14,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from harness.core import files
-from harness.core.durable import swap
 from harness.core.durable.leftovers import sweep
 from harness.core.files import (
     append_text,
@@ -145,7 +144,7 @@ def test_a_reader_of_a_folder_that_is_replaced_finds_all_of_it(
     seen: list[bool] = []
 
     def swapped(one: Path, other: Path) -> bool:
-        done = whole and swap.swapped(one, other)
+        done = whole and files.swapped(one, other)
         seen.append((other / "new").is_file())
         return done
 

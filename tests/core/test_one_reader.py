@@ -36,7 +36,7 @@ OURS = {
     "engines/stacks/code/reading/structured.py": "text of a document, indexed whatever it is",
     "harness/core/batches/processes.py": "work of the process that started it",
     "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
-    "harness/shadow/live/candidate.py": "questions of the process that started it",
+    "harness/shadow/live/process.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
     "engines/stacks/documents/kept.py": "rows of a database that the stack wrote",

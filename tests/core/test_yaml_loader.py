@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 import yaml
 
-from harness.core.formats import yaml_of
+from harness.core.formats import Loader, yaml_of
 from harness.core.reading import Malformed
-from harness.core.yaml_loader import Loader
 
 BOMB = "a: &a [x, x]\n" + "".join(
     f"{chr(98 + at)}: &{chr(98 + at)} [{', '.join([f'*{chr(97 + at)}'] * 9)}]\n" for at in range(9)

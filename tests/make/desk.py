@@ -10,7 +10,7 @@ import pytest
 
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
-from harness.stages.judging.machine import pace
+from harness.stages.judging.machine import purse
 from harness.stages.judging.machine.label import Labelled, label, opened
 from harness.stages.judging.panel.panel import Panel, begin, read
 from tests.make.judge_server import Reply, Server, serving
@@ -68,8 +68,8 @@ class Desk:
 def desk(folder: Path, monkeypatch: pytest.MonkeyPatch, *script: Reply) -> Iterator[Desk]:
     """Set a desk with a server that answers by a script; no pause takes time."""
     (folder / "instructions.txt").write_text(INSTRUCTIONS)
-    monkeypatch.setattr(pace, "FIRST_PAUSE_S", 0.0)
-    monkeypatch.setattr(pace, "LONGEST_PAUSE_S", 0.0)
+    monkeypatch.setattr(purse, "FIRST_PAUSE_S", 0.0)
+    monkeypatch.setattr(purse, "LONGEST_PAUSE_S", 0.0)
     with serving(*script) as server:
         monkeypatch.setenv("OPENAI_BASE_URL", server.url)
         monkeypatch.setenv("OPENAI_API_KEY", KEY)

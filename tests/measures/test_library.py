@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.measures import library
+from harness.measures import quality
 from harness.measures.name import parse
 from harness.measures.quality import oracle, score
 from tests.make.runs import random_case, run_of
@@ -13,7 +13,7 @@ from tests.make.runs import random_case, run_of
 def test_values_are_those_of_ir_measures() -> None:
     run, qrels = run_of({"q": ["x", "a"]}), random_case(0)[1]
     grades = type(qrels)({"q": {"a": 1}})
-    found = library.values(run, grades, ("q",), (parse("RR@10"), parse("ERR@10")))
+    found = quality.values(run, grades, ("q",), (parse("RR@10"), parse("ERR@10")))
     assert found["RR@10"] == {"q": 0.5}
     assert found["ERR@10"]["q"] == pytest.approx(1 / 32)
 
@@ -29,5 +29,5 @@ def test_a_measure_without_kernel_is_the_same_either_way() -> None:
 
 def test_only_judged_and_counts_rest_on_judging_alone() -> None:
     names = ("Judged@10", "NumQ", "NumRet", "NumRet(rel=1)", "P@10")
-    resting = [library.rests_on_judging_only(parse(name)) for name in names]
+    resting = [quality.rests_on_judging_only(parse(name)) for name in names]
     assert resting == [True, True, True, False, False]

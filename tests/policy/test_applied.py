@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import EvidenceError
-from harness.policy.applied import Judged, as_applied
 from harness.policy.load import load_policy
 from harness.policy.model import Policy
 from tests.make.toy import GATES, HEAD, STEP

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.replay.meter import IDLE, RUN_QUEUE, TASKS, Meter, Reading
+from harness.replay.race import IDLE, RUN_QUEUE, TASKS, Meter, Reading
 
 FILES = Path("/proc/self/fd")
 

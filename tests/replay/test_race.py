@@ -17,8 +17,7 @@ from harness.core.records import Query
 from harness.replay import ask
 from harness.replay import race as module
 from harness.replay.ask import TimedOutcome, observe
-from harness.replay.meter import RUN_QUEUE, Reading
-from harness.replay.race import Expected, Lap, race, shown
+from harness.replay.race import RUN_QUEUE, Expected, Lap, Reading, race, shown
 from harness.replay.race_texts import Texts
 from tests.make.arms import Table, queries, raising
 

@@ -8,8 +8,7 @@ import pytest
 import yaml
 
 from harness.core.errors import HarnessError
-from harness.stages.additions import added
-from harness.stages.init import BESIDE, PIPELINE, WORKFLOW, Begun, begin
+from harness.stages.init import BESIDE, PIPELINE, WORKFLOW, Begun, added, begin
 
 GITHUB, GITLAB = "acme/search-harness@v1", "acme/tools/search-harness@v1.2"
 

@@ -16,11 +16,10 @@ from harness.core.batches.processes import processes
 from harness.core.errors import InvalidArm
 from harness.replay import drive
 from harness.stages.custody.proof import read_manifest
-from harness.stages.replay import opened
-from harness.stages.replay.opened import OpenedIndex
-from harness.stages.replay.stage import replay
+from harness.stages.replay import stage
+from harness.stages.replay.stage import OpenedIndex, replay
 from harness.stages.score.stage import score
-from harness.stats import sent
+from harness.stats import resampling
 from harness.stats.resampling import drawn_sums, flipped_sums, reweighted_sums
 from tests.make.toy import ARMS, Toy
 
@@ -48,8 +47,8 @@ def test_what_processes_do_is_what_one_does(
     alone = made(tmp_path / "one")
     monkeypatch.setattr(drive, "PART", 9)
     monkeypatch.setattr(bulk, "PART", 30)
-    monkeypatch.setattr(sent, "WORTH", 1)
-    monkeypatch.setattr(sent, "BLOCK", 100_000)
+    monkeypatch.setattr(resampling, "WORTH", 1)
+    monkeypatch.setattr(resampling, "BLOCK", 100_000)
     said: list[str] = []
     with processes(2, tmp_path / "exchanged", said.append) as pool, using(pool):
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query
@@ -70,4 +69,4 @@ def test_an_index_is_opened_once_and_another_one_is_refused(measured: Toy) -> No
         pass
     with index() as anew:
         assert anew is not first
-    opened.close()
+    stage.close()

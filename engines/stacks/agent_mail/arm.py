@@ -22,11 +22,7 @@ from engines.stacks.agent_mail.contract import lifecycle as mail
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.query import DocKind, SearchMode
 from engines.stacks.agent_mail.live.follow import Follows, Live
-from engines.stacks.agent_mail.live.moved import as_it_is
-from engines.stacks.agent_mail.live.tokens import LiveTokens
-from engines.stacks.agent_mail.live.vectors import LiveVectors
-from engines.stacks.agent_mail.live.words import LiveWords
-from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
+from engines.stacks.agent_mail.live.indexes import LiveTokens, LiveVectors, LiveWords, as_it_is
 from engines.stacks.agent_mail.pipeline.kinds import Source, entities
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.reranking import LATE_INTERACTION, Reranking
@@ -39,6 +35,7 @@ from engines.stacks.agent_mail.sqlite import drivers, fts5, journal, store
 from engines.stacks.agent_mail.sqlite.drivers import Driver
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.views import StoredViews

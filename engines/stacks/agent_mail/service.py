@@ -8,26 +8,23 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from time import perf_counter_ns
+from typing import Protocol
 
 from engines.contract.errors import FeatureUnavailable, InvalidQuery, SearchError
 from engines.lexical.typed import normalise
-from engines.stacks.agent_mail import shadow
 from engines.stacks.agent_mail.budget import Allowance, Deadline
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.events import Emit, Event, Payload
-from engines.stacks.agent_mail.contract.explain import ShadowComparison
+from engines.stacks.agent_mail.contract.explain import ShadowComparison, compare_with_shadow
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.contract.query import DocKind, RankingMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.observer import NotTold, ShadowObserver
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
-from engines.stacks.agent_mail.pipeline.explain import explained
-from engines.stacks.agent_mail.pipeline.filling import filled
 from engines.stacks.agent_mail.pipeline.fresh import Fresh, Steady
-from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, message
-from engines.stacks.agent_mail.pipeline.pages import Page
+from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, message
+from engines.stacks.agent_mail.pipeline.pages import Page, explained, fill
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     FallbackTier,
@@ -43,6 +40,25 @@ from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted
 from engines.stacks.agent_mail.pipeline.view import View, Views, nothing, plain
 
 LOG = logging.getLogger("engines.mail")
+
+
+class ShadowObserver(Protocol):
+    """Is told of each first page of messages that is served under SEARCH_ENGINE=shadow."""
+
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
+        """Take note, and come back at once; nothing that is raised here reaches the caller.
+
+        ``elapsed_ns`` is what the serving engine took. A query with a scope is not told: what a
+        viewer may see is a function, which no one elsewhere can be given.
+        """
+        ...
+
+
+class NotTold:
+    """Stands for an observer where a viewer is served: nothing is compared, and no one waits."""
+
+    def served(self, query: SearchQuery, search_response: SearchResponse, elapsed_ns: int) -> None:
+        """Do nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -244,6 +260,33 @@ class MailSearch:
             self._tell(Event.SHADOW_COMPARISON, {"error": str(exc)})
             return None
         ids = [[hit.message_id for hit in one.messages] for one in (served, page)]
-        found = shadow.compare(FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1])
+        found = compare_with_shadow(FallbackTier.FTS5, ids[0], FallbackTier.TANTIVY, ids[1])
         self._tell(Event.SHADOW_COMPARISON, asdict(found))
         return found
+
+
+def filled(
+    source: Source[Doc],
+    tier: FallbackTier,
+    query: SearchQuery,
+    asked: TierQuery,
+    cursor: SearchCursor | None,
+) -> Page:
+    """Fill a page; what was found and cannot be read is left out and counted."""
+    lost: dict[int, str] = {}
+    with faults.known():
+        page = fill(
+            lambda depth: source.tiers.rank(tier, asked, depth),
+            faults.salvaged(source.hydrate, lost),
+            source.show,
+            limit=query.effective_limit,
+            min_score=query.effective_min_score,
+            cursor=cursor,
+            engine=CURSOR_OF[query.doc_kind, tier],
+            digest=lambda: digits_of(query, asked),
+            invalidated=query.cursor is not None and cursor is None,
+        )
+    if not lost:
+        return page
+    note = f"{len(lost)} {query.doc_kind}s cannot be read ({next(iter(lost.values()))})"
+    return replace(page, unread=len(lost), note="; ".join(filter(None, (page.note, note))))

@@ -6,6 +6,7 @@ Filters come before ranking: what the catalog allows gates the words, the vector
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from functools import cached_property
@@ -15,13 +16,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.stacks.code import filters as asked
-from engines.stacks.code.chargrams import Chargrams
-from engines.stacks.code.filters import Filters
+from engines.stacks.code.filters import Filters, folded, pattern
 from engines.stacks.code.unit import Facts, Mode, Risk, Texts, Unit
 from harness.core.files import replacing
 from harness.core.formats import json_of
 from harness.core.reading import numbered
 
+SIZE = 3
+_TOO_CLEVER = re.compile(r"[\\|()\[\]{}]")
+_LITERAL = re.compile(r"[^.^$*+?]+")
 Rows = NDArray[np.int64]
 FILE = "units.jsonl"
 
@@ -141,3 +144,50 @@ def entry_of(unit: dict[str, object], terms: list[str]) -> Entry:
     mode = Mode(str(unit.pop("mode")))
     known = Facts(**plain, risks=risks)  # type: ignore[arg-type]  # as above
     return Entry(Unit(**unit, mode=mode, texts=texts, facts=known), Texts(*terms))  # type: ignore[arg-type]  # as above
+
+
+class Chargrams:
+    """Texts by the runs of three characters that stand in them, after folding."""
+
+    def __init__(self, texts: Sequence[str]) -> None:
+        rows: dict[str, list[int]] = {}
+        for at, text in enumerate(texts):
+            for gram in _grams(folded(text)):
+                rows.setdefault(gram, []).append(at)
+        self._rows = {gram: np.array(found, dtype=np.int64) for gram, found in rows.items()}
+
+    def narrowed(self, value: str) -> Rows | None:
+        """Give the rows, ascending, that may match a filter's value; None where all may."""
+        wanted = set[str]().union(*(_grams(folded(run)) for run in literals(value)))
+        if not wanted:
+            return None
+        lists = sorted((self._rows.get(gram, _NONE) for gram in wanted), key=len)
+        found = lists[0]
+        for other in lists[1:]:
+            found = np.intersect1d(found, other, assume_unique=True)
+        return found
+
+
+_NONE = np.zeros(0, dtype=np.int64)
+
+
+def literals(value: str) -> list[str]:
+    """Find runs of characters that stand in every text a filter's value matches.
+
+    Of a regular expression only what needs no understanding is taken. One with groups, classes,
+    escapes, counts or choices gives nothing, and a character before ``?`` or ``*`` may be absent.
+    """
+    if pattern(value) is None:
+        return [value]
+    inner = value[1:-1]
+    if _TOO_CLEVER.search(inner):
+        return []
+    found: list[str] = []
+    for run in _LITERAL.finditer(inner):
+        optional = inner[run.end() : run.end() + 1] in {"?", "*"}
+        found.append(run[0][:-1] if optional else run[0])
+    return found
+
+
+def _grams(text: str) -> set[str]:
+    return {text[at : at + SIZE] for at in range(len(text) - SIZE + 1)}

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import pairwise
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,15 +14,18 @@ from numpy.typing import NDArray
 from engines.lexical.analysis import Language
 from engines.lexical.typed import Clause, Occur, exact_clauses, held, normalise, positive
 from engines.ranking.rrf import TIE_DIGITS
-from engines.stacks.code import boosts, fusion, near_duplicates
+from engines.stacks.code import fusion, near_duplicates
 from engines.stacks.code.backends.contract import OpenBackend, Scored
 from engines.stacks.code.backends.wanted import TermClause, terms_of, wanted
-from engines.stacks.code.catalog import Catalog, Rows
-from engines.stacks.code.config import Settings
+from engines.stacks.code.catalog import Catalog, Entry, Rows
+from engines.stacks.code.config import Boosts, Settings
 from engines.stacks.code.explain import ScoreBreakdown
+from engines.stacks.code.terms import parts
 from engines.vector.embedder import Embedder
 from engines.vector.scan import nearest
 
+MOST_PHRASES = 5
+"""Pairs of words beyond these add nothing."""
 DENSE, MINHASH = "dense", "minhash"
 
 
@@ -76,7 +80,7 @@ class Question:
         return positive(self.text)
 
     @cached_property
-    def boosts(self) -> boosts.BoostQuery:
+    def boosts(self) -> BoostQuery:
         """What the query may name, and its words in a row."""
         said = [
             word
@@ -84,7 +88,7 @@ class Question:
             if clause.occur is not Occur.NOT
             for word in clause.words
         ]
-        return boosts.asked(said, self.terms)
+        return asked(said, self.terms)
 
 
 @dataclass(frozen=True)
@@ -102,11 +106,11 @@ class Ranker:
         """Rank the ``allowed`` rows (None: all) for a query; every source gives ``depth``."""
         sources = self._sources(question, depth, allowed)
         raw = {name: dict(scored) for name, scored in sources.items()}
-        limit = boosts.most(self.settings.boosts)
+        limit = most(self.settings.boosts)
         ranked = []
         for one in fusion.fused(sources, self.settings.search):
             entry = self.catalog.entries[one.row]
-            lift = boosts.boosted(entry, question.boosts, self.settings.boosts)
+            lift = boosted(entry, question.boosts, self.settings.boosts)
             score = round(one.score * lift.factor / limit, TIE_DIGITS)
             why = ScoreBreakdown(
                 selected={"type": one.type, "score": score},
@@ -166,3 +170,61 @@ class Ranker:
         if cosine is not None:
             return {"score": cosine, "source": DENSE, "minhash": alike}
         return None if alike is None else {"score": alike, "source": MINHASH, "minhash": alike}
+
+
+class Boosted(NamedTuple):
+    """The factor on a score, at least 1, and what explain says of its parts."""
+
+    factor: float
+    symbol: dict[str, Any]
+    phrase: dict[str, Any]
+
+
+class BoostQuery(NamedTuple):
+    """A query as boosts see it."""
+
+    names: frozenset[str]
+    """What it may name: each word joined and lower-cased, and each two or three in a row."""
+    pairs: tuple[str, ...]
+    """Each two terms in a row, without repetition."""
+
+
+def asked(words: Sequence[str], terms: Sequence[str]) -> BoostQuery:
+    """Prepare a query: its words as typed, and its terms."""
+    flat = ["".join(parts(word)) for word in words]
+    runs = {
+        "".join(flat[at : at + size]) for size in (1, 2, 3) for at in range(len(flat) - size + 1)
+    }
+    pairs = dict.fromkeys(f" {one} {two} " for one, two in pairwise(terms))
+    return BoostQuery(frozenset(runs - {""}), tuple(pairs))
+
+
+def boosted(entry: Entry, question: BoostQuery, weights: Boosts) -> Boosted:
+    """Weigh one candidate.
+
+    A symbol is named where its bare name, without underscores and case, is a word of the query
+    or several in a row: ``read csv`` names ``read_csv``.
+    """
+    facts = entry.unit.facts
+    named = bool(facts.symbol) and "".join(parts(facts.symbol)) in question.names
+    definition = weights.definition if named else 1.0
+    export = weights.export if named and facts.exported else 1.0
+    matches = _together(entry, question.pairs) if weights.phrase else 0
+    phrase = 1.0 + weights.phrase * min(MOST_PHRASES, matches)
+    return Boosted(
+        definition * export * phrase,
+        {"named": named, "exported": facts.exported, "definition": definition, "export": export},
+        {"matches": matches, "factor": phrase},
+    )
+
+
+def most(weights: Boosts) -> float:
+    """Give the largest factor that there can be, by which scores stay within [0, 1]."""
+    return weights.definition * weights.export * (1.0 + weights.phrase * MOST_PHRASES)
+
+
+def _together(entry: Entry, pairs: Sequence[str]) -> int:
+    if not pairs:
+        return 0
+    texts = [f" {text} " for text in entry.terms]
+    return sum(any(pair in text for text in texts) for pair in pairs)

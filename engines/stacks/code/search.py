@@ -6,20 +6,67 @@ and fused; the graph reorders what was cut; context comes behind and is marked.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
 from engines.ranking.rrf import TIE_DIGITS
 from engines.stacks.code.catalog import Rows
-from engines.stacks.code.config import Settings
-from engines.stacks.code.context import ContextUnit, expanded
+from engines.stacks.code.config import Context, Settings
 from engines.stacks.code.explain import ScoreBreakdown
 from engines.stacks.code.filters import Filters
-from engines.stacks.code.graph import Graph
+from engines.stacks.code.graph import Graph, Reason
 from engines.stacks.code.graph_ranking import reordered
 from engines.stacks.code.ranked import Question, Ranked, Ranker
 from engines.stacks.code.unit import Mode, Unit
+
+MOST_LOOKED_AT = 25
+"""Neighbours of one hit that are looked at, for each that may be shown."""
+
+
+class ContextUnit(NamedTuple):
+    """A unit shown for the sake of a hit."""
+
+    row: int
+    of: int
+    """Row of the hit."""
+    reason: Reason
+
+
+class Expanded(NamedTuple):
+    """What is shown beside the hits, in order, and whether a cap left something out."""
+
+    beside: tuple[ContextUnit, ...]
+    truncated: bool
+
+
+def expanded(
+    hits: Sequence[int], graph: Graph, settings: Context, allowed: Rows | None
+) -> Expanded:
+    """Look beside each hit in its order, strongest reason first, then by row.
+
+    No unit comes twice, none that is a hit, and none that the filters do not allow.
+    """
+    passing = None if allowed is None else frozenset(allowed.tolist())
+    shown = set(hits)
+    context_units: list[ContextUnit] = []
+    truncated = False
+    for hit in hits:
+        mine = 0
+        neighbours = graph.neighbours(hit)
+        truncated |= len(neighbours) > MOST_LOOKED_AT * settings.per_hit
+        for neighbour in neighbours[: MOST_LOOKED_AT * settings.per_hit]:
+            if neighbour.row in shown or (passing is not None and neighbour.row not in passing):
+                continue
+            if mine == settings.per_hit or len(context_units) == settings.total:
+                truncated = True
+                break
+            shown.add(neighbour.row)
+            context_units.append(ContextUnit(neighbour.row, hit, neighbour.reason))
+            mine += 1
+    return Expanded(tuple(context_units), truncated)
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,8 +12,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.lexical.terms import holds, spelled
+from engines.lexical.typed import held
 from engines.stacks.documents import entities, models, recall, tables
-from engines.stacks.documents.constraints import gate
 from engines.stacks.documents.entities import Entities
 from engines.stacks.documents.graph import Expansion, Graph
 from engines.stacks.documents.library import Library
@@ -22,6 +23,9 @@ from engines.stacks.documents.response import FoundChunk, Response
 from engines.stacks.documents.settings import Settings
 from engines.stacks.documents.tables import Times
 from engines.stacks.documents.texts.sources import Source
+from engines.stacks.documents.words import unbroken
+
+Mask = NDArray[np.bool_]
 
 
 def now() -> datetime:
@@ -161,3 +165,20 @@ class Collection:
             context_after=after,
             times=self.times_of.get(source.document_id, self.times),
         )
+
+
+def gate(texts: Callable[[], Sequence[str]], query: str, allowed: Mask | None) -> Mask | None:
+    """Narrow ``allowed``, shape (chunks,), by the constraints of a query.
+
+    ``None`` allows all. A query without operators gives ``allowed`` back and reads no text.
+    """
+    must, never = held(query)
+    if not must and not never:
+        return allowed
+    has, lacks = [holds(one) for one in must], [holds(one) for one in never]
+    written = (spelled(unbroken(text)) for text in texts())
+    found = np.array(
+        [all(one(w) for one in has) and not any(one(w) for one in lacks) for w in written],
+        dtype=np.bool_,
+    )
+    return found if allowed is None else found & allowed

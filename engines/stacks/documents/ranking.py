@@ -1,8 +1,8 @@
-"""The three stages: recall 500 chunks, rank 100, rerank them (specification 004, sections 1-5)."""
+"""The three stages: recall 500 chunks, rank 100, fuse and rerank them (004, sections 1-5)."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -10,12 +10,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.lexical.typed import positive
-from engines.stacks.documents import fusion
-from engines.stacks.documents.fusion import Leg
 from engines.stacks.documents.models import Models
 from engines.stacks.documents.recall import Recall
 from engines.stacks.documents.settings import Settings
 
+RRF_K = 60.0
+"""Specification 004, section 4."""
+BASE_WEIGHT, MAXSIM_WEIGHT = 0.4, 0.6
+"""Specification 004, section 5."""
+SCORE_DIGITS = 12
+"""Sums differ below that by their order."""
+
+Scores = NDArray[np.float64]
 RECALLED, RANKED = 500, 100
 """Specification 004, section 1."""
 DENSE_WEIGHT, SPARSE_WEIGHT = 1.0, 0.8
@@ -61,7 +67,7 @@ class Pipeline:
         recalled = -np.arange(len(rows), dtype=np.float64)
         legs = self._legs(typed, rows)
         if not legs:
-            scores = fusion.by_rank([Leg(recalled, 1.0)], len(rows))
+            scores = by_rank([Leg(recalled, 1.0)], len(rows))
         else:
             used.append(SEMANTIC)
             scores = self._fused(legs, recalled)
@@ -93,25 +99,84 @@ class Pipeline:
             legs.append(Leg(self.models.sparse.dots(text, rows), SPARSE_WEIGHT))
         return legs
 
-    def _fused(self, legs: list[Leg], recalled: fusion.Scores) -> fusion.Scores:
+    def _fused(self, legs: list[Leg], recalled: Scores) -> Scores:
         if self.settings.fusion == "specification":
-            return fusion.as_specified(legs, len(recalled))
+            return as_specified(legs, len(recalled))
         if self.settings.recall_weight:
             legs = [*legs, Leg(recalled, self.settings.recall_weight)]
-        return fusion.by_rank(legs, len(recalled))
+        return by_rank(legs, len(recalled))
 
-    def _blended(self, text: str, rows: NDArray[np.int64], base: fusion.Scores) -> fusion.Scores:
+    def _blended(self, text: str, rows: NDArray[np.int64], base: Scores) -> Scores:
         if self.models.late is None:
             return base
         maxsim = self.models.late.maxsims(text, rows)
         if self.settings.blend == "specification":
-            return fusion.blend_as_specified(base, maxsim)
-        return fusion.blend_by_rank(base, maxsim)
+            return blend_as_specified(base, maxsim)
+        return blend_by_rank(base, maxsim)
 
 
-def _best(
-    rows: NDArray[np.int64], scores: fusion.Scores
-) -> tuple[NDArray[np.int64], fusion.Scores]:
+def _best(rows: NDArray[np.int64], scores: Scores) -> tuple[NDArray[np.int64], Scores]:
     """Order by score, equal ones by chunk, and keep ``RANKED``."""
     kept = np.lexsort((rows, -scores))[:RANKED]
     return rows[kept], scores[kept]
+
+
+class Leg(NamedTuple):
+    """What one model says of all candidates, and how much it counts."""
+
+    scores: Scores
+    weight: float
+
+
+def clean(scores: Scores) -> Scores:
+    """Bring scores to where they can be ordered: what is not a number becomes 0."""
+    known = np.where(np.isnan(scores), 0.0, scores)
+    return np.round(np.clip(known, 0.0, 1.0), SCORE_DIGITS)
+
+
+def ranks(scores: Scores) -> Scores:
+    """Rank of each candidate from 1; equal scores share the best of their ranks.
+
+    What is not a number comes last.
+    """
+    known = np.where(np.isnan(scores), -np.inf, scores)
+    return np.searchsorted(np.sort(-known), -known).astype(np.float64) + 1.0
+
+
+def as_specified(legs: Sequence[Leg], count: int) -> Scores:
+    """Sum weight / (60 + 1 / score) over the legs; a score of 0 or less adds nothing.
+
+    Specification 004, section 4. It calls this reciprocal rank fusion, and it has no rank in it:
+    with weights 1.0 and 0.8 no sum passes 0.03.
+    """
+    total = np.zeros(count)
+    for leg in legs:
+        counts = leg.scores > 0
+        with np.errstate(over="ignore"):
+            inverse = np.divide(1.0, leg.scores, out=np.full(count, np.inf), where=counts)
+        total += np.where(counts, leg.weight / (RRF_K + inverse), 0.0)
+    return clean(total)
+
+
+def by_rank(legs: Sequence[Leg], count: int) -> Scores:
+    """Sum weight / (60 + rank) over the legs, as a share of the largest sum there can be.
+
+    Cormack, Clarke and Buettcher, SIGIR 2009. Candidates that a leg scores alike share a rank, so
+    a leg that has nothing to say does not decide.
+    """
+    if not legs:
+        return np.zeros(count)
+    total = np.zeros(count)
+    for leg in legs:
+        total += leg.weight / (RRF_K + ranks(leg.scores))
+    return clean(total * (RRF_K + 1) / sum(leg.weight for leg in legs))
+
+
+def blend_as_specified(base: Scores, maxsim: Scores) -> Scores:
+    """0.4 * base + 0.6 * maxsim (specification 004, section 5)."""
+    return clean(BASE_WEIGHT * base + MAXSIM_WEIGHT * np.maximum(maxsim, 0.0))
+
+
+def blend_by_rank(base: Scores, maxsim: Scores) -> Scores:
+    """Fuse both by rank, with the weights of the blend."""
+    return by_rank([Leg(base, BASE_WEIGHT), Leg(maxsim, MAXSIM_WEIGHT)], len(base))

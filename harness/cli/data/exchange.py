@@ -50,7 +50,7 @@ def convert(
     from harness.core.records import FIELDS
     from harness.corpus.exchange.formats import writer
     from harness.corpus.prepared import Prepared
-    from harness.stages.convert import convert as write
+    from harness.stages.imports.ratings import convert as write
 
     writer(kind)
     folder = Path(dataset)

@@ -11,7 +11,6 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.places import Left, evidence_at, own
 from harness.cli.base.project import Project
-from harness.cli.migrate.interleave import interleave
 from harness.cli.migrate.options import by, evidence_of, folder_of, now, policy_of
 
 if TYPE_CHECKING:
@@ -245,3 +244,31 @@ def drill(
         )
     migrate_shown.drilled(event)
     raise typer.Exit(0 if event.passed else REFUSED)
+
+
+def interleave(
+    arms: Annotated[
+        str, typer.Option(help="Arms with commas between, the one that serves first; none ends it.")
+    ],
+    reason: Annotated[str, typer.Option(help="Why; it is kept in the ledger.")],
+    at: Annotated[
+        Path | None, typer.Option("--at", help="Folder of the ledger. [default: migration]")
+    ] = None,
+) -> None:
+    """Let users see lists that are mixed from several engines, or end it with --arms none.
+
+    A service that interleaves reads the ledger at each query. A step that is taken or taken back
+    ends it too.
+
+    Example: harness migrate interleave --arms fts5,tantivy --reason "two weeks of clicks"
+    """
+    from harness.core.names import checked
+    from harness.stages.migrate.interleave import interleave as move
+
+    named = tuple(checked("an arm", one.strip()) for one in arms.split(","))
+    chosen = () if named == ("none",) else named
+    state = move(folder_of(at), chosen, reason=reason.strip() or "by hand", now=now(), by=by())
+    if state.interleaved:
+        out.print(f"on: users see lists of {', '.join(state.interleaved.arms)}", markup=False)
+    else:
+        out.print("off: users see the list of the engine that serves", markup=False)

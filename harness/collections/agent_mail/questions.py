@@ -1,16 +1,19 @@
-"""Queries about drawn messages, one function a kind; ``choosing.py`` says of which messages."""
+"""Queries about drawn messages, one function a kind; ``generate.py`` says of which messages."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-from harness.collections.agent_mail import filters, spelling
+from harness.collections.agent_mail import filters
 from harness.collections.agent_mail.dice import Dice
 from harness.collections.agent_mail.lexicon import Concept, lexicon
 from harness.collections.agent_mail.message import TICKET, Fact, Message
 from harness.collections.agent_mail.needs import GRAM, LOTTERY, Need, about, concept, lot, named
 from harness.collections.agent_mail.terms import WORD, terms
 
+FEWEST = 5
+"""Letters of a word that is mistyped or cut."""
+KEYS = ("qwertyuiop", "asdfghjkl", "zxcvbnm")
 MOST_KEYWORDS = 3
 
 
@@ -26,8 +29,8 @@ def topic(number: int, message: Message, dice: Dice) -> Iterator[Need]:
         "keyword": typed,
         "natural-language": natural,
         "paraphrase": other,
-        "typo": spelling.mistyped(typed, dice),
-        "prefix": spelling.cut(typed, dice),
+        "typo": mistyped(typed, dice),
+        "prefix": cut(typed, dice),
     }
     for name, text in asked.items():
         yield Need(text, (name,), about(fact), intent=f"need-{number:04}")
@@ -128,3 +131,43 @@ def unanswered(number: int, message: Message, dice: Dice) -> Iterator[Need]:
             if tickets:
                 absent = tickets[0].partition(".")[0][:-1] + dice.choice("0123456789")
                 yield Need(absent, slices, named(absent), negative=True)
+
+
+def mistyped(text: str, dice: Dice) -> str:
+    """Make one slip in one of the longer words: a letter lost, doubled, swapped or hit beside."""
+    words = text.split()
+    long = [at for at, word in enumerate(words) if len(word) >= FEWEST and word.isalpha()]
+    if not long:
+        return text
+    at = dice.choice(long)
+    words[at] = _slip(words[at], dice)
+    return " ".join(words)
+
+
+def _slip(word: str, dice: Dice) -> str:
+    at = 1 + dice.below(len(word) - 2)
+    head, letter, tail = word[:at], word[at], word[at + 1 :]
+    match dice.below(4):
+        case 0:
+            return head + tail
+        case 1:
+            return head + letter + letter + tail
+        case 2 if letter != tail[0]:
+            return head + tail[0] + letter + tail[1:]
+        case _:
+            return head + _beside(letter, dice) + tail
+
+
+def _beside(letter: str, dice: Dice) -> str:
+    row = next((row for row in KEYS if letter in row), KEYS[1])
+    near = [other for other in row if abs(row.find(other) - row.find(letter)) == 1]
+    return dice.choice(near)
+
+
+def cut(text: str, dice: Dice) -> str:
+    """Stop typing inside the last of the longer words; half of the time with a star."""
+    words = text.split()
+    at = max((at for at, word in enumerate(words) if len(word) >= FEWEST), default=len(words) - 1)
+    word = words.pop(at)
+    keep = max(3, len(word) - 1 - dice.below(len(word) // 2))
+    return " ".join([*words, word[:keep] + ("*" if dice.chance(0.5) else "")])

@@ -8,13 +8,17 @@ for the candidate.
 
 from __future__ import annotations
 
+import random
+from collections import Counter
 from enum import StrEnum
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.engine import Hit
 from harness.core.errors import EvidenceError
+from harness.core.run import Row, Run
 
 Floats = NDArray[np.float64]
 Codes = NDArray[np.int64]
@@ -162,3 +166,28 @@ def _rare(values: Values, truth: float, trials: int, rng: np.random.Generator) -
     by_query = lost[values.clusters]
     found[by_query] = np.broadcast_to(-values.control[:, None], found.shape)[by_query]
     return Trials(found, None)
+
+
+def shuffled(run: Run, *, seed: int) -> Run:
+    """Give each query the hits of ``run`` for another one."""
+    rows = list(run.rows())
+    order = random.Random(seed).sample(range(len(rows)), len(rows))
+    given = dict(zip(order, (*order[1:], *order[:1]), strict=True))
+    return Run.of(
+        "shuffled",
+        (
+            rows[given[at]]._replace(query_id=row.query_id, duplicates=0)
+            for at, row in enumerate(rows)
+        ),
+    )
+
+
+def popular(run: Run) -> Run:
+    """Give every query the most frequent hits of ``run``; equal counts go by id."""
+    shown = Counter(run.vocabulary[code] for code in run.docs)
+    longest = int(run.lengths.max(initial=0))
+    best = sorted(shown, key=lambda doc_id: (-shown[doc_id], doc_id))[:longest]
+    hits = tuple(Hit(doc_id, 1 / rank, 1 / rank) for rank, doc_id in enumerate(best, start=1))
+    return Run.of(
+        "popular", (Row(row.query_id, row.status, hits, row.served_by) for row in run.rows())
+    )

@@ -31,7 +31,7 @@ class Moved:
     mean: float
     queries: int
     p_value: float
-    """Of "this step does nothing here", adjusted over the slices (``fdr``)."""
+    """Of "this step does nothing here", adjusted over the slices (``fdr_adjusted``)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

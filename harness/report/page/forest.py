@@ -17,6 +17,8 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from harness.core.scores import Estimate
+from harness.report.inputs import ReportInput
+from harness.report.page import bounds, latency_tables
 from harness.report.page.bounds import Bounds
 from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
@@ -151,3 +153,39 @@ def _axis(axes: Axes, groups: Sequence[Group], *, ratio: bool) -> None:
     else:
         axes.set_xlim(left, right)
         axes.xaxis.set_major_locator(MaxNLocator(5))
+
+
+def draw_differences(report: ReportInput, name: str, figure: str) -> str | None:
+    """Draw a comparison by measure, and by slice in the first measure."""
+    groups = (
+        Group(
+            "by measure",
+            report.differences.get(name, {}),
+            report.measure,
+            bounds=bounds.of_means(report, name),
+        ),
+        Group(
+            f"{report.measure} by slice",
+            report.slice_differences.get(name, {}),
+            bounds=bounds.of_slices(report, name),
+        ),
+    )
+    about = f"Differences of {name} by measure and by slice; numbers are in the tables"
+    return differences(figure, about, groups)
+
+
+def draw_ratios(report: ReportInput, figure: str) -> str | None:
+    """Draw the ratios of times beside those of each arm against itself."""
+    latency = report.latency
+    if latency is None:
+        return None
+    compared = latency_tables.trusted_ratios(report, latency)
+    groups = (
+        *(
+            Group(name, row, bounds=bounds.of_ratios(report, name))
+            for name, row in compared.items()
+        ),
+        *(Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
+    )
+    about = "Ratios of times, beside each arm against itself; numbers are in the table"
+    return ratios(figure, about, groups)

@@ -6,8 +6,7 @@ from harness.core.errors import UnknownName
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.scores import Paired
 from harness.measures.quality import score
-from harness.measures.unjudged.condensed import condense
-from harness.measures.unjudged.runs import bounds
+from harness.measures.unjudged.runs import bounds, condense
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
 from harness.report.page.tables import NOT_MEASURED

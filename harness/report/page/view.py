@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from markupsafe import Markup
@@ -12,11 +12,13 @@ from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
 from harness.report.inputs import Links, ReportInput
-from harness.report.page import custody_lines, figures, forests, latency_tables, tables, trust
+from harness.report.load.figures import load_curve
+from harness.report.load.inputs import LoadReport
+from harness.report.load.tables import notes, response
+from harness.report.page import custody_lines, figures, forest, latency_tables, tables, trust
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
 from harness.report.page.headline import headline
-from harness.report.page.latency_curves import latency_curves
-from harness.report.page.load import LoadView, load_view
+from harness.report.page.latency_tables import latency_curves
 from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
 from harness.report.page.slice_tables import by_slice, slice_differences
@@ -158,7 +160,7 @@ def _comparisons(report: ReportInput, prefix: str) -> tuple[ComparisonView, ...]
                 control=evidence.control.arm,
                 candidate=evidence.candidate.arm,
                 effect=" ".join(filter(None, (effect(report, name), independence(report, name)))),
-                forest=_markup(forests.differences(report, name, f"{prefix}-{at}-forest")),
+                forest=_markup(forest.draw_differences(report, name, f"{prefix}-{at}-forest")),
                 differences=_markup(drawn),
                 agreement=tables.agreement(evidence),
                 classes=tables.classes(evidence),
@@ -210,7 +212,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         conditions=latency_tables.conditions(latency) if latency else None,
         budgets=latency_tables.budgets(report),
         ratios=latency_tables.ratios(described, latency) if latency else None,
-        ratio_forest=_markup(forests.ratios(described, f"{prefix}-ratios")),
+        ratio_forest=_markup(forest.draw_ratios(described, f"{prefix}-ratios")),
         curves=_markup(drawn),
         machine=latency.race.machine if latency else "",
         load=load_view(report.load, f"{prefix}-load") if report.load else None,
@@ -223,3 +225,34 @@ def view(report: ReportInput, number: int) -> DatasetView:
         operating=trust.curves(tried) if tried else None,
         nulls=trust.nulls(tried) if tried else None,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class LoadView:
+    """The last load in short."""
+
+    table: Table
+    curve: Markup
+    notes: tuple[str, ...]
+    loaded_at: str
+
+
+def load_view(report: LoadReport, figure: str) -> LoadView:
+    """Show the highest rate that every arm bore, and the curve over all rates."""
+    return LoadView(
+        highest_shared(report),
+        Markup(load_curve(figure, report) or ""),  # noqa: S704  our own figure, its texts are escaped
+        notes(report),
+        report.loaded_at,
+    )
+
+
+def highest_shared(report: LoadReport) -> Table:
+    """Keep of the response times those at the highest rate at which every arm has some."""
+    shared = [
+        rate
+        for rate in report.rates
+        if all((found := report.point(arm, rate)) and found.overall.count for arm in report.arms)
+    ]
+    kept = tuple(point for point in report.points if shared and point.rate == shared[-1])
+    return response(replace(report, points=kept))

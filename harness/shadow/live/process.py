@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import json
+import os
 import pickle
-from multiprocessing import get_context
-from multiprocessing.connection import wait
+import signal
+from multiprocessing import get_context, parent_process
+from multiprocessing.connection import Connection, wait
+from threading import Thread
 from time import perf_counter_ns
 
 import psutil
 
 from harness.core.run import Status
-from harness.shadow.live.candidate import serve
-from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard
-from harness.shadow.live.side import LONGEST, given_up, told
+from harness.shadow.live.generation import Generation
+from harness.shadow.live.messages import Answered, Garbage, Opened, asking, frame_of, heard, said
+from harness.shadow.live.side import LONGEST, asked, given_up, told
 from harness.shadow.live.worker import Lost, Open, Question, hung
 from harness.shadow.log.record import Kind, LoggedAnswer
 
@@ -122,3 +126,35 @@ class ProcessWorker:
 def _babbled(what: str, spent_ns: int) -> Lost:
     cause = f"its answer is invalid: {what}"[:LONGEST]
     return Lost(Kind.CRASH, cause, given_up(Status.FAILED, cause, spent_ns))
+
+
+def serve(opens: Open, pipe: Connection) -> None:
+    """Run in the process; queries come from our own parent.
+
+    A signal that ends all is for the process that serves, which then closes the pipe.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    Thread(target=_end_with_parent, daemon=True).start()
+    try:
+        opened = opens()
+        searcher = opened.__enter__()
+    except Exception as exc:  # noqa: BLE001  told to who waits for it
+        pipe.send_bytes(said(Opened(told(exc))))
+        return
+    generation = Generation(searcher)
+    pipe.send_bytes(said(Opened("")))
+    try:
+        while True:
+            number, text, k, params, late_ns = json.loads(pipe.recv_bytes())
+            side = asked(searcher, generation, (text, k, params), late_ns)
+            pipe.send_bytes(said(Answered(number, side)))
+    except (EOFError, OSError):
+        opened.__exit__(None, None, None)
+
+
+def _end_with_parent() -> None:
+    parent = parent_process()
+    if parent is not None:
+        parent.join()
+        os._exit(1)

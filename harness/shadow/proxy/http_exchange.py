@@ -40,7 +40,7 @@ class Exchange:
     """Names in lower case."""
     body: bytearray = field(default_factory=bytearray)
     passed_ns: int = 0
-    """When the whole request had been passed on, by ``http_clock``; 0 before."""
+    """When the whole request had been passed on, by its ``Clock``; 0 before."""
     status: int = 0
     """Of the answer; 0 before its head."""
     encoding: str = ""

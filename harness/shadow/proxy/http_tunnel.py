@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from time import perf_counter_ns
 
 from harness.shadow.live.side import told
-from harness.shadow.proxy.http_clock import Clock
 from harness.shadow.proxy.http_control import Control, Refused
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_head import Head
-from harness.shadow.proxy.http_link import Link
-from harness.shadow.proxy.http_own import UNREACHABLE, last_words, refusal
+from harness.shadow.proxy.http_link import UNREACHABLE, Link, last_words, refusal
 from harness.shadow.proxy.http_patience import Patience
 from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Lost, Piece, Requests
 
@@ -240,3 +239,28 @@ class Tunnel:
                 self._ended(exchange)
         self._answered.set()
         self.changed(self)
+
+
+class Clock:
+    """Nanoseconds, always above 0, without those of stalls."""
+
+    def __init__(self, ticks: Callable[[], int] = perf_counter_ns) -> None:
+        self._ticks = ticks
+        self._start = ticks() - 1
+        self.stalled = 0
+        """Nanoseconds of all stalls."""
+        self._since = 0
+
+    def now(self) -> int:
+        """Give the time; it stands still during a stall."""
+        return (self._since or self._ticks()) - self._start - self.stalled
+
+    @contextmanager
+    def stall(self) -> Iterator[None]:
+        """Stand still."""
+        self._since = self._ticks()
+        try:
+            yield
+        finally:
+            self.stalled += self._ticks() - self._since
+            self._since = 0

@@ -28,7 +28,7 @@ from harness.stages.custody.proof import check_run, check_same, read_manifest
 from harness.stages.index import check_index
 from harness.stages.layout import Layout
 from harness.stages.score.stage import slices
-from harness.stats import fdr
+from harness.stats.holm import fdr_adjusted
 from harness.stats.randomization import sign_flip_each
 
 ALL = "all"
@@ -154,7 +154,7 @@ def _moved(
                 clusters=codes([q for q, own in zip(ids, inside, strict=True) if own], clusters),
             )
     p_values = np.array(list(found.values()))
-    adjusted = np.column_stack([fdr.adjusted(column) for column in p_values.T])
+    adjusted = np.column_stack([fdr_adjusted(column) for column in p_values.T])
     every = [
         Moved(
             name,

@@ -1,17 +1,21 @@
-"""``dvc.lock`` compared with the files: what a data set's stages read and wrote when recorded."""
+"""``dvc.lock``: compared with the files of the stages, and kept as recorded while DVC runs."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 from harness.core import digest
 from harness.core.durable.leftovers import LEFT_OVER
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError
+from harness.core.files import write_text
 from harness.core.formats import yaml_file
+from harness.core.reading import text_of
 
 LOCK = "dvc.lock"
 MAX_LOCK_BYTES = 1 << 19
@@ -23,6 +27,11 @@ BESIDE = (".lock", ".journal")
 """Of names that begin with a dot: what lies beside a thing while it is changed."""
 FOLDER = ".dir"
 """How DVC marks the digest of a folder."""
+SAVED = Path(".dvc") / "tmp" / f"{LOCK}.record"
+"""The tracked record while DVC works; left behind only by a process that was killed."""
+
+FOREVER_S = float("inf")
+"""A second run of the pipeline waits for the first, which may take minutes."""
 
 
 def local(root: Path) -> Path:
@@ -112,3 +121,28 @@ def _left_over(name: Path) -> bool:
     """Tell whether DVC passes a file over, as ``.dvcignore`` says."""
     hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
     return hidden or any(part.endswith(LEFT_OVER) for part in name.parts)
+
+
+@contextmanager
+def local_lock(root: Path) -> Iterator[None]:
+    """Let DVC work on this machine's ``dvc.lock``, and put the tracked one back afterwards.
+
+    So a run of the pipeline leaves the tracked file as it was, whatever this machine's processor
+    and packages made of the numbers. A record that a killed process left aside is put back first.
+    """
+    tracked, saved, mine = root / LOCK, root / SAVED, local(root)
+    with held(mine, patience_s=FOREVER_S):
+        if saved.is_file():
+            saved.replace(tracked)
+        recorded = text_of(tracked) if tracked.is_file() else None
+        if recorded is not None:
+            write_text(saved, recorded)
+        try:
+            if mine.is_file():
+                write_text(tracked, text_of(mine))
+            yield
+        finally:
+            if tracked.is_file():
+                write_text(mine, text_of(tracked))
+            if recorded is not None:
+                saved.replace(tracked)

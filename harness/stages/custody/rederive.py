@@ -24,8 +24,8 @@ from harness.core.files import write_json, write_text
 from harness.core.formats import json_file, json_of
 from harness.core.reading import text_of
 from harness.corpus.score_table import read_scores
-from harness.policy.applied import Judged, as_applied
 from harness.policy.load import load_policy
+from harness.policy.pairwise import Judged, as_applied
 from harness.stages.compare.stage import KEYS, compare, read_agreement
 from harness.stages.custody import first_difference
 from harness.stages.custody.first_difference import Difference

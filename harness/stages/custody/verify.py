@@ -17,11 +17,10 @@ from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
 from harness.report.decision.decision_json import without_times
 from harness.stages.custody import receipt
-from harness.stages.custody.clocks import check_times
 from harness.stages.custody.code import code_sha256
 from harness.stages.custody.dvc_lock import LOCK, check_recorded
 from harness.stages.custody.proof import read_manifest
-from harness.stages.custody.recount import recount
+from harness.stages.custody.recount import check_times, recount
 from harness.stages.custody.rederive import rederive, subject_of
 from harness.stages.gate import DETERMINISTIC, read_decision, rests_on
 from harness.stages.layout import Layout

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.core import digest
@@ -15,17 +15,16 @@ from harness.core.files import replacing_folder
 from harness.core.names import check_distinct, checked
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import beir, card, jsonl, prepared, topics, trec
+from harness.corpus import beir, card, jsonl, pool, prepared, topics, trec
 from harness.corpus.card import Card, Digests
 from harness.corpus.form import with_forms
-from harness.stages.imports.judgements import judgements
-from harness.stages.imports.place import check_free
 from harness.stages.imports.report import (
     NOT_STATED,
     NOTHING_STATED,
     About,
     ImportReport,
     PassingCorpus,
+    check_free,
     few,
     refuse_dangling,
     report,
@@ -243,3 +242,19 @@ def _card(
         fields=None if given.fields == FIELDS else [*given.fields],
         left_out=import_report.unjudged_queries or None,
     )
+
+
+def judgements(path: Path, about: About) -> tuple[Qrels, About]:
+    """Read a file by its name; what a pool leaves open is counted in ``about``.
+
+    Raises:
+        BadFile: the file is malformed, or holds no judgement.
+    """
+    if path.suffix == ".tsv":
+        return beir.qrels(path), about
+    if not pool.beside(path).is_file():
+        return trec.qrels(path), about
+    found = pool.read(path)
+    judged = trec.collect(path, enumerate(found.judgements, start=1))
+    odd = f"{len(found.open)} pairs of the pool are not judged."
+    return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about

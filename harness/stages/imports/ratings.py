@@ -1,4 +1,4 @@
-"""Stage ``import`` for ratings of other tools: queries and grades, over a corpus of JSON lines."""
+"""Ratings of other tools as a data set, and a data set in the format of another tool."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.corpus import jsonl
-from harness.corpus.exchange.formats import reader
+from harness.corpus.exchange.formats import Data, reader, writer
+from harness.corpus.prepared import Prepared
 from harness.stages.imports.collections import Given, Target, register
 from harness.stages.imports.report import ImportReport
 
@@ -34,3 +35,15 @@ def import_ratings(
         (ratings_file, corpus_file),
     )
     return register(given, replace(to, about=about))
+
+
+def convert(data: Prepared, name: str, kind: str, to: Path) -> tuple[Path, ...]:
+    """Write prepared data into the folder ``to``; give the files.
+
+    Raises:
+        UnknownName: the format is unknown.
+        DatasetError: the format cannot carry the data.
+    """
+    write = writer(kind)
+    write(to, Data(name, data.documents, tuple(data.queries()), data.qrels()))
+    return tuple(sorted(path for path in to.rglob("*") if path.is_file()))

@@ -1,16 +1,21 @@
-"""What an import took over, and what a reader of the numbers must know of it."""
+"""What an import took over, where it may put it, and what a reader of the numbers must know."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from pathlib import Path
 
 from harness.core.digest import DocumentsDigest
-from harness.core.errors import DatasetError
+from harness.core.errors import BadFile, DatasetError
 from harness.core.printable import between
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
+from harness.corpus import card
 
+PACKED = ".gz"
+OURS = {card.FILE, "corpus.jsonl", "queries.jsonl"}
+"""What an import writes into the folder of a data set; the lines may be packed later."""
 NOT_STATED = "not stated"
 SHOWN = 5
 """Ids that a message lists; the report has all."""
@@ -125,3 +130,31 @@ def few(ids: tuple[str, ...]) -> str:
     """List some ids, fit to print."""
     shown = ", ".join(between(one, LONGEST) for one in ids[:SHOWN])
     return shown + (", ..." if len(ids) > SHOWN else "")
+
+
+def check_free(folder: Path, judged: Path, *, force: bool) -> None:
+    """Let an import pass into ``folder`` and ``judged``, its file of judgements.
+
+    What is there already is replaced with ``force`` alone, and only where it bears a card of the
+    name of the folder and holds nothing else than an import writes.
+
+    Raises:
+        DatasetError: it is there, or is not what an import wrote.
+    """
+    if not (folder.exists() or folder.is_symlink()):
+        if judged.exists():
+            problem = f"{judged}: is there, and no data set in {folder} that it belongs to"
+            raise DatasetError(f"{problem}; move it away, or choose another name")
+        return
+    if not force:
+        raise DatasetError(f"{folder} exists; choose another name, or replace it with --force")
+    hint = "move it away, or choose another name; nothing was replaced"
+    try:
+        name = card.read(folder).name if not folder.is_symlink() else ""
+    except BadFile as exc:
+        raise DatasetError(f"{folder}: bears no card of an import ({exc}) {hint}") from exc
+    if name != folder.name:
+        raise DatasetError(f"{folder}: its card is of {name!r}, or it is a link; {hint}")
+    for path in sorted(folder.iterdir()):
+        if path.name.removesuffix(PACKED) not in OURS or not path.is_file():
+            raise DatasetError(f"{path}: was not written by an import; {hint}")

@@ -3,33 +3,43 @@
 from __future__ import annotations
 
 import shutil
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
+from threading import local
+from typing import Final
 
 import engines
+from engines import registry
 from engines import registry as arms
 from engines.registry import Arm
+from harness.core.batches.mapping import current
 from harness.core.digest import of_files
-from harness.core.engine import Manifest
-from harness.core.errors import InvalidArm
+from harness.core.engine import Manifest, Searcher, TakesParams
+from harness.core.errors import HarnessError, InvalidArm
 from harness.core.progress import progress
+from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import write_run
-from harness.replay.drive import drive
-from harness.replay.fresh import Advance
+from harness.replay.drive import PART, drive
+from harness.replay.fresh import Advance, Work, started
+from harness.replay.machine import usable_cores
 from harness.stages.custody.freshness import asked_since, index_files, note_replayed
 from harness.stages.custody.proof import check_corpus, check_same, note_run, read_manifest
 from harness.stages.index import check_index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
-from harness.stages.replay.ahead import ahead
-from harness.stages.replay.attribution import check_served
-from harness.stages.replay.opened import OpenedIndex
 from harness.stages.replay.tally import Tally, check_depth
 
+_kept = local()
+"""Of each thread: which index it has open, what closes it, and its searcher."""
+PREFIX = 12
+WORTH: Final = PART
+"""Queries from which on a process pays for its start."""
 AGAIN_SEED_STEP = 1
 """The second replay asks in another order."""
 
@@ -120,3 +130,107 @@ def _ask(
         check_depth(run, tally, params.k)
         check_served(run, searcher, queries)
         return run
+
+
+@contextmanager
+def ahead(arm: Arm, queries: int, work: Work) -> Iterator[Callable[[], bool]]:
+    """Begin ``work`` in a process of its own, where the arm allows it and a processor is free.
+
+    Where other processes share the queries anyway, there is nothing to begin. The block is given a
+    call that waits for the work, shows how far it is, and tells whether it was done.
+    """
+    free = usable_cores() > 1 and current().folder is None
+    if not (arm.shared and queries >= WORTH and free):
+        yield lambda: False
+        return
+    with started(work) as follow:
+
+        def wait() -> bool:
+            try:
+                with progress(f"asking {arm.name} again", queries) as advance:
+                    follow(advance)
+            except HarnessError:
+                return False
+            return True
+
+        yield wait
+
+
+def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None:
+    """Hold the fingerprint of each answer against that of the open index.
+
+    An engine that falls back is not a crash, and its answers look like any other; so one that says
+    that it fell back has not run (stacks, decision 18). It is called once more to learn why.
+
+    Raises:
+        InvalidArm: another engine answered, or no one known.
+    """
+    own = searcher.manifest.fingerprint
+    strange = [
+        (query_id, who)
+        for query_id, who, status in zip(run.query_ids, run.served_by, run.status, strict=True)
+        if status == Status.ANSWERED and who != own
+    ]
+    if not strange:
+        return
+    query_id, who = strange[0]
+    first = next(query for query in queries if query.query_id == query_id)
+    raise InvalidArm(
+        f"{run.arm}: {len(strange)} of {len(run)} answers were served by another engine than its"
+        f" own, the first, of {query_id}, by {who[:PREFIX] or 'an unknown one'}:"
+        f" {_why(searcher, first) or 'it does not say why'}. Nothing is scored. Fix that, build"
+        f" the index again (harness index), and replay"
+    )
+
+
+def _why(searcher: Searcher, query: Query) -> str:
+    """Ask once more, for the note."""
+    try:
+        if query.params and isinstance(searcher, TakesParams):
+            return searcher.search_with(query.text, 1, query.params).note
+        return searcher.search(query.text, 1).note
+    except (KeyboardInterrupt, SystemExit, GeneratorExit):
+        raise
+    except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
+        return f"{type(exc).__name__}: {exc}"
+
+
+@dataclass(frozen=True, slots=True)
+class OpenedIndex:
+    """Which index, by its folders and its manifest."""
+
+    layout: Layout
+    arm: Path
+    """The arm's file."""
+    cache: Path
+    manifest: Manifest
+
+    @classmethod
+    def of(cls, layout: Layout, arm: Path, cache: Path, manifest: Manifest) -> OpenedIndex:
+        """Name its folders so that a process that works elsewhere finds them."""
+        places = (layout.root.absolute(), layout.today.absolute(), layout.cache.absolute())
+        return cls(Layout(*places), arm.absolute(), cache.absolute(), manifest)
+
+    @contextmanager
+    def __call__(self) -> Iterator[Searcher]:
+        """Give the open index.
+
+        Raises:
+            InvalidArm: it cannot be opened, or is another one.
+        """
+        if getattr(_kept, "of", None) != self:
+            close()
+            with ExitStack() as opened:
+                arm = registry.load(str(self.arm), self.cache)
+                searcher = opened.enter_context(arm.open(self.layout.index(arm.name)))
+                check_same(self.layout, arm.name, self.manifest, searcher.manifest)
+                _kept.of, _kept.searcher = self, Tally(searcher)
+                _kept.until = opened.pop_all()
+        yield _kept.searcher
+
+
+def close() -> None:
+    """Close the index that this thread has open."""
+    if hasattr(_kept, "until"):
+        _kept.until.close()
+    _kept.__dict__.clear()

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from harness.core import digest
 from harness.core.clusters import BY_TEXT, Dependence, codes
+from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
-from harness.core.records import Document
-from harness.core.scores import Paired
+from harness.core.records import Document, Query
+from harness.core.scores import Estimate, Paired
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
 from harness.policy.model import Policy
@@ -22,7 +25,6 @@ from harness.report.page.custody import Custody
 from harness.report.page.trust import Trust
 from harness.stages.compare.slices import pooled_slices, slice_differences
 from harness.stages.compare.stage import Pair
-from harness.stages.compare.traffic import traffic
 from harness.stages.custody.freshness import replayed_at
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import gathered, sides
@@ -34,6 +36,7 @@ from harness.stages.score.means import Means, read_means, read_slices
 from harness.stages.selftest import read_selftest
 from harness.stats.bootstrap import FEWEST
 from harness.stats.sample_size.design_effect import dependence
+from harness.stats.stratified import traffic_mean_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,3 +195,45 @@ def _in_order(means: Means, measures: Sequence[str]) -> Means:
         arm: {measure: row[measure] for measure in measures if measure in row}
         for arm, row in means.items()
     }
+
+
+def traffic(
+    queries: Sequence[Query],
+    arms: Mapping[str, ArmResult],
+    evidence: Mapping[str, Evidence],
+    measure: str,
+    rules: Rules,
+) -> dict[str, Estimate]:
+    """Mean of each arm by its name, and of candidate - control by ``control~candidate``.
+
+    Empty where the queries are not a sample of a log.
+
+    Raises:
+        EvidenceError: some of the queries are of a sample, and others are not.
+    """
+    sampled = [query for query in queries if query.drawn]
+    if not sampled:
+        return {}
+    if len(sampled) < len(queries):
+        raise EvidenceError(
+            f"{len(sampled)} of {len(queries)} queries have a place in a sample (drawn) and the"
+            " others have none; give the queries of one sample"
+        )
+    found = {arm: side.scores[measure].by_query for arm, side in arms.items()}
+    for one in evidence.values():
+        paired = Paired.of(one.control.scores[measure], one.candidate.scores[measure])
+        values = zip(paired.query_ids, paired.difference.tolist(), strict=True)
+        found[name(one)] = dict(values)
+    columns = np.array([_column(of, sampled) for of in found.values()]).T
+    drawn = [query.drawn for query in sampled if query.drawn]
+    means = traffic_mean_each(columns, drawn, inference=rules)
+    return {key: mean for key, mean in zip(found, means, strict=True) if mean is not None}
+
+
+def name(evidence: Evidence) -> str:
+    """Name a comparison by its arms."""
+    return f"{evidence.control.arm}~{evidence.candidate.arm}"
+
+
+def _column(of: Mapping[str, float], queries: Iterable[Query]) -> list[float]:
+    return [of.get(query.query_id, np.nan) for query in queries]

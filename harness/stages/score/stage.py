@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache, partial
 from pathlib import Path
+from typing import NamedTuple
+
+import numpy as np
 
 from harness.core.batches.batch import Batch
 from harness.core.batches.mapping import current, map_batches
@@ -13,20 +17,23 @@ from harness.core.batches.source import code_sha256
 from harness.core.clusters import independent
 from harness.core.digest import of_file, of_json
 from harness.core.files import write_json, write_text
+from harness.core.qrels import Qrels
 from harness.core.records import Query
 from harness.core.scores import Estimate, Scores
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import QRELS, QUERIES, Prepared
+from harness.corpus.runs import read_run
 from harness.corpus.score_table import Key, write_scores
+from harness.measures.quality import REASONS
+from harness.measures.quality import score as score_run
 from harness.measures.spans import span_of
 from harness.measures.summary import summarise_each
 from harness.stages.custody import receipt
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
 from harness.stages.params import ScoreParams
-from harness.stages.score import parts
+from harness.stages.score.crosscheck import crosscheck_quality
 from harness.stages.score.means import Means, as_csv, as_json
-from harness.stages.score.parts import Judged, Scoring, judged_in
 from harness.stats.inference import Inference
 
 FEWEST = 2
@@ -88,7 +95,7 @@ def _scored(
         name = f"{of_json([*own, of_file(run)])[:32]}.npz"
         batches.append(Batch(run, layout.score_parts / name))
     map_batches(scoring, batches)
-    values = [parts.read(batch.part, judged.asked, params.measures) for batch in batches]
+    values = [read(batch.part, judged.asked, params.measures) for batch in batches]
     shutil.rmtree(layout.score_parts, ignore_errors=True)
     return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
 
@@ -144,3 +151,67 @@ def estimates(
     for (arm, measure, _), mean in zip(sure, means, strict=True):
         by_arm[arm][measure] = mean
     return by_arm
+
+
+class Judged(NamedTuple):
+    """What all arms are scored against."""
+
+    asked: tuple[str, ...]
+    """Queries in their order."""
+    qrels: Qrels
+
+
+@dataclass(frozen=True, slots=True)
+class Scoring:
+    """Scores the run of one arm, and checks some values with ir-measures."""
+
+    judged: Callable[[], Judged]
+    measures: tuple[str, ...]
+    seed: int
+
+    def __call__(self, run_file: Path, beside: Path) -> Iterator[int]:
+        asked, qrels = self.judged()
+        run = read_run(run_file)
+        found = score_run(run, qrels, self.measures, asked)
+        crosscheck_quality(run, qrels, found, seed=self.seed)
+        write(beside, asked, [found[name] for name in self.measures])
+        yield 1
+
+
+@lru_cache(maxsize=1)
+def judged_in(data: Path, sha256: str) -> Judged:  # noqa: ARG001  other contents, other key
+    """Read prepared data, once a process."""
+    prepared = Prepared.open(data)
+    return Judged(tuple(query.query_id for query in prepared.queries()), prepared.qrels())
+
+
+def write(path: Path, asked: Sequence[str], scores: Sequence[Scores]) -> None:
+    """Write values and reasons, shape (measures, queries) both."""
+    place = {query_id: at for at, query_id in enumerate(asked)}
+    values = np.full((len(scores), len(asked)), np.nan)
+    reasons = np.full(values.shape, -1, dtype=np.int8)
+    for row, one in enumerate(scores):
+        values[row, [place[query_id] for query_id in one.query_ids]] = one.values
+        for why, query_ids in one.undefined.items():
+            reasons[row, [place[query_id] for query_id in query_ids]] = REASONS.index(why)
+    with path.open("wb") as file:
+        np.savez(file, allow_pickle=False, values=values, reasons=reasons)
+
+
+def read(path: Path, asked: Sequence[str], measures: Sequence[str]) -> Mapping[str, Scores]:
+    """Read what ``write`` wrote, by measure."""
+    with path.open("rb") as file, np.load(file) as part:
+        values, reasons = part["values"], part["reasons"]
+    found = {}
+    for name, row, why in zip(measures, values, reasons, strict=True):
+        undefined: dict[str, list[str]] = {}
+        for at in np.flatnonzero(why >= 0).tolist():
+            undefined.setdefault(REASONS[why[at]], []).append(asked[at])
+        kept = np.flatnonzero(why < 0)
+        found[name] = Scores(
+            name,
+            tuple(asked[at] for at in kept.tolist()),
+            row[kept],
+            {reason: tuple(ids) for reason, ids in undefined.items()},
+        )
+    return found

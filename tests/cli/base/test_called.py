@@ -23,7 +23,7 @@ from tests.source import known, modules
 pytestmark = pytest.mark.slow
 
 BY = "python3 ../run.py"
-CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.screen"}
+CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.watch"}
 """The second shows a table that names no command."""
 
 

@@ -10,7 +10,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn, Query
 from harness.corpus import jsonl
-from harness.stages.compare.traffic import traffic
+from harness.stages.report.assemble import traffic
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 

@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.live import Live
 
 from harness.cli.shadow import watch as shadow_watch
-from harness.cli.shadow.screen import screen
+from harness.cli.shadow.watch import screen
 from harness.report.shadow.words import Shadowed
 from tests.report.shadow.test_page import HOSTILE, empty, found
 

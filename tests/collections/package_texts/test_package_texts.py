@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.collections import package_texts
-from harness.collections.package_texts import PackageTexts, parts, questions, reading
+from harness.collections.package_texts import PackageTexts, parts, reading
 from harness.collections.python_docs.questions import words
 from harness.core.errors import DatasetError
 from harness.corpus import card, trec
@@ -161,14 +161,14 @@ def test_a_question_says_enough_and_does_not_give_its_answer_away(
     bare: str, line: str, *, fits: bool
 ) -> None:
     part = parts.Part(bare, "", line, "text", "object")
-    chosen = questions.fit([reading.Text("a", "zoo", "reference", (part,))])
+    chosen = package_texts.fit([reading.Text("a", "zoo", "reference", (part,))])
     assert bool(chosen) == fits
 
 
 def test_a_line_of_two_objects_is_not_asked() -> None:
     one = parts.Part("a", "", "Let all of the water out.", "text", "object")
     other = one._replace(bare="b", line="let all of the `water` out")
-    assert not questions.fit([reading.Text("a", "zoo", "reference", (one, other))])
+    assert not package_texts.fit([reading.Text("a", "zoo", "reference", (one, other))])
 
 
 def test_the_line_of_a_document_is_drawn_and_not_the_first() -> None:
@@ -179,14 +179,16 @@ def test_the_line_of_a_document_is_drawn_and_not_the_first() -> None:
         ))
         for n in range(12)
     ]  # fmt: skip
-    drawn = [part.line for _, _, part in questions.asked(found, questions.fit(found), 99)]
+    drawn = [part.line for _, _, part in package_texts.asked(found, package_texts.fit(found), 99)]
     assert len(drawn) == 12
     assert {line[-6:].strip() for line in drawn} == {"he sea", "a hill"}
 
 
 def test_words_in_a_row_are_found_wherever_they_stand() -> None:
     lines = frozenset({"let all of the water out", "let all of the air out", "water in the pond"})
-    held = questions.elsewhere(lines, ["First, let ALL of the\n*water* out; water in the", "pond"])
+    held = package_texts.elsewhere(
+        lines, ["First, let ALL of the\n*water* out; water in the", "pond"]
+    )
     assert held == {"let all of the water out"}
 
 

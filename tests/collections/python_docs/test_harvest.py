@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from harness.collections.python_docs import Links
 from harness.collections.python_docs.harvest import Entry, Harvest, harvest
-from harness.collections.python_docs.links import Links
 from harness.core.errors import DatasetError
 
 FILES = {

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.core.durable.swap import swapped
+from harness.core.files import swapped
 
 
 def test_two_folders_change_places(tmp_path: Path) -> None:

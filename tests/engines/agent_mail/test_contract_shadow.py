@@ -9,7 +9,11 @@ from math import log2
 import pytest
 
 from engines.stacks.agent_mail.contract.events import Event
-from engines.stacks.agent_mail.contract.explain import QueryExplain, ShadowComparison
+from engines.stacks.agent_mail.contract.explain import (
+    QueryExplain,
+    ShadowComparison,
+    compare_with_shadow,
+)
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.shadow import compare
@@ -35,7 +39,7 @@ def test_its_fields_are_the_contracts() -> None:
 
 
 def test_a_worked_example() -> None:
-    found = compare("fts5", [1, 2, 3], "tantivy", [2, 4, 1, 5])
+    found = compare_with_shadow("fts5", [1, 2, 3], "tantivy", [2, 4, 1, 5])
     assert (found.serving_engine, found.shadow_engine) == ("fts5", "tantivy")
     assert found.overlap_jaccard == 2 / 5
     assert (found.serving_only, found.shadow_only) == (1, 2)
@@ -45,16 +49,16 @@ def test_a_worked_example() -> None:
 
 
 def test_the_same_list_is_perfect_agreement_and_another_is_none() -> None:
-    same = compare("a", [3, 1, 2], "b", [3, 1, 2])
+    same = compare_with_shadow("a", [3, 1, 2], "b", [3, 1, 2])
     assert (same.overlap_jaccard, same.ndcg_at_10, same.mrr_delta) == (1.0, 1.0, 0.0)
-    other = compare("a", [3, 1, 2], "b", [6, 7])
+    other = compare_with_shadow("a", [3, 1, 2], "b", [6, 7])
     assert (other.overlap_jaccard, other.ndcg_at_10, other.mrr_delta) == (0.0, 0.0, -1.0)
 
 
 def test_what_is_not_defined_is_no_number() -> None:
-    nothing = compare("a", [], "b", [])
+    nothing = compare_with_shadow("a", [], "b", [])
     assert (nothing.overlap_jaccard, nothing.ndcg_at_10, nothing.mrr_delta) == (None, None, None)
-    alone = compare("a", [], "b", [1])
+    alone = compare_with_shadow("a", [], "b", [1])
     assert (alone.overlap_jaccard, alone.ndcg_at_10, alone.shadow_only) == (0.0, None, 1)
 
 
@@ -80,7 +84,7 @@ def test_both_ran_and_the_comparison_is_logged_and_explained(mail: Whole) -> Non
     told = mail.under(KillSwitch.SHADOW).ask(query).explain.shadow
     assert told is not None
     assert mail.log.events == [(Event.SHADOW_COMPARISON, asdict(told))]
-    by_hand = compare(
+    by_hand = compare_with_shadow(
         "fts5",
         mail.under(KillSwitch.FTS5).ids(query),
         "tantivy",

@@ -23,7 +23,6 @@ from engines.stacks.agent_mail.budget import CURRENT, Allowance, Deadline, Parts
 from engines.stacks.agent_mail.contract.events import Event as Told
 from engines.stacks.agent_mail.contract.lifecycle import CandidateList, MailEngine
 from engines.stacks.agent_mail.contract.query import Filters, RankingMode, SearchMode, SearchQuery
-from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.sqlite.like import LikeEngine

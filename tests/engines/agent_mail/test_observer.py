@@ -12,9 +12,9 @@ from engines.contract.errors import EngineError
 from engines.stacks.agent_mail.contract.lifecycle import MailEngine
 from engines.stacks.agent_mail.contract.query import DocKind, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchResponse
-from engines.stacks.agent_mail.observer import ShadowObserver
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, unrestricted, viewer
+from engines.stacks.agent_mail.service import ShadowObserver
 from engines.stacks.agent_mail.views import StoredViews
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail

@@ -11,7 +11,6 @@ import pytest
 from engines.contract.errors import EngineError, FeatureUnavailable, IndexUnavailable, InvalidQuery
 from engines.stacks.agent_mail import views
 from engines.stacks.agent_mail.contract.query import SearchQuery
-from engines.stacks.agent_mail.pipeline import filling
 from engines.stacks.agent_mail.pipeline.scope import viewer
 from engines.stacks.agent_mail.pipeline.view import View, nothing, plain
 from harness.core.durable.scratch import place
@@ -64,7 +63,6 @@ def test_a_scope_without_views_sees_nothing(mail: Whole) -> None:
     assert blind.names.project_called("harbour") is blind.names.product_called("product-1") is None
     found = mail.service.within(blind).search(SearchQuery("review"))
     assert (found.hits, found.explain.engine) == ((), "like")
-    assert filling.filled.__doc__
 
 
 @pytest.mark.parametrize("kind", [FeatureUnavailable, IndexUnavailable, EngineError])

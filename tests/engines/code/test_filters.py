@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code.chargrams import Chargrams, literals
+from engines.stacks.code.catalog import Chargrams, literals
 from engines.stacks.code.filters import NAMES, Filters, InvalidFilter, parse, passes
 from engines.stacks.code.reading.understand import understand
 from engines.stacks.code.search import CodeSearch

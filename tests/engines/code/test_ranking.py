@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from engines.stacks.code import boosts, fusion, near_duplicates
+from engines.stacks.code import fusion, near_duplicates, ranked
 from engines.stacks.code.backends.contract import Scored
 from engines.stacks.code.catalog import Entry
 from engines.stacks.code.config import Boosts, Fusion
@@ -170,11 +170,11 @@ def test_a_symbol_is_boosted_where_the_question_names_it(
     asked: str, text: str, factor: float
 ) -> None:
     weights = Boosts(definition=1.2, export=1.1, phrase=0.0)
-    found = boosts.boosted(entry(text), boosts.asked(asked.split(), ()), weights)
+    found = ranked.boosted(entry(text), ranked.asked(asked.split(), ()), weights)
     assert found.factor == pytest.approx(factor)
     assert (
-        boosts.boosted(
-            entry(text), boosts.asked(asked.split(), ()), Boosts(definition=1, export=1, phrase=0)
+        ranked.boosted(
+            entry(text), ranked.asked(asked.split(), ()), Boosts(definition=1, export=1, phrase=0)
         ).factor
         == 1.0
     )
@@ -184,9 +184,9 @@ def test_words_together_are_boosted_up_to_five_pairs() -> None:
     weights = Boosts(definition=1.0, export=1.0, phrase=0.1)
     one = entry("x", doc="a b c d e f g h", body="b a")
     for terms, pairs in (("a b", 1), ("a c", 0), ("b a b", 2), ("a b c d e f g", 5), ("a", 0)):
-        found = boosts.boosted(one, boosts.asked([], terms.split()), weights)
+        found = ranked.boosted(one, ranked.asked([], terms.split()), weights)
         assert found.factor == pytest.approx(1 + 0.1 * pairs)
-    assert boosts.most(weights) == 1.5
+    assert ranked.most(weights) == 1.5
 
 
 def test_near_duplicates_are_found_by_what_they_share(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.contract import lines
+from engines import registry
 
 TEXT = """\
 summary = "words"
@@ -41,9 +41,9 @@ def path(tmp_path: Path) -> Path:
 def test_a_key_or_the_innermost_table_around_it(
     path: Path, key: list[str], line: int | None
 ) -> None:
-    assert lines.of_key(path, key) == line
+    assert registry.line_of_key(path, key) == line
 
 
 @pytest.mark.parametrize(("value", "line"), [("words", 1), ("fts5", 8), ("5", None), ("", None)])
 def test_a_text_that_a_key_has(path: Path, value: str, line: int | None) -> None:
-    assert lines.of_value(path, value) == line
+    assert registry.line_of_value(path, value) == line

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from engines.stacks.documents.constraints import gate
+from engines.stacks.documents.collection import gate
 
 TEXTS = ("Salt water, and sea-salt.", "Saltwater.", "Water\nand SALT", "the dead\nsea", "")
 

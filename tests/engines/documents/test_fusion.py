@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.stacks.documents.fusion import (
+from engines.stacks.documents.ranking import (
     Leg,
     as_specified,
     blend_as_specified,

@@ -8,7 +8,7 @@ import pytest
 
 from engines import registry
 from engines.lexical.typed import clauses
-from engines.stacks.postgres import connection, loading, ranking
+from engines.stacks.postgres import arm, connection, loading
 from engines.stacks.postgres.settings import Settings
 from harness.core.errors import BadPolicy, IndexNotReady, InvalidArm, NotInstalled
 from harness.core.records import Document
@@ -31,7 +31,7 @@ WORDS = Settings(mode="words", timeout_s=5.0)
     ],
 )
 def test_a_text_becomes_a_query_of_words(text: str, wanted: str) -> None:
-    assert ranking.tsquery(clauses(text)) == wanted
+    assert arm.tsquery(clauses(text)) == wanted
 
 
 def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
@@ -45,8 +45,8 @@ def test_equal_scores_are_ordered_by_id_in_every_statement() -> None:
                 "timeout_s": 5.0,
                 **vectors,
             })
-            assert 'score DESC, id COLLATE "C"' in ranking.statement(made)
-    assert ranking.digest(WORDS) != ranking.digest(WORDS.model_copy(update={"rank": "ts_rank"}))
+            assert 'score DESC, id COLLATE "C"' in arm.statement(made)
+    assert arm.digest(WORDS) != arm.digest(WORDS.model_copy(update={"rank": "ts_rank"}))
 
 
 def test_rows_are_in_the_order_of_their_ids_and_hold_no_nul(tmp_path: Path) -> None:

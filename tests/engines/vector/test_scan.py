@@ -14,8 +14,7 @@ from numpy.typing import NDArray
 
 from engines.vector import scan
 from engines.vector.embedder import unit
-from engines.vector.scan import COSINE_DIGITS, nearest
-from engines.vector.topk import Top
+from engines.vector.scan import COSINE_DIGITS, Top, nearest
 
 DIMENSION = 24
 TOLERANCE = 2e-6

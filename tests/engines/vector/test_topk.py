@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from engines.vector.topk import BLOCK, Top, best, merged
+from engines.vector.scan import BLOCK, Top, best, merged
 
 DIGITS = 6
 Floats = NDArray[np.float64]

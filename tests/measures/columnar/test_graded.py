@@ -10,7 +10,7 @@ from harness.core.run import Run, Status
 from harness.measures.columnar import graded as module
 from harness.measures.columnar.encoded import EncodedQrels
 from harness.measures.columnar.graded import Graded, running
-from harness.measures.unjudged.condensed import condense
+from harness.measures.unjudged.runs import condense
 from tests.make.runs import qrels_of, random_case, run_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from harness.measures.quality import score
-from harness.measures.unjudged.condensed import condense
+from harness.measures.unjudged.runs import condense
 from tests.make.runs import qrels_of, random_case, run_of
 
 

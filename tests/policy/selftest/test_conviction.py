@@ -8,8 +8,13 @@ import pytest
 
 from harness.core.gate import OF_VERDICT, Cause, Finding, Verdict
 from harness.core.scores import Estimate
-from harness.policy.selftest.conviction import believed
-from harness.policy.selftest.operating import Null, OperatingCharacteristic, Planted, Selftest
+from harness.policy.selftest.operating import (
+    Null,
+    OperatingCharacteristic,
+    Planted,
+    Selftest,
+    believed,
+)
 
 PASSED = Finding(
     "Quality",

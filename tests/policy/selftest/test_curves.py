@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from harness.policy.selftest.curves import TIMES, trace
+from harness.policy.selftest.characteristics import TIMES, trace
 from tests.policy.tried import RULES, evidence, gate, step
 
 TRIALS = 100

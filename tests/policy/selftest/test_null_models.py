@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from harness.core.engine import Hit
 from harness.core.run import Row, Run, Status
-from harness.policy.selftest.null_models import popular, shuffled
+from harness.policy.selftest.planted import popular, shuffled
 
 
 def run(**rankings: str) -> Run:

@@ -19,7 +19,7 @@ from harness.report.load.figures import load_curve, percentile_curves
 from harness.report.load.inputs import LoadReport, Point
 from harness.report.load.page import headline, to_page
 from harness.report.load.tables import notes, tables
-from harness.report.page.load import highest_shared, load_view
+from harness.report.page.view import highest_shared, load_view
 
 pytestmark = pytest.mark.slow
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from harness.policy.looks import Looks
-from harness.report.decision.markdown import to_markdown
+from harness.report.decision.write import to_markdown
 from harness.report.page.custody import (
     Coverage,
     Custody,

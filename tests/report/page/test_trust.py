@@ -20,7 +20,7 @@ from harness.policy.selftest.operating import (
 )
 from harness.report.decision.decided import schema
 from harness.report.decision.decision_json import to_json
-from harness.report.decision.markdown import to_markdown
+from harness.report.decision.write import to_markdown
 from harness.report.inputs import ReportInput
 from harness.report.page import trust
 from harness.report.page.cards import card, gate_rows

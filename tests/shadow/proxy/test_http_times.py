@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from harness.shadow.proxy.http_clock import Clock
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_tap import Answers
 from tests.make.shadow.servers import settled

@@ -11,8 +11,7 @@ from harness.agreement.classes import Class, Tally
 from harness.core.errors import EvidenceError
 from harness.core.run import Status
 from harness.core.scores import Estimate
-from harness.shadow.watch.median import MedianRatio
-from harness.shadow.watch.summary import Summary
+from harness.shadow.watch.summary import MedianRatio, Summary
 from harness.shadow.watch.track import MOST, Track
 from tests.make.shadow.attempts import attempt, bounds, seen, shed
 

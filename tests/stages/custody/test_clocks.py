@@ -13,7 +13,7 @@ import pytest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
 from harness.policy.age import SLACK, check_past
 from harness.policy.pins import path_of
-from harness.stages.custody import clocks
+from harness.stages.custody import recount
 from harness.stages.custody.freshness import check_replayed, note_replayed
 from harness.stages.custody.pinning import pin
 from harness.stages.custody.verify import verify
@@ -100,7 +100,7 @@ def test_a_race_of_the_future_is_refused(held: Toy) -> None:
 
 
 def test_honest_times_are_verified(held: Toy) -> None:
-    assert clocks.__doc__
+    assert recount.__doc__
     verify(held.layout)
 
 

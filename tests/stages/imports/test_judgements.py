@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import BadFile
 from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
-from harness.stages.imports.judgements import judgements
+from harness.stages.imports.collections import judgements
 from harness.stages.imports.report import NOTHING_STATED
 
 

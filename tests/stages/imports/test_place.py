@@ -12,7 +12,7 @@ from harness.core.durable.journal import cut_off
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.stages.imports.collections import import_beir
-from harness.stages.imports.place import check_free
+from harness.stages.imports.report import check_free
 from harness.stages.prepare import prepare
 from tests.make.killed import killed
 

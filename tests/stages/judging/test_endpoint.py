@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import BadFile, HarnessError
 from harness.core.reading import Malformed
-from harness.stages.judging.machine.pace import Pace
+from harness.stages.judging.machine.purse import Pace
 from harness.stages.judging.machine.reply import read
 from tests.make.desk import INSTRUCTIONS, desk, write_pool
 from tests.make.judge_server import Reply, completion, graded

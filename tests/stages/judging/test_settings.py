@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from harness.core.digest import of_file
 from harness.core.errors import BadFile, HarnessError, ModelNotReady
 from harness.stages.judging.machine import settings
-from harness.stages.judging.machine.overlap import Overlap
+from harness.stages.judging.machine.label import Overlap
 from harness.stages.judging.machine.protocol import Answer, Seen, cumulative
 from harness.stages.judging.machine.settings import OverlapSettings
 from tests.make import tiny_model

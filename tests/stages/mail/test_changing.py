@@ -13,8 +13,8 @@ import pytest
 from benchmarks.moving_mail import moved
 from engines.stacks.agent_mail.arm import STORE
 from engines.stacks.agent_mail.ingest import Draft
-from harness.cli.base.following import followed
 from harness.cli.base.project import Project
+from harness.cli.pipeline import followed
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.stages.index import index
 from harness.stages.mail.changing import follow, mail_box

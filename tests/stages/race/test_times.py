@@ -15,8 +15,7 @@ from harness.core.gate import Finding, Verdict
 from harness.core.records import Query
 from harness.replay import race as module
 from harness.replay.ask import TimedOutcome, observe
-from harness.replay.meter import RUN_QUEUE, Reading, Taken
-from harness.replay.race import race, shown
+from harness.replay.race import RUN_QUEUE, Reading, Taken, race, shown
 from harness.replay.race_texts import draw
 from harness.replay.surroundings import Look
 from harness.stages.race import times as race_times

@@ -12,7 +12,7 @@ from engines.stacks.text.fts5 import Fts5Searcher
 from harness.core.engine import Answer
 from harness.core.errors import InvalidArm
 from harness.replay.fresh import Advance
-from harness.stages.replay import ahead
+from harness.stages.replay import stage
 from harness.stages.replay import stage as stages
 from tests.make.toy import Toy
 
@@ -28,8 +28,8 @@ def asked(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return honest(searcher, text, k)
 
     monkeypatch.setattr(Fts5Searcher, "search", noting)
-    monkeypatch.setattr(ahead, "WORTH", 1)
-    monkeypatch.setattr(ahead, "usable_cores", lambda: 2)
+    monkeypatch.setattr(stage, "WORTH", 1)
+    monkeypatch.setattr(stage, "usable_cores", lambda: 2)
     return texts
 
 

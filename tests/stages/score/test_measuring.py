@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from harness.core.errors import HarnessError, UnknownName
+from harness.stages.oneshot import measuring
 from harness.stages.params import read
-from harness.stages.score.measuring import measuring
 from tests.source import ROOT
 
 

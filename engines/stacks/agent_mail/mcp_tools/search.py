@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engines.contract.errors import SearchError
@@ -12,7 +13,7 @@ from engines.stacks.agent_mail.contract.query import MAX_LIMIT, SearchMode, Sear
 from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
 from engines.stacks.agent_mail.mcp_tools.arguments import EVERY_PROJECT, Arguments
 from engines.stacks.agent_mail.mcp_tools.diagnostics import Signal, diagnose, failed
-from engines.stacks.agent_mail.mcp_tools.guidance import guide
+from engines.stacks.agent_mail.mcp_tools.hints import Slip
 from engines.stacks.agent_mail.mcp_tools.pathless import pathless, without_paths
 from engines.stacks.agent_mail.mcp_tools.question import Question, project_called, question
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
@@ -21,6 +22,8 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     SearchDiagnostics,
     SearchResult,
     ServedBy,
+    Suggestion,
+    ZeroResultGuidance,
 )
 from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound, SubjectShown
 from engines.stacks.agent_mail.pipeline.scope import Scope
@@ -194,3 +197,34 @@ def _shown(hit: SearchHit) -> MessageShown:
         raw_score=hit.raw_score,
         redacted=hit.redacted,
     )
+
+
+def guide(query: SearchQuery, slips: Sequence[Slip]) -> ZeroResultGuidance:
+    """List suggestions in a fixed order: filters by how much they hide, slips, then the text."""
+    agents = (
+        ("sender", query.sender_name),
+        ("recipient", query.recipient_name),
+        ("agent_name", query.agent_name),
+    )
+    named = " and ".join(f"{name} {value}" for name, value in agents if value is not None)
+    levels = ",".join(query.importance)
+    told = {
+        "broaden_date_range": ""
+        if query.time_range.is_open
+        else "only messages of a range of dates were searched",
+        "drop_importance_filter": levels and f"only messages of importance {levels} were searched",
+        "drop_agent_filter": named and f"only messages of {named} were searched",
+        "drop_thread_filter": ""
+        if query.thread_id is None
+        else f"only the thread {query.thread_id} was searched",
+        "drop_ack_filter": ""
+        if query.ack_required is None
+        else f"only messages with ack_required {str(query.ack_required).lower()} were searched",
+    }
+    found = [Suggestion(kind=kind, detail=detail) for kind, detail in told.items() if detail]
+    found += [
+        Suggestion(kind="fix_typo", detail=f"{slip.typed} was searched for as words; {slip.meant}?")
+        for slip in slips
+    ]
+    simpler = Suggestion(kind="simplify_query", detail="fewer or more general words may find more")
+    return ZeroResultGuidance(suggestions=found or [simpler])

@@ -6,23 +6,32 @@ import socket
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
+from urllib.parse import parse_qs
 
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
-from starlette.types import ASGIApp
+from starlette.datastructures import Headers
+from starlette.responses import PlainTextResponse, Response
+from starlette.types import ASGIApp, Receive, Send
+from starlette.types import Scope as Request
 
-from engines.stacks.agent_mail.mcp_tools.guard import MAX_BODY_BYTES, Guard
-from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
-from engines.stacks.agent_mail.mcp_tools.metrics_page import MetricsPage
+from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
+from engines.stacks.agent_mail.mcp_tools.metrics import CONTENT_TYPE, Metrics
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
 
+METRICS_PATH = "/metrics"
+MAX_BODY_BYTES = 256 * 1024
+"""Of one request; a query and its filters take a few hundred."""
+MAX_REQUESTS = 32
+"""Answered at once; one more is refused and may come again."""
+BEARER = "bearer "
 PATH = "/mcp"
 MAX_CONNECTIONS = 128
 """Open at once, idle ones among them."""
 KEEP_ALIVE_S = 30
 BY_THE_GUARD = TransportSecuritySettings(enable_dns_rebinding_protection=False)
-"""The SDK checks names of the host for three addresses alone; ``guard`` does so for all."""
+"""The SDK checks names of the host for three addresses alone; ``Guard`` does so for all."""
 LOCALHOST = "127.0.0.1"
 
 
@@ -42,7 +51,7 @@ def serve_http(
 ) -> None:
     """Speak streamable HTTP until interrupted; port 0 takes a free one, ``ready`` is told the URL.
 
-    ``tokens`` are those of ``guard.Guard``: None answers every program of this machine. ``metrics``
+    ``tokens`` are those of ``Guard``: None answers every program of this machine. ``metrics``
     are shown on a page of their own.
 
     Raises:
@@ -98,3 +107,79 @@ def check_loopback(host: str) -> None:
             f"{host} is not a loopback address in numbers; message search is served to this"
             f" machine alone: {LOCALHOST} or ::1"
         )
+
+
+class Guard:
+    """Lets requests through that may be answered, and says for whom."""
+
+    def __init__(
+        self, app: ASGIApp, host: str, port: int, tokens: Mapping[str, Scope | None] | None
+    ) -> None:
+        """Stand before ``app``. ``tokens`` are SHA-256 digests, and whom each one names.
+
+        None for an operator; without tokens every caller is an operator.
+        """
+        shown = f"[{host}]" if ":" in host else host
+        self._hosts = {f"{shown}:{port}", f"localhost:{port}"}
+        self._app, self._tokens, self._now = app, tokens, 0
+
+    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        refused = self._refused(scope)
+        if refused is not None:
+            await refused(scope, receive, send)
+            return
+        self._now += 1
+        caller = CALLER.set(self._tokens[_token(scope)] if self._tokens is not None else None)
+        try:
+            await self._app(scope, receive, send)
+        finally:
+            CALLER.reset(caller)
+            self._now -= 1
+
+    def _refused(self, scope: Request) -> PlainTextResponse | None:
+        headers = Headers(scope=scope)
+        hosts, origins = headers.getlist("host"), headers.getlist("origin")
+        if len(hosts) != 1 or hosts[0].lower() not in self._hosts:
+            return PlainTextResponse("this server has another name", 421)
+        if len(origins) > 1 or not {one.lower() for one in origins} <= {
+            f"http://{host}" for host in self._hosts
+        }:
+            return PlainTextResponse("pages of another origin are not answered", 403)
+        if self._tokens is not None and _token(scope) not in self._tokens:
+            asked = {"www-authenticate": "Bearer"}
+            return PlainTextResponse("the token is missing or unknown", 401, asked)
+        if self._now >= MAX_REQUESTS:
+            return PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})
+        return None
+
+
+def _token(scope: Request) -> str:
+    """Give the digest of the token in the header, or else in the address; one of nothing else."""
+    said = Headers(scope=scope).get("authorization", "")
+    if said[: len(BEARER)].lower() == BEARER:
+        return digest(said[len(BEARER) :].strip())
+    given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+    return digest(given[0]) if len(given) == 1 else ""
+
+
+class MetricsPage:
+    """Answers ``GET /metrics``, and leaves all else to ``app``; ``Guard`` stands before."""
+
+    def __init__(self, app: ASGIApp, text: Callable[[], str]) -> None:
+        self._app, self._text = app, text
+
+    async def __call__(self, scope: Request, receive: Receive, send: Send) -> None:
+        if scope["type"] != "http" or scope["path"] != METRICS_PATH:
+            await self._app(scope, receive, send)
+            return
+        await self._page(scope["method"])(scope, receive, send)
+
+    def _page(self, method: str) -> Response:
+        if CALLER.get(None) is not None:
+            return PlainTextResponse("metrics are for operators", 403)
+        if method not in {"GET", "HEAD"}:
+            return PlainTextResponse("metrics are read with GET", 405, {"allow": "GET, HEAD"})
+        return Response(self._text(), media_type=CONTENT_TYPE)

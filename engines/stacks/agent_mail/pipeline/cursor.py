@@ -5,11 +5,14 @@ from __future__ import annotations
 import math
 import re
 import struct
+from base64 import urlsafe_b64decode, urlsafe_b64encode
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 
-from engines.stacks.agent_mail.pipeline.seen import LARGEST_ID, packed, unpacked
-
+LARGEST_ID = 2**63 - 1
+LEAST_ID = -(2**63)
+_LOW, _MORE, _BITS = 0x7F, 0x80, 7
 _TOKEN = re.compile(
     r"s([0-9a-f]{16}):i(-?[0-9]{1,19})(?::e([a-z0-9]+)(?::q([0-9a-f]{16}):x([A-Za-z0-9_-]+))?)?",
     re.ASCII,
@@ -48,7 +51,7 @@ class SearchCursor:
     def encode(self) -> str:
         """Write ``s<16 hexadecimal digits of the bits>:i<id>[:e<engine>[:q<query>:x<ids>]]``.
 
-        The ids are written as ``seen.packed`` does.
+        The ids are written as ``packed`` does.
         """
         bits = struct.pack(">d", self.score).hex()
         tail = f":e{self.engine}" if self.engine else ""
@@ -78,3 +81,42 @@ class SearchCursor:
     def goes_on(self, engine: CursorEngine, query: str) -> bool:
         """Whether it is of these pages; one that names no engine or no query may be of any."""
         return self.engine in {None, engine} and self.query in {"", query}
+
+
+def packed(ids: Iterable[int]) -> str:
+    """Write ids, in any order; none twice."""
+    out, before = bytearray(), LEAST_ID
+    for one in sorted(ids):
+        gap, before = one - before, one
+        while gap > _LOW:
+            out.append(gap & _LOW | _MORE)
+            gap >>= _BITS
+        out.append(gap)
+    return urlsafe_b64encode(out).rstrip(b"=").decode()
+
+
+def unpacked(text: str) -> frozenset[int]:
+    """Read what ``packed`` wrote.
+
+    Raises:
+        ValueError: it is something else.
+    """
+    found = frozenset(_ids(urlsafe_b64decode(text + "=" * (-len(text) % 4))))
+    if packed(found) != text:
+        raise ValueError("not a list of ids")
+    return found
+
+
+def _ids(data: bytes) -> Iterator[int]:
+    last, gap, shift = LEAST_ID, 0, 0
+    for byte in data:
+        gap |= (byte & _LOW) << shift
+        shift += _BITS
+        if byte & _MORE:
+            if shift > _BITS * 9:
+                raise ValueError("an id has 64 bits at most")
+            continue
+        last, gap, shift = last + gap, 0, 0
+        if last > LARGEST_ID:
+            raise ValueError("an id has 64 bits at most")
+        yield last

@@ -25,9 +25,8 @@ from harness.core.formats import json_of
 from harness.core.printable import one_line
 from harness.core.reading import Malformed, text_of
 from harness.stages.judging.machine import reply
-from harness.stages.judging.machine.pace import Pace
 from harness.stages.judging.machine.protocol import Answer, Bound, Seen, Unlabelled
-from harness.stages.judging.machine.purse import Purse
+from harness.stages.judging.machine.purse import Pace, Purse
 from harness.stages.judging.machine.settings import EndpointSettings
 
 URL, KEY = "OPENAI_BASE_URL", "OPENAI_API_KEY"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -17,8 +18,16 @@ from harness.corpus.labels import Label
 from harness.corpus.pool import Pair
 from harness.stages.judging.machine import settings as judge_file
 from harness.stages.judging.machine.answers import Answers
-from harness.stages.judging.machine.overlap import Overlap
-from harness.stages.judging.machine.protocol import Answer, Judge, Seen, Unlabelled, key_of
+from harness.stages.judging.machine.protocol import (
+    FREE,
+    Answer,
+    Bound,
+    Judge,
+    Seen,
+    Unlabelled,
+    cumulative,
+    key_of,
+)
 from harness.stages.judging.machine.settings import (
     EncoderSettings,
     EndpointSettings,
@@ -26,6 +35,7 @@ from harness.stages.judging.machine.settings import (
     Settings,
 )
 
+WORD = re.compile(r"\w+")
 IN_A_ROW = 3
 """Pairs without a valid answer, one after the other, that end the command."""
 
@@ -179,3 +189,30 @@ def _label(judge: Judge, pair: Pair, answer: Answer) -> Label:
         cost=answer.cost,
         note=answer.note,
     )
+
+
+@dataclass(frozen=True, slots=True)
+class Overlap:
+    """Scores a pair by the share of the query's words that title and text have."""
+
+    settings: OverlapSettings
+    template: str = ""
+
+    @property
+    def name(self) -> str:
+        return self.settings.name
+
+    @property
+    def identity(self) -> str:
+        return self.settings.model_dump_json()
+
+    def bound(self, seen: Seen) -> Bound:  # noqa: ARG002  a rule costs nothing
+        return FREE
+
+    def judge(self, seen: Seen) -> Answer:
+        asked = set(WORD.findall(seen.query.casefold()))
+        has = set(WORD.findall(f"{seen.title} {seen.text}".casefold()))
+        shared = len(asked & has) / len(asked) if asked else 0.0
+        found = cumulative(shared, self.settings.cuts, self.settings.slope)
+        note = f"{len(asked & has)} of {len(asked)} words"
+        return Answer(found, "word overlap", note=note)

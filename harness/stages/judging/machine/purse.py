@@ -1,7 +1,11 @@
-"""What a judge has cost, kept on the disk: reserved before a request, corrected after it."""
+"""What a judge has cost, kept on the disk, and when its next request may be sent.
+
+A cost is reserved before a request and corrected after it.
+"""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +15,7 @@ from harness.core.errors import BadFile, HarnessError
 from harness.core.files import write_json
 from harness.core.formats import json_file
 
+FIRST_PAUSE_S, LONGEST_PAUSE_S = 1.0, 60.0
 FILE = "spent.json"
 
 
@@ -66,3 +71,28 @@ class Purse:
     def _change(self, by: Callable[[float], float]) -> None:
         with held(self.path):
             write_json(self.path, {"spent": by(self.spent)}, durable=True)
+
+
+@dataclass(slots=True)
+class Pace:
+    """Spaces requests evenly."""
+
+    per_minute: float
+    clock: Callable[[], float] = time.monotonic
+    sleep: Callable[[float], None] = time.sleep
+    next_s: float = 0.0
+
+    def turn(self) -> None:
+        """Wait until the next request may be sent."""
+        now = self.clock()
+        if self.next_s > now:
+            self.sleep(self.next_s - now)
+        self.next_s = max(self.next_s, now) + 60.0 / self.per_minute
+
+    def pause(self, failures: int, told_s: float | None) -> None:
+        """Wait after so many failures: as long as the server asks for, or twice as long each time.
+
+        No pause is longer than a minute, whatever the server says.
+        """
+        own = FIRST_PAUSE_S * 2.0 ** min(failures - 1, 10)
+        self.sleep(min(LONGEST_PAUSE_S, own if told_s is None else told_s))

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from engines.rerank.late_interaction import Half, LateInteraction
-from engines.stacks.agent_mail.live.tokens import LiveTokens
+from engines.stacks.agent_mail.live.indexes import LiveTokens
 from engines.stacks.agent_mail.sqlite import journal
 from engines.vector.embedder import Reading
 from engines.vector.hashed import HashEmbedder

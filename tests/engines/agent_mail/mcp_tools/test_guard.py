@@ -10,9 +10,9 @@ import pytest
 from starlette.types import Receive, Send
 from starlette.types import Scope as Request
 
-from engines.stacks.agent_mail.mcp_tools import guard
+from engines.stacks.agent_mail.mcp_tools import serving
 from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
-from engines.stacks.agent_mail.mcp_tools.guard import Guard
+from engines.stacks.agent_mail.mcp_tools.serving import Guard
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
 
 EYE = viewer("Ann", frozenset(), frozenset())
@@ -77,5 +77,5 @@ def test_without_a_token_no_one_is_answered(said: str) -> None:
 
 
 def test_no_more_than_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(guard, "MAX_REQUESTS", 0)
+    monkeypatch.setattr(serving, "MAX_REQUESTS", 0)
     assert ask()[0] == 503

@@ -8,8 +8,8 @@ from itertools import combinations
 import pytest
 
 from engines.stacks.agent_mail.contract.query import Importance, SearchQuery, TimeRange
-from engines.stacks.agent_mail.mcp_tools.guidance import guide
 from engines.stacks.agent_mail.mcp_tools.hints import Slip
+from engines.stacks.agent_mail.mcp_tools.search import guide
 
 FILTERS: Sequence[tuple[str, dict[str, object]]] = (
     ("broaden_date_range", {"time_range": TimeRange(None, 5)}),

@@ -6,9 +6,8 @@ import anyio
 import httpx
 import pytest
 
-from engines.stacks.agent_mail.mcp_tools.guard import Guard
 from engines.stacks.agent_mail.mcp_tools.metrics import CONTENT_TYPE
-from engines.stacks.agent_mail.mcp_tools.metrics_page import MetricsPage
+from engines.stacks.agent_mail.mcp_tools.serving import Guard, MetricsPage
 from tests.engines.agent_mail.mcp_tools.test_guard import TOKENS, who
 
 

@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
-from engines.stacks.agent_mail.pipeline.deadline import DeadlineStore
 from engines.stacks.agent_mail.sqlite import apsw, readers, store
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from tests.make.mail.messages import some_mail, stored

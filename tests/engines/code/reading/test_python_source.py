@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from engines.stacks.code.reading import python_source, risk, snippet
+from engines.stacks.code.reading import python_source, risk, understand
 from engines.stacks.code.unit import Facts, Risk, Texts
 from tests.make.code import SHOP
 
@@ -105,13 +105,13 @@ def test_a_sentence_that_parses_is_no_code() -> None:
 def test_code_of_another_time_is_read_by_its_signs() -> None:
     text = 'def show(self, what, *rest):\n    """Show it."""\n    # aloud\n    print what.upper()\n'
     assert python_source.parsed(text) is None
-    assert snippet.looks_like_code(text)
-    texts, facts = snippet.read(text, name="", kind="")
+    assert understand.looks_like_code(text)
+    texts, facts = understand.read_snippet(text, name="", kind="")
     assert texts[:4] == ("show", "show(self, what, *rest)", "Show it.", "aloud")
     assert (facts.type, facts.params) == ("method", ("self", "what", "rest"))
     assert facts.calls == ("what.upper",)
     assert facts.risks == ()
-    assert not snippet.looks_like_code("the class of water")
+    assert not understand.looks_like_code("the class of water")
 
 
 def risks(code: str) -> tuple[Risk, ...]:

@@ -11,8 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from engines.stacks.documents.library import Library
-from engines.stacks.documents.texts.chunking import Cutting, chunk_id, chunks, stretches
-from engines.stacks.documents.texts.layout import Layout
+from engines.stacks.documents.texts.chunking import Cutting, Layout, chunk_id, chunks, stretches
 from engines.stacks.documents.texts.sources import Page, Source
 
 SPECIFIED = Cutting(2000, 200)

@@ -1,26 +1,38 @@
-"""The vector file while messages change: opened again when it is replaced, and kept up to date."""
+"""Indexes while messages change: the words, the vector file and the tokens are kept up to date."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from threading import Lock
 
 import numpy as np
 from numpy.typing import NDArray
 
+from engines.contract import manifest
 from engines.contract.errors import IndexUnavailable
+from engines.rerank.late_interaction import Half, LateInteraction
+from engines.rerank.token_store import Tokens
+from engines.rerank.window import Reranked
 from engines.stacks.agent_mail.contract.lifecycle import DocChange, DocumentSource, Message
 from engines.stacks.agent_mail.live.notes import FILE, Note
 from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.reranking import text_of
+from engines.stacks.agent_mail.sqlite import journal
+from engines.stacks.agent_mail.sqlite.store import MessageStore
 from engines.stacks.agent_mail.tantivy.batches import batches
+from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy.filters import LEAST
 from engines.vector import amvi, bulk
 from engines.vector.embedder import Embedder
+from harness.core.digest import of_json
+from harness.core.engine import Manifest
 
+MAX_KEPT = 512
+"""Messages whose tokens are kept in memory, about 100 MB of them at the most."""
+Hydrate = Callable[[Sequence[int]], Mapping[int, Message]]
 Stamp = tuple[int, int, int]
 
 
@@ -145,3 +157,111 @@ class LiveVectors:
 
 def _ids(messages: Sequence[Message]) -> NDArray[np.int64]:
     return np.array([message.message_id for message in messages], dtype=np.int64)
+
+
+@dataclass(slots=True)
+class LiveWords:
+    """The index of an engine, and the note in its folder of what it has reached."""
+
+    engine: TantivyMailEngine
+    _note: Note = field(init=False)
+
+    def __post_init__(self) -> None:
+        self._note = Note(self.engine.root / FILE)
+
+    @property
+    def reached(self) -> int:
+        """Generation of the source up to which the index surely holds every change.
+
+        A commit is noted after it is made, and a rebuild without a note begins at 0, so an index
+        may hold more.
+        """
+        return self._note.read() or 0
+
+    def apply(self, changes: Sequence[DocChange], generation: int) -> None:
+        """Apply changes that lead to ``generation``, and note it; twice is as once.
+
+        Raises:
+            SearchError: the index or its note cannot be written.
+        """
+        with faults.known():
+            self.engine.update_incremental(changes)
+            self._note.write(generation)
+
+    def reindex(self, generation: int) -> None:
+        """Build anew from a source that has reached ``generation``, and note it.
+
+        Raises:
+            SearchError: the index or its note cannot be written.
+        """
+        with faults.known():
+            self.engine.rebuild()
+            self._note.write(generation)
+
+
+@dataclass(frozen=True, slots=True)
+class _Laid:
+    """Tokens of changed messages over those of the file."""
+
+    file: Tokens
+    over: Mapping[int, Half]
+
+    def of(self, text_id: int) -> Half:
+        found = self.over.get(text_id)
+        return self.file.of(text_id) if found is None else found
+
+
+@dataclass(frozen=True, slots=True)
+class LiveTokens:
+    """A reranker whose file holds the messages as they were when the index was built."""
+
+    base: LateInteraction
+    store: MessageStore
+    hydrate: Hydrate
+    _kept: dict[tuple[int, int], Half] = field(default_factory=dict)
+    """By message and the generation of its last change, the oldest first."""
+
+    @property
+    def identity(self) -> str:
+        return self.base.identity
+
+    def rerank(self, text: str, ids: Sequence[int], fused: Sequence[float]) -> Sequence[Reranked]:
+        """Score a window; see ``LateInteraction``. A message that is gone is like nothing.
+
+        Raises:
+            SearchError: a candidate has no token vectors, or its text cannot be read.
+        """
+        changed = journal.changed_of(self.store, ids)
+        if not changed:
+            return self.base.rerank(text, ids, fused)
+        over = {one: self._tokens(one, at) for one, at in changed.items()}
+        return replace(self.base, tokens=_Laid(self.base.tokens, over)).rerank(text, ids, fused)
+
+    def _tokens(self, message_id: int, generation: int) -> Half:
+        known = self._kept.get((message_id, generation))
+        if known is not None:
+            return known
+        message = self.hydrate([message_id]).get(message_id)
+        if message is None:
+            return np.zeros((0, self.base.embedder.dimension), dtype=np.float16)
+        (read,) = self.base.embedder.read([text_of(message)]).tokens
+        made = read.astype(np.float16)
+        self._kept[message_id, generation] = made
+        for old in [*self._kept][:-MAX_KEPT]:
+            self._kept.pop(old, None)
+        return made
+
+
+def as_it_is(index: Path, made: Manifest, opened: MessageStore) -> Manifest:
+    """Say what messages the table holds: those that were indexed, until they change.
+
+    Raises:
+        IndexNotReady: it holds others, and its journal has no change.
+        SearchError: the table cannot be read.
+    """
+    generation, total = journal.generation(opened), opened.total_count()
+    if not generation:
+        manifest.check_count(index, made, total)
+        return made
+    moved = of_json([made.corpus_sha256, generation])
+    return replace(made, documents=total, corpus_sha256=moved)
