@@ -32,7 +32,7 @@ from harness.stages.compare.stage import read_agreement
 from harness.stages.custody.proof import note_run, read_manifest
 from harness.stages.index import index
 from harness.stages.replay.stage import replay
-from harness.stages.score import parts as score_parts
+from harness.stages.score import stage as score_parts
 from tests.make.planted import HONEST, blocking, measure
 from tests.make.toy import CANDIDATE, CONTROL, GATES, HEAD, STEP, Toy
 

@@ -16,7 +16,6 @@ from engines.stacks.agent_mail.contract.explain import (
 )
 from engines.stacks.agent_mail.contract.query import RankingMode, SearchMode, SearchQuery
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.shadow import compare
 from tests.engines.agent_mail.whole import Whole, build, whole
 from tests.make.mail.messages import some_mail
 

@@ -26,7 +26,7 @@ from engines.stacks.agent_mail.contract.query import Filters, RankingMode, Searc
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.semantic import Nearest
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
-from engines.stacks.agent_mail.sqlite.store import opened
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore, opened
 from tests.engines.agent_mail.fakes import Counting, Log, message, service
 from tests.make.mail.messages import one, stored
 

@@ -16,7 +16,7 @@ from harness.core.scores import Estimate
 from harness.report.inputs import ReportInput
 from harness.report.page import figures
 from harness.report.page.cards import paired
-from harness.report.page.latency_curves import latency_curves
+from harness.report.page.latency_tables import latency_curves
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_tap import Answers
+from harness.shadow.proxy.http_tunnel import Clock
 from tests.make.shadow.servers import settled
 from tests.shadow.wire import ANSWER, SEARCH, Wire, exactly, joined, request, said_to, through
 

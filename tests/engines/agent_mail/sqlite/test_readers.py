@@ -11,7 +11,7 @@ import pytest
 
 from engines.stacks.agent_mail.budget import CURRENT, Deadline
 from engines.stacks.agent_mail.sqlite import apsw, readers, store
-from engines.stacks.agent_mail.sqlite.store import MessageStore
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore, MessageStore
 from tests.make.mail.messages import some_mail, stored
 
 ABSENT = pytest.mark.skipif(not find_spec("apsw"), reason="apsw is optional")
