@@ -31,8 +31,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Run
 from harness.core.scores import Estimate, Scores
-from harness.report.explore.hits import hits
-from harness.report.explore.page import pack, to_explorer
+from harness.report.explore.page import hits, pack, to_explorer
 from harness.report.explore.values import values
 from harness.report.inputs import Provenance, ReportInput
 

@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.shadow.clicks.team_draft import Mixed, credits_of, preference_of, team_draft
-from harness.stats.sequential.anytime import ever_beyond
-from harness.stats.sequential.preference import sign_test
+from harness.stats.sequential.anytime import ever_beyond, sign_test
 
 SEED = 20_261_124
 DOCUMENTS, SHOWN = 30, 10

@@ -19,7 +19,7 @@ IMPORTED = (
     "harness.shadow.live.process",
     "harness.shadow.proxy.http_apart",
     "harness.stages.load.opener",
-    "harness.stages.race.part",
+    "harness.stages.race.stage",
     "harness.stages.replay.stage",
 )
 """What the processes do, and the engines that most of them open."""

@@ -16,8 +16,7 @@ from harness.cli.base.boundary import aside
 from harness.cli.base.log_lines import logged
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
-from harness.cli.shadow.options import SettingsFile
-from harness.cli.shadow.served import log_folder, log_of
+from harness.cli.shadow.options import SettingsFile, log_folder, log_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping

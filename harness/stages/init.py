@@ -10,12 +10,30 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from string import Template
+from typing import NamedTuple
 
 from harness.core.durable.scratch import scratch
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_text
-from harness.stages import sample
 
+ACTIONS: Mapping[str, str] = {
+    "Create": "Press the plus sign beside the list. The new {one} is empty, and is yours.",
+    "Rename": "Click on the title and type another one. Links to the {one} go on working.",
+    "Delete": "Choose the bin. For thirty days the {one} can be brought back from there.",
+    "Share": "Enter the address of a colleague. Who follows the link may read this {one}.",
+    "Export": "Choose a format, and a file is written. Large {one}s are packed first.",
+    "Import": "Pick a file from your disk. Each row becomes one {one}; errors are listed.",
+    "Archive": "It leaves the daily view, and search still finds it. The {one} is kept.",
+    "Print": "A preview opens with page breaks. The {one} is set in black on white.",
+}
+THINGS = (
+    "board", "booking", "budget", "calendar", "catalogue", "chart", "contact", "contract",
+    "dashboard", "diary", "folder", "form", "glossary", "guide", "journal", "label", "ledger",
+    "letter", "map", "memo", "note", "parcel", "plan", "poll", "project", "quote", "receipt",
+    "report", "survey", "template",
+)  # fmt: skip
+ASKED = ("{action} {one}", "How do I {action} a {one}?", "{action} {one}s")
+SLICES = ("keywords", "question", "plural")
 SHEBANG, RUNNABLE = b"#!", 0o755
 MAX_NAMED = 5
 TEMPLATE = Path(__file__).parent / "template"
@@ -124,7 +142,7 @@ def _files(wanted: Begun, readme: str) -> dict[str, bytes]:
     """Give each file of the project by its place in the folder."""
     words = {"name": wanted.folder.resolve().name, "control": wanted.control}
     with scratch() as written:
-        words["documents"] = str(sample.write(written / DATA).documents)
+        words["documents"] = str(write_sample(written / DATA).documents)
         data = sorted(path for path in written.rglob("*") if path.is_file())
         files = {path.relative_to(written).as_posix(): path.read_bytes() for path in data}
     for name, to in {**ALWAYS, README: readme}.items():
@@ -203,3 +221,50 @@ def _none_exists(files: Iterable[Path]) -> None:
     if present:
         named = ", ".join(present[:MAX_NAMED]) + (", ..." if len(present) > MAX_NAMED else "")
         raise HarnessError(f"{named}: is there already. Move it, or name a new folder")
+
+
+class Sample(NamedTuple):
+    """How much was written."""
+
+    documents: int
+    queries: int
+
+
+def write_sample(folder: Path) -> Sample:
+    """Write a folder in BEIR layout: the same bytes each time."""
+    pairs = [(action, thing) for thing in THINGS for action in ACTIONS]
+    _lines(folder / "corpus.jsonl", map(_page, pairs))
+    _lines(folder / "queries.jsonl", _questions(pairs))
+    judged = (f"{_query(pair)}\t{_name(pair)}\t1" for pair in pairs)
+    write_text(
+        folder / "qrels" / "test.tsv", "\n".join(["query-id\tcorpus-id\tscore", *judged, ""])
+    )
+    return Sample(len(pairs), len(pairs))
+
+
+def _name(pair: tuple[str, str]) -> str:
+    return "-".join(pair).lower()
+
+
+def _query(pair: tuple[str, str]) -> str:
+    return f"q-{_name(pair)}"
+
+
+def _page(pair: tuple[str, str]) -> Mapping[str, object]:
+    action, thing = pair
+    text = ACTIONS[action].format(one=thing)
+    return {"_id": _name(pair), "title": f"{action} a {thing}", "text": text}
+
+
+def _questions(pairs: Iterable[tuple[str, str]]) -> Iterator[Mapping[str, object]]:
+    """Ask for each page once: like words, and an intent of its own."""
+    for at, pair in enumerate(pairs):
+        kind = at % len(ASKED)
+        action, thing = pair
+        asked = ASKED[kind].format(action=action.lower(), one=thing)
+        name = _query(pair)
+        yield {"_id": name, "text": asked, "slices": [SLICES[kind]], "intent": name}
+
+
+def _lines(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    write_text(path, "".join(json.dumps(row) + "\n" for row in rows))

@@ -1,4 +1,4 @@
-"""Several tests of one family: without more false alarms than one test, or a share of false finds."""
+"""Several tests of one family: no more false alarms than one test has, or few false finds."""
 
 from __future__ import annotations
 

@@ -16,7 +16,7 @@ from harness.core.run import Run
 from harness.core.scores import Scores
 from harness.replay.load.histogram import Histogram
 from harness.report.load import page as load_page
-from harness.report.page import page
+from harness.report.page import view
 from harness.report.page import view as page_view
 from harness.report.trends import page as trends
 from harness.report.trends.history import Entry
@@ -48,7 +48,7 @@ def index(texts: tuple[str, ...], names: Callable[[str], str] = str) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(report_inputs, "HOSTILE", texts)
         patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
-        return page.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
+        return view.to_page([everywhere(report_inputs.report("mail"), names, KEPT)])
 
 
 def reasons(length: str) -> str:
@@ -59,7 +59,7 @@ def reasons(length: str) -> str:
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(page_view, "SIDE_BY_SIDE", FEW)
         report = report_inputs.report("mail")
-        return page.to_page([replace(report, decisions=decided)])
+        return view.to_page([replace(report, decisions=decided)])
 
 
 def over_time() -> str:

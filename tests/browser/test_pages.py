@@ -15,7 +15,7 @@ from pypdf import PdfReader
 from harness.core.gate import Cause, StepDecision, Verdict
 from harness.report.inputs import Links
 from harness.report.load import page as load_page
-from harness.report.page import page
+from harness.report.page import view
 from harness.report.page import view as page_view
 from harness.report.rounding import MINUS
 from harness.report.trends import page as trends
@@ -41,7 +41,7 @@ def several() -> str:
     decided = replace(
         report_inputs.report("mail"), load=load_report(), links=Links("load.html", "trends.html")
     )
-    return page.to_page([decided, report_inputs.compared_only("bare")])
+    return view.to_page([decided, report_inputs.compared_only("bare")])
 
 
 def open_on_all_sides() -> str:
@@ -56,13 +56,13 @@ def open_on_all_sides() -> str:
         ]
         return replace(decision, findings=tuple(said))
 
-    return page.to_page([report_inputs.rejudged(report_inputs.report("mail"), spoilt)])
+    return view.to_page([report_inputs.rejudged(report_inputs.report("mail"), spoilt)])
 
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "several": several,
     "open": open_on_all_sides,
-    "compared": lambda: page.to_page([report_inputs.compared_only("bare")]),
+    "compared": lambda: view.to_page([report_inputs.compared_only("bare")]),
     "trends": lambda: trends.to_page({
         "toy": [entry(number) for number in range(1, 13)], "another": [entry(1)],
     }),

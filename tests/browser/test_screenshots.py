@@ -10,7 +10,7 @@ from playwright.sync_api import Browser
 
 from benchmarks import screenshots
 from harness.report.explore.page import to_explorer
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow

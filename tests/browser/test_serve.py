@@ -12,7 +12,7 @@ from playwright.sync_api import Browser, Page, Route, ViewportSize, expect
 from harness.core.files import write_text
 from harness.corpus import pool
 from harness.report.explore.page import to_explorer
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.shadow.proxy.listening import bound, server

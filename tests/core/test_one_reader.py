@@ -19,7 +19,7 @@ READERS = {"harness/core/reading.py", "harness/core/formats.py", "harness/core/f
            "harness/corpus/parquet.py"}  # fmt: skip
 OURS = {
     "harness/report/load/page.py": "templates of this package",
-    "harness/report/page/page.py": "templates of this package",
+    "harness/report/page/view.py": "templates of this package",
     "harness/report/explore/page.py": "templates of this package",
     "harness/report/shadow/page.py": "templates of this package",
     "harness/report/trends/page.py": "templates of this package",
@@ -33,7 +33,7 @@ OURS = {
     "harness/replay/memory.py": "files of the kernel",
     "harness/replay/surroundings.py": "files of the kernel",
     "engines/stacks/postgres/keeper.py": "files of the server that it started",
-    "engines/stacks/code/reading/structured.py": "text of a document, indexed whatever it is",
+    "engines/stacks/code/reading/understand.py": "text of a document, indexed whatever it is",
     "harness/core/batches/processes.py": "work of the process that started it",
     "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
     "harness/shadow/live/process.py": "questions of the process that started it",

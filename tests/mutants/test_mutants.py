@@ -40,7 +40,7 @@ from harness.replay import race as replay_race
 from harness.replay.ask import TimedOutcome, observe
 from harness.stages.index import index
 from harness.stages.layout import Layout
-from harness.stages.race import part as race_part
+from harness.stages.race import stage as race_part
 from harness.stages.replay import stage as replay_stage
 from harness.stages.replay.stage import replay
 from harness.stages.report import stage as report_stage

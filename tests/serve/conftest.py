@@ -16,7 +16,7 @@ from harness.corpus import pool
 from harness.corpus.pool import Pair, Pool
 from harness.report.decision.decision_json import to_json
 from harness.report.inputs import Links, ReportInput
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.guard import Guard
 from harness.serve.shelf import folders

@@ -13,7 +13,7 @@ from starlette.testclient import TestClient
 
 from harness.report.explore.page import to_explorer
 from harness.report.html import script_source
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from harness.serve.application import application
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout

@@ -14,7 +14,7 @@ from harness.core.errors import HarnessError
 from harness.core.records import Document
 from harness.corpus import beir
 from harness.policy.load import load_policy
-from harness.stages import init, sample
+from harness.stages import init
 from harness.stages.init import Begun, begin
 from harness.stages.params import read
 
@@ -27,7 +27,7 @@ def folder(tmp_path: Path) -> Path:
 
 
 def test_the_sample_is_a_collection(tmp_path: Path) -> None:
-    assert sample.write(tmp_path) == (240, 240)
+    assert init.write_sample(tmp_path) == (240, 240)
     read = beir.Beir(tmp_path, "test")
     documents = {document.doc_id for document in read.documents()}
     assert len(documents) == len(read.queries()) == 240
@@ -40,7 +40,7 @@ def test_the_sample_is_a_collection(tmp_path: Path) -> None:
 
 def test_the_sample_is_the_same_each_time(tmp_path: Path) -> None:
     for name in "ab":
-        sample.write(tmp_path / name)
+        init.write_sample(tmp_path / name)
     for file in ("corpus.jsonl", "queries.jsonl", "qrels/test.tsv"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -131,5 +131,5 @@ def test_every_file_of_the_template_has_a_place() -> None:
 
 
 def test_the_sample_says_nothing_twice() -> None:
-    texts = [json.dumps(text) for text in sample.ACTIONS.values()]
-    assert len(set(texts)) == len(texts) == len(sample.ACTIONS)
+    texts = [json.dumps(text) for text in init.ACTIONS.values()]
+    assert len(set(texts)) == len(texts) == len(init.ACTIONS)

@@ -18,9 +18,9 @@ from harness.report.page.cards import card, gate_rows
 from harness.report.page.headline import headline
 from harness.report.page.merged import merged
 from harness.report.page.moved import Moved, movers
-from harness.report.page.page import to_page
 from harness.report.page.traffic import traffic
 from harness.report.page.unjudged import unjudged
+from harness.report.page.view import to_page
 from harness.report.plain import markdown, markdown_rows
 from harness.report.rows import Table
 

@@ -8,7 +8,8 @@ BMJ 322, 2001.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from types import MappingProxyType
 from typing import NamedTuple
 
@@ -17,12 +18,15 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, MaxNLocator, NullLocator
 
 from harness.core.scores import Estimate
+from harness.gates import latency_ratio
+from harness.policy.asked import asked_means
 from harness.report.inputs import ReportInput
-from harness.report.page import bounds, latency_tables
-from harness.report.page.bounds import Bounds
+from harness.report.page import latency_tables
 from harness.report.rounding import MINUS, interval, number, signed
 from harness.report.svg import BETTER, INK, LINE, MUTED, PAPER, WORSE, draw, label, quiet
 
+Bounds = Mapping[str, tuple[float, ...]]
+"""By row; on the scale of the row, in rising order."""
 WIDTH = 7.6
 ROW, FRAME = 0.235, 0.92
 """Inches a row, and above and below all of them."""
@@ -162,12 +166,12 @@ def draw_differences(report: ReportInput, name: str, figure: str) -> str | None:
             "by measure",
             report.differences.get(name, {}),
             report.measure,
-            bounds=bounds.of_means(report, name),
+            bounds=of_means(report, name),
         ),
         Group(
             f"{report.measure} by slice",
             report.slice_differences.get(name, {}),
-            bounds=bounds.of_slices(report, name),
+            bounds=of_slices(report, name),
         ),
     )
     about = f"Differences of {name} by measure and by slice; numbers are in the tables"
@@ -181,11 +185,53 @@ def draw_ratios(report: ReportInput, figure: str) -> str | None:
         return None
     compared = latency_tables.trusted_ratios(report, latency)
     groups = (
-        *(
-            Group(name, row, bounds=bounds.of_ratios(report, name))
-            for name, row in compared.items()
-        ),
+        *(Group(name, row, bounds=of_ratios(report, name)) for name, row in compared.items()),
         *(Group(f"A/A: {arm}", row, noise=True) for arm, row in latency.aa.items()),
     )
     about = "Ratios of times, beside each arm against itself; numbers are in the table"
     return ratios(figure, about, groups)
+
+
+def of_means(report: ReportInput, comparison: str) -> Bounds:
+    """Give the bounds on differences over all queries, by measure."""
+    return _by_row((measure, at) for measure, part, at in _asked(report, comparison) if not part)
+
+
+def of_slices(report: ReportInput, comparison: str) -> Bounds:
+    """Give the bounds on differences in the first measure, by slice."""
+    asked = _asked(report, comparison)
+    return _by_row((part, at) for measure, part, at in asked if part and measure == report.measure)
+
+
+def of_ratios(report: ReportInput, comparison: str) -> Bounds:
+    """Give the bounds on ratios of times, by percentile."""
+    return _by_row(
+        (settings.percent, settings.max_ratio)
+        for settings in _settings(report, comparison)
+        if isinstance(settings, latency_ratio.Settings)
+    )
+
+
+def _settings(report: ReportInput, comparison: str) -> Iterator[object]:
+    for step in report.trust.policy.steps if report.trust else ():
+        if step.name == comparison:
+            yield from (gate.settings for gate in step.gates)
+
+
+def _asked(report: ReportInput, comparison: str) -> Iterator[tuple[str, str, float]]:
+    """Yield measure, slice (empty for all) and bound of what is held against the control."""
+    slices = report.evidence[comparison].slices if comparison in report.evidence else ()
+    for settings in _settings(report, comparison):
+        for asked in asked_means(settings, slices):
+            if asked.versus is None:
+                on = asked.settings
+                yield on.measure, on.slice or "", asked.limit
+                if asked.both_sides:
+                    yield on.measure, on.slice or "", -asked.limit
+
+
+def _by_row(found: Iterator[tuple[str, float]]) -> Bounds:
+    rows: dict[str, set[float]] = defaultdict(set)
+    for row, bound in found:
+        rows[row].add(bound)
+    return {row: tuple(sorted(bounds)) for row, bounds in rows.items()}

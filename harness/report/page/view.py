@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from markupsafe import Markup
@@ -11,6 +12,7 @@ from markupsafe import Markup
 from harness.core.evidence import Evidence
 from harness.core.gate import StepDecision
 from harness.core.printable import one_line, printable
+from harness.report.html import TEMPLATES, environment, script_source
 from harness.report.inputs import Links, ReportInput
 from harness.report.load.figures import load_curve
 from harness.report.load.inputs import LoadReport
@@ -256,3 +258,17 @@ def highest_shared(report: LoadReport) -> Table:
     ]
     kept = tuple(point for point in report.points if shared and point.rate == shared[-1])
     return response(replace(report, points=kept))
+
+
+def to_page(reports: Sequence[ReportInput]) -> str:
+    """Give the page of all datasets; the same bytes for the same input."""
+    script = (TEMPLATES / "page.js").read_text(encoding="utf-8")
+    style = (TEMPLATES / "page.css").read_text(encoding="utf-8")
+    views = tuple(map(view, reports, range(len(reports))))
+    render = partial(environment().get_template("page.html.j2").render, datasets=views)
+    text = render(
+        script=Markup(script),  # noqa: S704  our own file
+        style=Markup(style),  # noqa: S704  our own file
+        script_source=Markup(script_source(script)),  # noqa: S704  our own digest
+    )
+    return text.rstrip() + "\n"

@@ -11,7 +11,7 @@ from harness.core.errors import EvidenceError
 from harness.shadow.clicks.log import Clicks, ShownList
 from harness.shadow.clicks.team_draft import credits_of, preference_of
 from harness.stats.holm import adjusted
-from harness.stats.sequential.preference import Preference, preference
+from harness.stats.sequential.anytime import Preference, preference
 
 
 @dataclass(frozen=True, slots=True)

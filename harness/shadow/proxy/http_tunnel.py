@@ -12,8 +12,7 @@ from harness.shadow.proxy.http_control import Control, Refused
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_head import Head
 from harness.shadow.proxy.http_link import UNREACHABLE, Link, last_words, refusal
-from harness.shadow.proxy.http_patience import Patience
-from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Lost, Piece, Requests
+from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Lost, Patience, Piece, Requests
 
 STALL_NS = 1_000_000
 """A client that takes its answer later than this keeps the proxy from timing the next one."""

@@ -11,19 +11,20 @@ from typing import Any
 import numpy as np
 
 from harness.core import digest
-from harness.core.clusters import BY_TEXT, Dependence, codes
+from harness.core.clusters import BY_TEXT, Dependence, codes, independent
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.records import Document, Query
-from harness.core.scores import Estimate, Paired
+from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
+from harness.measures.spans import span_of_difference
+from harness.measures.summary import summarise
 from harness.policy.model import Policy
 from harness.report.inputs import PolicyName, ReportInput
 from harness.report.page.custody import Custody
 from harness.report.page.trust import Trust
-from harness.stages.compare.slices import pooled_slices, slice_differences
 from harness.stages.compare.stage import Pair
 from harness.stages.custody.freshness import replayed_at
 from harness.stages.custody.provenance import provenance
@@ -35,6 +36,7 @@ from harness.stages.race.stage import read_race
 from harness.stages.score.means import Means, read_means, read_slices
 from harness.stages.selftest import read_selftest
 from harness.stats.bootstrap import FEWEST
+from harness.stats.pooling import pooled
 from harness.stats.sample_size.design_effect import dependence
 from harness.stats.stratified import traffic_mean_each
 
@@ -237,3 +239,52 @@ def name(evidence: Evidence) -> str:
 
 def _column(of: Mapping[str, float], queries: Iterable[Query]) -> list[float]:
     return [of.get(query.query_id, np.nan) for query in queries]
+
+
+def slice_differences(
+    evidence: Mapping[str, Evidence], measure: str, rules: Rules
+) -> dict[str, dict[str, Estimate]]:
+    """Mean of candidate - control with its interval, by comparison and slice.
+
+    A slice is left out where fewer than two queries, or clusters, have a value in both arms.
+
+    Raises:
+        MismatchedQueries: two arms got different queries.
+    """
+    found: dict[tuple[str, str], dict[str, Estimate]] = {}
+    for one in evidence.values():
+        pair = one.control.arm, one.candidate.arm
+        if pair not in found:
+            found[pair] = _by_slice(one, measure, rules)
+    return {name: found[one.control.arm, one.candidate.arm] for name, one in evidence.items()}
+
+
+def pooled_slices(
+    differences: Mapping[str, Mapping[str, Estimate]], rules: Rules
+) -> dict[str, dict[str, float]]:
+    """Draw each slice's mean to that of all slices of its comparison (``harness.stats.pooling``).
+
+    A comparison with one slice has none to be drawn to, and is left out.
+    """
+    return {
+        name: dict(
+            zip(row, pooled([*row.values()], confidence=rules.confidence).tolist(), strict=True)
+        )
+        for name, row in differences.items()
+        if len(row) > 1
+    }
+
+
+def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estimate]:
+    control, candidate = evidence.control.scores[measure], evidence.candidate.scores[measure]
+    found = {}
+    for name, ids in evidence.slices.items():
+        paired = Paired.of(control.only(ids), candidate.only(ids))
+        if independent(paired.query_ids, evidence.clusters) >= FEWEST:
+            found[name] = summarise(
+                Scores(measure, paired.query_ids, paired.difference, {}),
+                span=span_of_difference(measure),
+                inference=rules,
+                clusters=evidence.clusters,
+            )
+    return found

@@ -9,7 +9,7 @@ import pytest
 from engines import registry as arms
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from harness.cli.base.project import Project
-from harness.cli.shadow.served import FOLDER, log_folder, log_of
+from harness.cli.shadow.options import FOLDER, log_folder, log_of
 from harness.shadow.live.settings import ShadowLog
 from harness.stages.layout import Layout
 

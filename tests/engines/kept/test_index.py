@@ -15,7 +15,7 @@ from unittest import mock
 
 import pytest
 
-from engines.kept import files, index
+from engines.kept import index
 from engines.kept.contract import Fault, Updated
 from engines.kept.live import Live
 from engines.stacks.code.arm import Code
@@ -217,7 +217,7 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
         write(root, name, "x")
     (root / "link.md").symlink_to(root / "one.md")
     (root / "up").symlink_to(tmp_path)
-    found = [one.path for one in files.seen(root, frozenset({".md", ".txt"}))]
+    found = [one.path for one in index.seen(root, frozenset({".md", ".txt"}))]
     assert found == ["deep/three.txt", "one.md", "two.md"]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from harness.core.errors import BadFile
-from harness.report.explore.hits import hits
+from harness.report.explore.page import hits
 from harness.report.explore.stages import from_json, holds, stages
 from harness.report.inputs import Apart, Step
 from harness.report.rounding import for_json

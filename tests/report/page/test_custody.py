@@ -17,7 +17,7 @@ from harness.report.page.custody import (
     record_json,
 )
 from harness.report.page.custody_lines import lines
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from tests.make.report_inputs import report
 
 FIRST = Looks(1, 1, 0, (), ())

@@ -17,7 +17,7 @@ from harness.core.printable import printable
 from harness.report.inputs import Links, ReportInput
 from harness.report.links import PAGE, explore_link
 from harness.report.page.moved import movers
-from harness.report.page.page import to_page
+from harness.report.page.view import to_page
 from tests.make import report_inputs
 
 pytestmark = pytest.mark.slow

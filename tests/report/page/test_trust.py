@@ -24,8 +24,8 @@ from harness.report.decision.write import to_markdown
 from harness.report.inputs import ReportInput
 from harness.report.page import trust
 from harness.report.page.cards import card, gate_rows
-from harness.report.page.page import to_page
 from harness.report.page.trust import Trust
+from harness.report.page.view import to_page
 from tests.make import report_inputs
 
 COMMAND = "harness selftest --dataset mail"

@@ -9,7 +9,7 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.shadow.clicks.log import Clicks, ShownList
 from harness.shadow.clicks.sessions import preferences
-from harness.stats.sequential.preference import sign_test
+from harness.stats.sequential.anytime import sign_test
 from tests.shadow.clicks.test_log import AT, shown
 
 ALONE = ShownList("alone", AT, "s", "q", ("fts5",), ("a",), (0,))

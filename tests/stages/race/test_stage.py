@@ -23,8 +23,7 @@ from harness.corpus.runs import read_run, write_run
 from harness.replay.fresh import Advance, Work
 from harness.stages.custody.proof import read_manifest
 from harness.stages.index import index
-from harness.stages.race.part import RacePart
-from harness.stages.race.stage import race, read_race
+from harness.stages.race.stage import RacePart, race, read_race
 from harness.stages.race.times import COLUMNS, read_times
 from harness.stages.replay.stage import replay
 from tests.make.toy import CANDIDATE, CONTROL, Toy, here

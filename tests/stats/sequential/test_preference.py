@@ -8,7 +8,7 @@ from scipy.stats import binomtest
 
 from benchmarks.simulated_clicks import Users, clicked
 from harness.core.errors import EvidenceError
-from harness.stats.sequential.preference import preference, sign_test
+from harness.stats.sequential.anytime import preference, sign_test
 
 
 @pytest.mark.parametrize(("wins", "losses"), [(0, 0), (5, 0), (0, 7), (30, 18), (6, 6), (90, 101)])

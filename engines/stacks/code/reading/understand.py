@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import csv
+import io
+import json
 import re
-from collections.abc import Mapping
+import tomllib
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from typing import Any
 
-from engines.stacks.code.reading import documented, python_source, structured
+from engines.stacks.code.reading import documented, python_source
 from engines.stacks.code.reading.languages import facts as of_language
 from engines.stacks.code.reading.languages import grammars
 from engines.stacks.code.unit import Facts, Mode, Texts, Unit
 from harness.core.records import Document, Scalar
 
+MOST_ENTRIES = 2_000
+"""Entries beyond these are not read; a table of data is not a document."""
+DEEPEST = 30
 _DEFINITION = re.compile(
     r"^[ \t]*(?:async[ \t]+)?(def|class)[ \t]+(\w+)[ \t]*(\([^()]*\))?", re.MULTILINE
 )
@@ -81,9 +89,9 @@ class _About:
 def _read(document: Document, about: _About) -> tuple[Mode, python_source.Read]:
     title, text, kind = document.title, document.text, about.kind
     if about.mode in {"", Mode.RECORDS}:
-        known = about.ext in structured.READERS
-        if known or structured.is_record(text):
-            record = structured.read(title, text, about.ext if known else "json", kind)
+        known = about.ext in READERS
+        if known or is_record(text):
+            record = read_record(title, text, about.ext if known else "json", kind)
             if record is not None:
                 return Mode.RECORDS, record
     if about.mode in {"", Mode.CODE}:
@@ -174,3 +182,56 @@ def read_snippet(text: str, *, name: str, kind: str) -> tuple[Texts, Facts]:
         name or symbol, signature, " ".join(doc[1].split()) if doc else "", comments, body
     )
     return texts, facts
+
+
+def read_record(title: str, text: str, ext: str, kind: str) -> tuple[Texts, Facts] | None:
+    """Read a record: keys are its comment field, values its body; None where it does not parse.
+
+    ``ext`` is ``toml``, ``json`` or ``csv``; other endings are not of these formats.
+    """
+    load = READERS.get(ext)
+    if load is None:
+        return None
+    try:
+        entries = [entry for entry, _ in zip(_flat(load(text), 0), range(MOST_ENTRIES))]  # noqa: B905  the cap ends it
+    except (ValueError, RecursionError, csv.Error):
+        return None
+    keys = tuple(dict.fromkeys(key for key, _ in entries if key))
+    body = "\n".join(value for _, value in entries if value)
+    facts = Facts(type=kind or "record", params=keys)
+    return Texts(name=title, comment="\n".join(keys), body=body), facts
+
+
+def is_record(text: str) -> bool:
+    """Tell whether a text without a name that says so is a record: a JSON object or list."""
+    return text.lstrip()[:1] in {"{", "["} and read_record("", text, "json", "") is not None
+
+
+def _json(text: str) -> Any:  # noqa: ANN401  whatever stands there
+    return json.loads(text)
+
+
+def _rows(text: str) -> Any:  # noqa: ANN401  as above
+    return list(csv.DictReader(io.StringIO(text)))
+
+
+READERS: Mapping[str, Callable[[str], Any]] = {
+    "toml": tomllib.loads,
+    "json": _json,
+    "csv": _rows,
+}
+
+
+def _flat(value: Any, depth: int) -> Iterator[tuple[str, str]]:  # noqa: ANN401  as above
+    """Yield (key, value) of everything inside; deeper than ``DEEPEST`` is not read."""
+    if depth > DEEPEST:
+        return
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield str(key), ""
+            yield from _flat(inner, depth + 1)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _flat(inner, depth + 1)
+    elif value is not None:
+        yield "", str(value)

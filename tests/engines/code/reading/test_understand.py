@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from engines.lexical.terms import terms
-from engines.stacks.code.reading import documented, structured
+from engines.stacks.code.reading import documented
 from engines.stacks.code.reading.packages import documents
-from engines.stacks.code.reading.understand import embedded, understand
+from engines.stacks.code.reading.understand import embedded, read_record, understand
 from engines.stacks.code.terms import indexed, parts, typed, words
 from engines.stacks.code.unit import Mode, Unit
 from harness.core.records import Document
@@ -125,17 +125,17 @@ def test_the_documentation_of_a_symbol_is_read_by_its_sections() -> None:
 
 
 def test_a_record_gives_its_keys_and_its_values() -> None:
-    read = structured.read("settings", '[shop]\nopen = true\nname = "Tea"\n', "toml", "")
+    read = read_record("settings", '[shop]\nopen = true\nname = "Tea"\n', "toml", "")
     assert read is not None
     texts, facts = read
     assert texts.comment.split() == ["shop", "open", "name"]
     assert texts.body.split() == ["True", "Tea"]
     assert facts.params == ("shop", "open", "name")
-    table = structured.read("", "name,price\nassam,4\n", "csv", "")
+    table = read_record("", "name,price\nassam,4\n", "csv", "")
     assert table is not None
     assert table[0].body.split() == ["assam", "4"]
-    assert structured.read("", "x", "yaml", "") is None
-    assert structured.read("", "[" * 100_000, "json", "") is None
+    assert read_record("", "x", "yaml", "") is None
+    assert read_record("", "[" * 100_000, "json", "") is None
 
 
 def test_paths_have_files_and_endings() -> None:
