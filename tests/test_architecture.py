@@ -29,9 +29,7 @@ def test_imports_point_one_way() -> None:
 
 
 def test_modules_import_each_other_in_no_circle() -> None:
-    """But the command line: its commands register with what imports them when one is typed."""
-    for circle in circles():
-        assert {name for name in circle if not name.startswith("harness.cli")} == set()
+    assert circles() == []
 
 
 def test_a_room_holds_few_modules() -> None:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from harness.cli.base.boundary import ended
-from harness.cli.base.called import as_called, called
+from harness.cli.base.called import as_called, called, introduce
 
 if TYPE_CHECKING:
     import typer
@@ -93,6 +94,7 @@ def application() -> typer.Typer:
         doctor,
     ):
         commands.register(app)
+    introduce(_names(app))
     return app
 
 
@@ -113,6 +115,13 @@ def main() -> None:
 
 def _typed() -> None:
     command()(prog_name=called())
+
+
+def _names(app: typer.Typer) -> Iterator[str]:
+    """Yield what can be typed behind the program's name: commands and groups."""
+    for one in app.registered_commands:
+        yield (one.name or getattr(one.callback, "__name__", "")).replace("_", "-")
+    yield from (group.name or "" for group in app.registered_groups)
 
 
 def _as_called(one: Any) -> None:  # noqa: ANN401  Click's command or option

@@ -12,6 +12,7 @@ import os
 import re
 import shlex
 import sys
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path
 from shutil import which
@@ -21,6 +22,8 @@ CALLED = "HARNESS_CALLED"
 COMMAND = "harness"
 INSTALLS = re.compile(r"(?<![\w./-])(?<!-m )(?<!run\.py )pip install(?= [\w\"-])")
 IN_A_CLONE = re.compile(r"python3 run\.py (?:harness )?")
+_NAMES: set[str] = set()
+"""Commands of the application."""
 
 
 def called() -> str:
@@ -66,16 +69,19 @@ def as_called(text: str) -> str:
     A noun is left alone: "what a ``harness run`` left".
     """
     plain = IN_A_CLONE.sub(f"{COMMAND} ", text)
-    return INSTALLS.sub(lambda _: _pip(), _commands().sub(lambda _: called(), plain))
+    return INSTALLS.sub(
+        lambda _: _pip(), _commands(frozenset(_NAMES)).sub(lambda _: called(), plain)
+    )
+
+
+def introduce(names: Iterable[str]) -> None:
+    """Tell which words are commands: the application does so when it is put together."""
+    _NAMES.update(names)
 
 
 @cache
-def _commands() -> re.Pattern[str]:
-    from harness.cli import application
-
-    app = application()
-    names = [one.name or getattr(one.callback, "__name__", "") for one in app.registered_commands]
-    names += [group.name or "" for group in app.registered_groups]
-    either = "|".join(sorted(re.escape(name.replace("_", "-")) for name in names if name))
+def _commands(names: frozenset[str]) -> re.Pattern[str]:
+    """Match the program's name before one of ``names``; a noun is left alone."""
+    either = "|".join(map(re.escape, sorted(names))) or "(?!)"
     noun = r"(?<!\ba )(?<!\ba `)(?<!\bthe )(?<!\bthe `)(?<!run\.py )(?<!-m )"
     return re.compile(rf"{noun}(?<![\w./-]){COMMAND}(?= (?:{either})\b)")

@@ -27,6 +27,12 @@ CONSOLES = {"harness.cli.base.app", "harness.cli.shadow.watch"}
 """The second shows a table that names no command."""
 
 
+@pytest.fixture(autouse=True)
+def _put_together() -> None:
+    """Before that no word is known to be a command."""
+    application()
+
+
 @pytest.fixture
 def by_run_py(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv(CALLED, BY)
