@@ -142,9 +142,10 @@ def test_a_reader_of_a_folder_that_is_replaced_finds_all_of_it(
 ) -> None:
     path = tmp_path / "folder"
     seen: list[bool] = []
+    in_one_step = files.swapped
 
     def swapped(one: Path, other: Path) -> bool:
-        done = whole and files.swapped(one, other)
+        done = whole and in_one_step(one, other)
         seen.append((other / "new").is_file())
         return done
 
@@ -200,7 +201,6 @@ def test_a_folder_that_was_killed_between_two_steps_is_put_back(tmp_path: Path) 
         (beside / "old").write_text("old")
     in_a_process(f"""
         from harness.core import files
-        from harness.core.durable import swap
         files.swapped = lambda one, other: False
         moved = Path.replace
         def replace(self, target):
