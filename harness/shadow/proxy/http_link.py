@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
+from collections.abc import Callable
 from typing import cast
 
 CHUNK = 64 * 1024
@@ -27,6 +28,7 @@ class Link(asyncio.Protocol):
         self._drained.set()
         self.lost = False
         """Whether the connection is gone in both directions."""
+        self.when_lost: Callable[[], object] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Be connected; nothing is kept back beyond what the system takes."""
@@ -52,6 +54,7 @@ class Link(asyncio.Protocol):
         self._error = exc
         self._reads.set()
         self._drained.set()
+        self.when_lost()
 
     def pause_writing(self) -> None:
         """Note that bytes wait to be sent."""
@@ -113,6 +116,11 @@ class Link(asyncio.Protocol):
         if opened is not None and not self.lost:
             opened.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _AT_ONCE)
         self._transport.abort()
+
+    @property
+    def over(self) -> bool:
+        """Whether the other side sends no more."""
+        return self._over
 
     @property
     def _secret(self) -> bool:
