@@ -2,12 +2,15 @@
 
     python3 run.py python benchmarks/proxy.py overhead
     python3 run.py python benchmarks/proxy.py crowd --seconds 600
+    python3 run.py python benchmarks/proxy.py mixed
 
 ``overhead``: requests at a fixed rate, straight to a server and through the proxy in turns, with a
 candidate that answers; time counts from when a request was due. ``crowd``: many connections at
 once, a control that closes connections now and then and a candidate that never answers; every
 request must be answered as the control would, the proxy's memory must stay flat, and the log must
-account for every attempt. Everything runs on loopback.
+account for every attempt. ``mixed``: as ``overhead``, while the proxy mixes the lists of a control
+and a slower candidate; the candidate alone is what its time is compared with. Every list must have
+been mixed. Everything runs on loopback.
 """
 
 # ruff: noqa: T201  a benchmark prints
@@ -23,19 +26,35 @@ import sys
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
 from pathlib import Path
 from time import monotonic, perf_counter
 
 import numpy as np
 import psutil
 
+from harness.policy.load import load_policy
+from harness.shadow.clicks.log import read
 from harness.shadow.log import streams
+from harness.stages.migrate import moves
+from harness.stages.migrate.interleave import interleave
+from harness.stages.shadow.files import read_interleaved
 
 ROOT = Path(__file__).resolve().parent.parent
 READING = ROOT / "examples" / "shadow" / "http.toml"
-FOUND = {"hits": {"hits": [{"_id": f"d{n}", "_score": 9.5 - n} for n in range(10)]}}
-BODY = json.dumps({**FOUND, "timed_out": False}).encode()
-ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(BODY), BODY)
+MIXED = READING.with_name("interleaved.toml")
+POLICY = ROOT / "policy" / "mail.toml"
+
+
+def _answer(first: int) -> bytes:
+    hits = [{"_id": f"d{n}", "_score": 9.5 - n} for n in range(first, first + 10)]
+    body = json.dumps({"hits": {"hits": hits}, "timed_out": False}).encode()
+    return b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s" % (len(body), body)
+
+
+ANSWER, OTHER = _answer(0), _answer(5)
+SLEEPS_S = {"slower": 0.008}
+"""How long servers take to answer; the others take 5 ms."""
 ASK = b"GET /search?q=apple&size=10 HTTP/1.1\r\nHost: search.test\r\n\r\n"
 FLAPS_EVERY = 29
 """Requests of a connection after which a flapping control closes it instead of answering."""
@@ -51,8 +70,8 @@ async def _serve(how: str) -> None:
                     await asyncio.sleep(3600)
                 if how == "flaps" and served % FLAPS_EVERY == 0:
                     break
-                await asyncio.sleep(0.005)
-                writer.write(ANSWER)
+                await asyncio.sleep(SLEEPS_S.get(how, 0.005))
+                writer.write(OTHER if how in SLEEPS_S else ANSWER)
                 await writer.drain()
         except (OSError, asyncio.IncompleteReadError):
             pass
@@ -83,10 +102,12 @@ def started(*words: str) -> Iterator[tuple[str, psutil.Process]]:
 
 
 @contextmanager
-def proxied(control: str, candidate: str, log: Path) -> Iterator[tuple[str, psutil.Process]]:
+def proxied(
+    control: str, candidate: str, log: Path, *more: str
+) -> Iterator[tuple[str, psutil.Process]]:
     """Put the proxy before a control."""
     words = ["-m", "harness", "shadow", "http", "--control", control, "--candidate", candidate]
-    with started(*words, "--reading", str(READING), "--out", str(log)) as found:
+    with started(*words, "--reading", str(READING), "--out", str(log), *more) as found:
         yield found
 
 
@@ -104,7 +125,9 @@ async def _timed(url: str, rate: float, seconds: float, lanes: int = 32) -> list
         reader, writer = await _connect(url)
         while (at := await due.get()) >= 0:
             writer.write(ASK)
-            await reader.readexactly(len(ANSWER))
+            head = await reader.readuntil(b"\r\n\r\n")
+            length = re.search(rb"(?i)content-length: (\d+)", head)
+            await reader.readexactly(int(length[1]) if length else 0)
             found.append((perf_counter() - at) * 1e3)
         writer.close()
 
@@ -127,19 +150,52 @@ def overhead(rate: float, seconds: float, rounds: int) -> None:
         with (
             started(me, "serve", "answers") as (control, _),
             started(me, "serve", "answers") as (candidate, _),
-            proxied(control, candidate, Path(folder) / "log") as (proxy, _),
+            proxied(control, candidate, Path(folder) / "log") as (proxy, process),
         ):
-            ends = {"straight": control, "proxy": proxy}
-            rows: dict[str, list[np.ndarray]] = {name: [] for name in ends}
-            for _ in range(rounds):
-                for name, url in ends.items():
-                    times = asyncio.run(_timed(url, rate, seconds))
-                    rows[name].append(np.percentile(times, [50, 95, 99]))
+            _compare({"straight": control, "proxy": proxy}, rate, seconds, rounds)
+            _work(process, int(rate * seconds) * rounds)
+
+
+def mixed(rate: float, seconds: float, rounds: int) -> None:
+    """Print what a proxy adds to the slower of two servers whose lists it mixes."""
+    now = datetime.now(UTC)
+    with tempfile.TemporaryDirectory() as folder:
+        me, ledger, clicks = str(Path(__file__)), Path(folder) / "ledger", Path(folder) / "clicks"
+        moves.begin(ledger, load_policy(POLICY), "fts5", now=now, by="benchmark")
+        interleave(ledger, read_interleaved(MIXED).arms, reason="timed", now=now, by="benchmark")
+        options = ["--interleaved", str(MIXED), "--clicks", str(clicks), "--ledger", str(ledger)]
+        with (
+            started(me, "serve", "answers") as (control, _),
+            started(me, "serve", "slower") as (candidate, _),
+            proxied(control, candidate, Path(folder) / "log", *options) as (proxy, process),
+        ):
+            _compare({"candidate alone": candidate, "proxy": proxy}, rate, seconds, rounds)
+            _work(process, int(rate * seconds) * rounds)
+        shown = read(clicks).shown
+    whole = sum(not one.failed and len(one.arms) > 1 for one in shown)
+    print(f"{whole:,} of {int(rate * seconds) * rounds:,} lists were mixed")
+
+
+def _compare(ends: dict[str, str], rate: float, seconds: float, rounds: int) -> None:
+    """Print p50, p95 and p99 of two ways, taken in turns, and what the second adds."""
+    rows: dict[str, list[np.ndarray]] = {name: [] for name in ends}
+    for _ in range(rounds):
+        for name, url in ends.items():
+            times = asyncio.run(_timed(url, rate, seconds))
+            rows[name].append(np.percentile(times, [50, 95, 99]))
     medians = {name: np.median(found, axis=0) for name, found in rows.items()}
+    before, after = medians.values()
     print(f"{rate:g} requests a second, {rounds} rounds of {seconds:g} s, medians, ms")
     print("| | p50 | p95 | p99 |\n| --- | ---: | ---: | ---: |")
-    for name, found in {**medians, "added": medians["proxy"] - medians["straight"]}.items():
+    for name, found in {**medians, "added": after - before}.items():
         print(f"| {name} | {' | '.join(f'{value:.2f}' for value in found)} |")
+
+
+def _work(process: psutil.Process, requests: int) -> None:
+    """Print the processor time of the process that serves, with its start, over the requests."""
+    spent = process.cpu_times()
+    each = (spent.user + spent.system) / requests
+    print(f"the proxy that serves worked {each * 1e3:.2f} ms a request, its start included")
 
 
 async def _crowd(url: str, connections: int, seconds: float) -> tuple[int, int, int]:
@@ -198,7 +254,7 @@ def crowd(connections: int, seconds: float) -> None:
 def main() -> None:
     """Run one of the measurements."""
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("what", choices=["overhead", "crowd", "serve"])
+    parser.add_argument("what", choices=["overhead", "crowd", "mixed", "serve"])
     parser.add_argument("how", nargs="?", default="answers")
     parser.add_argument("--rate", type=float, default=500)
     parser.add_argument("--seconds", type=float, default=20)
@@ -207,10 +263,11 @@ def main() -> None:
     given = parser.parse_args()
     if given.what == "serve":
         asyncio.run(_serve(given.how))
-    elif given.what == "overhead":
-        overhead(given.rate, given.seconds, given.rounds)
-    else:
+    elif given.what == "crowd":
         crowd(given.connections, given.seconds)
+    else:
+        measured = overhead if given.what == "overhead" else mixed
+        measured(given.rate, given.seconds, given.rounds)
 
 
 if __name__ == "__main__":

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from pathlib import Path
-from random import Random
-from secrets import token_hex
 from typing import TYPE_CHECKING
 
 from harness.api.html import table
@@ -17,8 +14,8 @@ from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.names import checked
 from harness.report.rounding import interval, p_value, signed
 from harness.shadow.clicks.log import Click, ClickLog, ShownList, read
+from harness.shadow.clicks.mixing import ListMixer
 from harness.shadow.clicks.sessions import Preferences, preferences
-from harness.shadow.clicks.team_draft import Mixed, team_draft
 from harness.stages.migrate.interleave import Switch
 
 if TYPE_CHECKING:
@@ -47,7 +44,8 @@ class Interleaver:
         self._arms = {checked("an arm", name): search for name, search in arms.items()}
         self._names = tuple(self._arms)
         claim(Path(log), CLICKS, reads=[Path(ledger)])
-        self._log, self._seed = ClickLog(Path(log)), seed
+        self._log = ClickLog(Path(log))
+        self._mixer = ListMixer(self._log, seed)
         self._switch = Switch(Path(ledger), self._names)
 
     def search(self, text: str, k: int = 10, *, session: str = "") -> ShownList:
@@ -56,7 +54,7 @@ class Interleaver:
         Raises:
             InvalidArm: the function that serves raised, or gives something else.
         """
-        key, names = token_hex(8), self._names if self._switch() else self._names[:1]
+        names = self._names if self._switch() else self._names[:1]
         rankings: list[tuple[str, ...]] = []
         failed = ""
         for name in names:
@@ -65,13 +63,7 @@ class Interleaver:
                 raise InvalidArm(error)
             failed = failed or error
             rankings.append(ranking)
-        mixed = Mixed(rankings[0][:k], (0,) * len(rankings[0][:k]))
-        if len(names) > 1 and not failed:
-            mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
-        at = datetime.now(UTC)
-        shown = ShownList(key, at, session or key, text, names, *mixed, failed=failed)
-        self._log.add(shown)
-        return shown
+        return self._mixer.show(names, rankings, k, query=text, session=session, failed=failed)
 
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
         """Give the ranking of a function, or what is wrong with it."""

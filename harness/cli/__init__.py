@@ -120,7 +120,7 @@ def _typed() -> None:
 def _names(app: typer.Typer) -> Iterator[str]:
     """Yield what can be typed behind the program's name: commands and groups."""
     for one in app.registered_commands:
-        yield (one.name or getattr(one.callback, "__name__", "")).replace("_", "-")
+        yield one.name or str(getattr(one.callback, "__name__", "")).replace("_", "-")
     yield from (group.name or "" for group in app.registered_groups)
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import HarnessError
 from harness.corpus.parquet import table_of
-from harness.shadow.proxy.http_proxy import checked
+from harness.shadow.proxy.http_control import checked
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 from tests.source import ROOT

@@ -7,10 +7,12 @@ import re
 import ssl
 from dataclasses import dataclass
 from functools import cache
-from urllib.parse import SplitResult, unquote_to_bytes
+from urllib.parse import SplitResult, unquote_to_bytes, urlsplit
 
+from harness.core.errors import HarnessError
 from harness.shadow.proxy.http_head import Head
 from harness.shadow.proxy.http_link import Link
+from harness.shadow.proxy.http_tap import Lost, Piece
 
 PORTS = {"http": 80, "https": 443}
 _HOST = re.compile(rb"(?im)^(host[ \t]*:[ \t]*)([^\r\n]*?)([ \t]*\r?)$")
@@ -47,11 +49,23 @@ class Control:
         Raises:
             OSError: it cannot be reached, or not in time.
         """
-        loop = asyncio.get_running_loop()
-        connecting = loop.create_connection(
-            Link, self.host, self.port, ssl=_trusted() if self.tls else None
-        )
-        return (await asyncio.wait_for(connecting, self.connect_s))[1]
+        loop, tls = asyncio.get_running_loop(), _trusted() if self.tls else None
+        async with asyncio.timeout(self.connect_s):
+            return (await loop.create_connection(Link, self.host, self.port, ssl=tls))[1]
+
+    def relayed(self, piece: Piece) -> bytes:
+        """Give what the control is to have of what a client sent.
+
+        Raises:
+            Refused: the control has a path, and this could reach another one.
+        """
+        if isinstance(piece, Head):
+            return self.addressed(piece)
+        if isinstance(piece, Lost):
+            if self.prefix:
+                raise Refused(piece.why)
+            return piece.raw
+        return piece
 
     def addressed(self, head: Head) -> bytes:
         """Give the head as the control is to have it: the client's own, but for our own name.
@@ -91,6 +105,23 @@ class Control:
             depth += -1 if name == b".." else name not in {b"", b"."}
             if depth < 0:
                 raise Refused("the path of a request leads up")
+
+
+def checked(server: str) -> SplitResult:
+    """Take the address of a server.
+
+    Raises:
+        HarnessError: it is not an address, or has a query or a user, which the message leaves out.
+    """
+    try:
+        url = urlsplit(server)
+        fits = url.scheme in PORTS and url.hostname and url.port != 0
+    except ValueError:
+        fits = False
+    if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
+        shown = re.sub("//.*@|[?#].*", "…", server)
+        raise HarnessError(f"{shown} is not an address of a server, as http://127.0.0.1:9200")
+    return url
 
 
 def control_at(url: SplitResult, ours: frozenset[bytes], connect_s: float) -> Control:

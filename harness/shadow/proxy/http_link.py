@@ -5,11 +5,9 @@ from __future__ import annotations
 import asyncio
 import socket
 import struct
-from contextlib import suppress
+from collections.abc import Callable
 from typing import cast
 
-LINGER_S = 2.0
-"""How long a client may go on sending after its last answer; a reset could take that from it."""
 CHUNK = 64 * 1024
 """Most bytes that one read gives; twice as many may wait."""
 _AT_ONCE = struct.pack("ii", 1, 0)
@@ -30,6 +28,7 @@ class Link(asyncio.Protocol):
         self._drained.set()
         self.lost = False
         """Whether the connection is gone in both directions."""
+        self.when_lost: Callable[[], object] = lambda: None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Be connected; nothing is kept back beyond what the system takes."""
@@ -55,6 +54,7 @@ class Link(asyncio.Protocol):
         self._error = exc
         self._reads.set()
         self._drained.set()
+        self.when_lost()
 
     def pause_writing(self) -> None:
         """Note that bytes wait to be sent."""
@@ -118,35 +118,10 @@ class Link(asyncio.Protocol):
         self._transport.abort()
 
     @property
+    def over(self) -> bool:
+        """Whether the other side sends no more."""
+        return self._over
+
+    @property
     def _secret(self) -> bool:
         return self._transport is not None and bool(self._transport.get_extra_info("sslcontext"))
-
-
-def _words(status: str, text: str) -> bytes:
-    body = f"{text}\r\n".encode()
-    head = (
-        f"HTTP/1.1 {status}\r\ncontent-type: text/plain; charset=utf-8\r\n"
-        f"content-length: {len(body)}\r\nconnection: close\r\n\r\n"
-    )
-    return head.encode() + body
-
-
-UNREACHABLE = _words("502 Bad Gateway", "the server cannot be reached")
-
-
-def refusal(why: str) -> bytes:
-    """Say why a request is not passed on."""
-    return _words("400 Bad Request", why)
-
-
-async def last_words(client: Link, words: bytes, head_s: float) -> None:
-    """Send an answer, and end the connection when the client has it."""
-    client.write(words)
-    with suppress(TimeoutError, OSError):
-        async with asyncio.timeout(head_s):
-            await client.drain()
-        client.end()
-        async with asyncio.timeout(LINGER_S):
-            while await client.read():
-                pass
-    client.close()

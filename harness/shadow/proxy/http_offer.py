@@ -72,7 +72,7 @@ class Offers(Thread):
     def _request(self, exchange: Exchange) -> Mapping[str, Any]:
         if len(exchange.body) > (most := self._reading.bounds.request_bytes):
             raise Unreadable(f"a request of more than {most} bytes")
-        return _as_json(exchange)
+        return as_json(exchange)
 
     def _json(self, exchange: Exchange) -> object:
         most = self._reading.bounds.answer_bytes
@@ -90,8 +90,13 @@ def offers_of(server: str, reading: Reading, comparison: Comparison) -> Offers:
 
 def is_compared(exchange: Exchange, reading: Reading) -> bool:
     """Tell whether the reading names such a request."""
+    return named(exchange) in reading.request.compared
+
+
+def named(exchange: Exchange) -> str:
+    """Give method and path as a file names requests."""
     path, _ = _split(exchange.target)
-    return f"{exchange.method} {unquote(path)}" in reading.request.compared
+    return f"{exchange.method} {unquote(path)}"
 
 
 def _split(target: bytes) -> tuple[str, str]:
@@ -99,7 +104,12 @@ def _split(target: bytes) -> tuple[str, str]:
     return path, query
 
 
-def _as_json(exchange: Exchange) -> Mapping[str, Any]:
+def as_json(exchange: Exchange) -> Mapping[str, Any]:
+    """Give the parameters of a request's address and its body, where pointers lead.
+
+    Raises:
+        Unreadable: the body is not JSON.
+    """
     _, query = _split(exchange.target)
     found: dict[str, Any] = {"query": dict(parse_qsl(query, keep_blank_values=True))}
     if exchange.body:

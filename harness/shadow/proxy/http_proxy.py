@@ -9,7 +9,6 @@ longest makes room; where none is idle, new ones wait in the system's queue, in 
 from __future__ import annotations
 
 import asyncio
-import re
 import resource
 import signal
 import socket
@@ -19,8 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
-from harness.core.errors import HarnessError
-from harness.shadow.proxy.http_control import PORTS, Control, control_at
+from harness.shadow.proxy.http_control import PORTS, Control, checked, control_at
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_link import Link
 from harness.shadow.proxy.http_tunnel import Tunnel
@@ -72,8 +70,16 @@ class Running:
 class Proxy:
     """Accepts clients, one tunnel each."""
 
-    def __init__(self, control: Control, reading: Reading, offers: Takes, room: Room) -> None:
+    def __init__(
+        self,
+        control: Control,
+        reading: Reading,
+        offers: Takes,
+        room: Room,
+        tunnel: Callable[..., Tunnel] = Tunnel,
+    ) -> None:
         self._control, self._offers, self._room = control, offers, room
+        self._tunnel = tunnel
         self._keep = reading.bounds.request_bytes, reading.bounds.answer_bytes
         self._tunnels: dict[Tunnel, asyncio.Task[None]] = {}
         self._idle: dict[Tunnel, None] = {}
@@ -121,7 +127,7 @@ class Proxy:
             await self._freed.wait()
 
     def _start(self, client: Link) -> None:
-        tunnel = Tunnel(
+        tunnel = self._tunnel(
             client,
             self._control,
             head_s=self._room.head_s,
@@ -167,10 +173,12 @@ def serve(
     *,
     room: Room,
     tell: Callable[[str], object],
+    tunnel: Callable[..., Tunnel] = Tunnel,
 ) -> None:
     """Serve at host and port until interrupted or stopped; ``ready`` is told where.
 
     Returns when ``offers`` took every exchange and is closed. ``tell`` is told what a stop cut off.
+    ``tunnel`` makes what relays one connection.
 
     Raises:
         HarnessError: the control's address is invalid, the host is not an address in numbers, or
@@ -178,7 +186,7 @@ def serve(
     """
     url = checked(server)
     with bound(*at) as (opened, here):
-        cut = asyncio.run(_serve(url, here, reading, offers, opened, ready, room))
+        cut = asyncio.run(_serve(url, here, reading, offers, opened, ready, room, tunnel))
     if cut:
         tell(cut_off(cut, room.stop_s))
 
@@ -191,6 +199,7 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     opened: socket.socket,
     ready: Callable[[Running], object],
     room: Room,
+    tunnel: Callable[..., Tunnel],
 ) -> int:
     loop, stopping = asyncio.get_running_loop(), asyncio.Event()
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -200,35 +209,18 @@ async def _serve(  # noqa: PLR0917  the parts that ``serve`` made
     offers.start()
     try:
         ready(Running(here, lambda: loop.call_soon_threadsafe(stopping.set)))
-        return await Proxy(control, reading, offers, room).serve(opened, stopping)
+        return await Proxy(control, reading, offers, room, tunnel).serve(opened, stopping)
     finally:
         offers.close()
 
 
-def checked(server: str) -> SplitResult:
-    """Take the address of a server.
-
-    Raises:
-        HarnessError: it is not an address, or has a query or a user, which the message leaves out.
-    """
-    try:
-        url = urlsplit(server)
-        fits = url.scheme in PORTS and url.hostname and url.port != 0
-    except ValueError:
-        fits = False
-    if not fits or url.query or url.fragment or "@" in url.netloc or not server.isascii():
-        shown = re.sub("//.*@|[?#].*", "…", server)
-        raise HarnessError(f"{shown} is not an address of a server, as http://127.0.0.1:9200")
-    return url
-
-
-def all_room() -> Room:
-    """Give as much room as this process may have open files, two for each client."""
+def all_room(each: int = 2) -> Room:
+    """Give as much room as this process may have open files, ``each`` for a client."""
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     with suppress(ValueError, OSError):
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
         soft = hard
-    return Room(max((soft - SPARE_FILES) // 2, 1))
+    return Room(max((soft - SPARE_FILES) // each, 1))
 
 
 def cut_off(count: int, stop_s: float) -> str:

@@ -164,6 +164,11 @@ class Answers:
         self.switched = False
         """Whether the two sides agreed on another protocol."""
 
+    @property
+    def begun(self) -> bool:
+        """Whether a part of an answer came, and not its end."""
+        return self._read is not None
+
     def feed(self, data: bytes, at: int) -> list[Exchange]:
         """Take what came ``at``, by the control's clock; give the exchanges that it ends."""
         ended: list[Exchange] = []

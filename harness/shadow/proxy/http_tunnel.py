@@ -11,8 +11,9 @@ from harness.shadow.live.side import told
 from harness.shadow.proxy.http_control import Control, Refused
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_head import Head
-from harness.shadow.proxy.http_link import UNREACHABLE, Link, last_words, refusal
-from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Lost, Patience, Piece, Requests
+from harness.shadow.proxy.http_link import Link
+from harness.shadow.proxy.http_own import UNREACHABLE, last_words, refusal
+from harness.shadow.proxy.http_tap import UNREAD_ANSWER, Answers, Patience, Piece, Requests
 
 STALL_NS = 1_000_000
 """A client that takes its answer later than this keeps the proxy from timing the next one."""
@@ -59,12 +60,9 @@ class Tunnel:
     @property
     def idle(self) -> bool:
         """Whether nothing is on its way, and the client has taken what was sent to it."""
-        busy = self._requests.begun or self._answers.waiting or self._blind
+        blind = self._requests.blind or self._answers.blind
+        busy = self._requests.begun or self._answers.waiting or blind
         return self._client.sent and (self._silent or not busy)
-
-    @property
-    def _blind(self) -> bool:
-        return self._requests.blind or self._answers.blind
 
     def finish(self) -> None:
         """End when what is on its way has arrived; at once where nothing is."""
@@ -104,17 +102,26 @@ class Tunnel:
         while (pieces := await patience.read(self._requests)) is not None:
             if not await self._pass_on(pieces):
                 return False
-            self._requests.passed(self._clock.now())
+            self._passed()
             self.changed(self)
             if self._server is not None:
                 await self._server.drain()
-            while self._control.prefix and self._requests.switching and self._going:
+            while self._must_wait and self._going:
                 await self._next_answer()
         if self._server is not None and not self._server.end():
             self._last = True
             if self.idle:
                 self.close()
         return True
+
+    def _passed(self) -> None:
+        """Note that what the client sent was passed on."""
+        self._requests.passed(self._clock.now())
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether no more is read from the client before the next answer."""
+        return bool(self._control.prefix) and self._requests.switching
 
     @property
     def _going(self) -> bool:
@@ -125,7 +132,7 @@ class Tunnel:
         """Relay what a client sent; False where it got the proxy's own answer instead."""
         for at, piece in enumerate(pieces):
             try:
-                data = self._addressed(piece)
+                data = self._control.relayed(piece)
             except Refused as exc:
                 await self._refuse(piece, str(exc))
                 return False
@@ -139,15 +146,6 @@ class Tunnel:
             self._expect(piece)
             self._server.write(data)
         return True
-
-    def _addressed(self, piece: Piece) -> bytes:
-        if isinstance(piece, Head):
-            return self._control.addressed(piece)
-        if isinstance(piece, Lost):
-            if self._control.prefix:
-                raise Refused(piece.why)
-            return piece.raw
-        return piece
 
     def _expect(self, piece: Piece) -> None:
         """Wait for an answer to a request, or say that it is not compared."""
@@ -199,8 +197,7 @@ class Tunnel:
         """Relay what the control sends."""
         try:
             while data := await server.read():
-                self._client.write(data)
-                ended = self._answers.feed(data, self._clock.now())
+                ended = await self._deliver(data)
                 if self._answers.switched:
                     server.write(self._requests.release())
                 await self._taken()
@@ -210,14 +207,24 @@ class Tunnel:
                 if self._last and self.idle:
                     self.close()
                     return
+            ended = await self._deliver_end()
             self._client.end()
             self._silent = True
-            self._over(self._answers.end(at=self._clock.now()))
+            self._over(ended)
         except OSError as exc:
             self._over(self._answers.end(told(exc)))
             self._client.reset()
         finally:
             self._answered.set()
+
+    async def _deliver(self, data: bytes) -> list[Exchange]:
+        """Send the client what the control sent; give the exchanges that it ends."""
+        self._client.write(data)
+        return self._answers.feed(data, self._clock.now())
+
+    async def _deliver_end(self) -> list[Exchange]:
+        """Give the exchanges that the end of the control's side ends."""
+        return self._answers.end(at=self._clock.now())
 
     async def _taken(self) -> None:
         """Wait until the client takes its answer; that is not the control's time."""

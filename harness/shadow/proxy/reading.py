@@ -26,12 +26,17 @@ def pointed(document: Any, pointer: str) -> Any:  # noqa: ANN401  any JSON, and 
     """
     found = document
     for part in pointer.split("/")[1:]:
-        name = part.replace("~1", "/").replace("~0", "~")
+        name = _unescaped(part)
         try:
             found = found[_place(name)] if isinstance(found, list) else found[name]
         except (KeyError, IndexError, TypeError, ValueError):
             raise UnresolvedPointer(f"there is nothing at {pointer}") from None
     return found
+
+
+def _unescaped(part: str) -> str:
+    """Read one part of a pointer."""
+    return part.replace("~1", "/").replace("~0", "~")
 
 
 def _place(name: str) -> int:
@@ -144,11 +149,7 @@ class Reading(_Table):
         """
         table = self.answer
         try:
-            found = pointed(answer, table.hits)
-            if not isinstance(found, list):
-                raise Unreadable(f"at {table.hits} is not a list of hits")
-            if too_many := surplus(len(found), k):
-                raise Unreadable(too_many)
+            found = self._list(answer, k)
             hits = tuple(self._hit(hit, place) for place, hit in enumerate(found, start=1))
         except UnresolvedPointer as exc:
             raise Unreadable(f"the answer: {exc}") from None
@@ -156,6 +157,32 @@ class Reading(_Table):
         if table.degraded and self._true(answer):
             return Answer(hits, of_json([who, "degraded"]), f"the server says {table.degraded}")
         return Answer(hits, who)
+
+    def listed(self, answer: Any, k: int) -> dict[str, Any]:  # noqa: ANN401  any JSON
+        """Give the hits as they stand in an answer, best first, each by its id.
+
+        Raises:
+            Unreadable: as ``answer_of``, or the answer is a degraded one.
+        """
+        try:
+            found = self._list(answer, k)
+            by_id = {self._id(hit, place): hit for place, hit in enumerate(found, start=1)}
+        except UnresolvedPointer as exc:
+            raise Unreadable(f"the answer: {exc}") from None
+        if len(by_id) < len(found):
+            raise Unreadable("a document is in the list twice")
+        if self.answer.degraded and self._true(answer):
+            raise Unreadable(f"the server says {self.answer.degraded}")
+        return by_id
+
+    def relisted(self, answer: Any, hits: list[Any]) -> Any:  # noqa: ANN401  any JSON
+        """Give an answer that is ``listed`` with other hits; the rest of it stays."""
+        parent, _, last = self.answer.hits.rpartition("/")
+        if not self.answer.hits:
+            return hits
+        around = pointed(answer, parent)
+        around[_place(last) if isinstance(around, list) else _unescaped(last)] = hits
+        return answer
 
     def generation_of(self, answer: Any) -> int | str:  # noqa: ANN401  any JSON
         """Read which state of its index a server answered from; empty where it tells none.
@@ -173,17 +200,29 @@ class Reading(_Table):
             raise Unreadable(f"the answer's generation is {found!r}, no number and no text")
         return found
 
-    def _hit(self, hit: Any, place: int) -> Hit:  # noqa: ANN401  any JSON
+    def _list(self, answer: Any, k: int) -> list[Any]:  # noqa: ANN401  any JSON
+        found = pointed(answer, self.answer.hits)
+        if not isinstance(found, list):
+            raise Unreadable(f"at {self.answer.hits} is not a list of hits")
+        if too_many := surplus(len(found), k):
+            raise Unreadable(too_many)
+        return found
+
+    def _id(self, hit: Any, place: int) -> str:  # noqa: ANN401  any JSON
         doc_id = pointed(hit, self.answer.id)
         if not isinstance(doc_id, str | int) or isinstance(doc_id, bool):
             raise Unreadable(f"the id of hit {place} is a {type(doc_id).__name__}")
+        return str(doc_id)
+
+    def _hit(self, hit: Any, place: int) -> Hit:  # noqa: ANN401  any JSON
+        doc_id = self._id(hit, place)
         if not self.answer.score:
-            return Hit(str(doc_id), 1 / place, 1 / place)
+            return Hit(doc_id, 1 / place, 1 / place)
         raw = pointed(hit, self.answer.score)
         if not isinstance(raw, int | float) or isinstance(raw, bool):
             raise Unreadable(f"the score of hit {place} is a {type(raw).__name__}")
         try:
-            return Hit(str(doc_id), unit(float(raw)), float(raw))
+            return Hit(doc_id, unit(float(raw)), float(raw))
         except OverflowError:
             raise Unreadable(f"the score of hit {place} is too large") from None
 

@@ -23,6 +23,7 @@ from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.http_candidate import KIND, HttpSearcher
 from harness.shadow.proxy.http_offer import offers_of
 from harness.shadow.proxy.http_proxy import Room, Running, all_room, serve
+from harness.shadow.proxy.http_tunnel import Tunnel
 from harness.shadow.proxy.reading import Reading
 from harness.stages.shadow.files import read_reading
 from tests.make.shadow.comparisons import drained, on_thread
@@ -154,8 +155,10 @@ def passing(
     address: str,
     comparison: Comparison,
     reading: Reading = READING,
+    *,
     room: Room | None = None,
     tell: Callable[[str], object] = lambda _: None,
+    tunnel: Callable[..., Tunnel] = Tunnel,
 ) -> Iterator[str]:
     """Run the proxy before an address, and give its own."""
     told: Queue[Running] = Queue()
@@ -163,8 +166,9 @@ def passing(
     def run() -> None:
         offers = offers_of(address, reading, comparison)
         serve(
-            address, reading, offers, ("127.0.0.1", 0), told.put, room=room or all_room(), tell=tell
-        )
+            address, reading, offers, ("127.0.0.1", 0), told.put,
+            room=room or all_room(), tell=tell, tunnel=tunnel,
+        )  # fmt: skip
 
     thread = Thread(target=run, daemon=True)
     thread.start()

@@ -16,7 +16,7 @@ from harness.core.errors import HarnessError
 from harness.core.run import Status
 from harness.shadow.log.record import Kind
 from harness.shadow.proxy.http_candidate import http_candidate
-from harness.shadow.proxy.http_proxy import checked
+from harness.shadow.proxy.http_control import checked
 from harness.shadow.proxy.reading import Reading
 from tests.make.shadow.comparisons import HASTY, LIMITS, comparison
 from tests.make.shadow.servers import (
