@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
+from functools import lru_cache
+from pathlib import Path
 from typing import Any
 
 from harness.core import digest
@@ -58,6 +60,7 @@ def inputs(
     """
     arms = tuple(arms)
     data = Prepared.open(layout.data).manifest
+    runs = {arm: digest.of_file(layout.run(arm)) for arm in arms}
     settings = race_settings(layout) if raced else {}
     seed, trials = settings.get("seed"), trials_of(layout)
     return Inputs(
@@ -65,14 +68,20 @@ def inputs(
         queries=data.queries_sha256,
         qrels=data.qrels_sha256,
         inventory=inventory.sha256,
-        runs={arm: digest.of_file(layout.run(arm)) for arm in arms},
-        shown={arm: read_run(layout.run(arm)).shown_sha256 for arm in arms},
+        runs=runs,
+        shown={arm: _shown(layout.run(arm), sha256) for arm, sha256 in runs.items()},
         times=digest.of_file(layout.times) if settings and layout.times.is_file() else None,
         load=digest.of_file(trials) if loaded and trials.is_file() else None,
         policy=policy,
         code=code_sha256(),
         seeds={**seeds, "race": seed} if isinstance(seed, int) else dict(seeds),
     )
+
+
+@lru_cache(maxsize=256)
+def _shown(path: Path, sha256: str) -> str:  # noqa: ARG001  the same for the same bytes
+    """Digest of what the run in a file with this digest shows; an experiment is noted often."""
+    return read_run(path).shown_sha256
 
 
 def note_timed(layout: Layout, kind: Clocked, arms: Sequence[str], at: datetime) -> None:

@@ -1,0 +1,52 @@
+"""What one run of two engines with a race reads: evidence once, a run once a stage."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.corpus import runs, score_table
+from harness.stages.custody import receipt
+from harness.stages.report import assemble
+from tests.make.toy import Toy
+from tests.stages.test_oneshot import Shot
+
+pytestmark = pytest.mark.slow
+
+
+@pytest.fixture
+def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """Count calls by what they read."""
+    calls: Counter[str] = Counter()
+
+    def watch(module: Any, name: str, told: Callable[[Path], str]) -> None:  # noqa: ANN401  a module
+        real = getattr(module, name)
+
+        def seen(first: Any, *args: Any, **how: Any) -> Any:  # noqa: ANN401  as the real one
+            calls[told(first)] += 1
+            return real(first, *args, **how)
+
+        monkeypatch.setattr(module, name, seen)
+
+    watch(runs, "table_of", lambda path: path.name)
+    watch(score_table, "table_of", lambda path: path.name)
+    watch(receipt, "_read", lambda path: path.name)
+    for name in ("sides", "gathered", "read_race", "latency"):
+        watch(assemble, name, lambda _, name=name: name)  # type: ignore[misc]
+    return calls
+
+
+def test_evidence_is_read_once(project: Toy, tmp_path: Path, counted: Counter[str]) -> None:
+    """A run is read by the score, the comparison, the race, the log, the gates and the export."""
+    Shot(project, tmp_path / "out").fire(arms=("fts5", "tantivy"), timed=True)
+    assert [counted[what] for what in ("sides", "gathered", "read_race", "latency")] == [1] * 4
+    assert {name: counted[f"{name}.parquet"] for name in ("fts5", "tantivy", "fts5.again")} == {
+        "fts5": 6, "tantivy": 6, "fts5.again": 1,
+    }  # fmt: skip
+    assert counted["per_query.parquet"] == 2
+    receipts = sum(count for name, count in counted.items() if name.endswith("receipt.json"))
+    assert receipts == 11
