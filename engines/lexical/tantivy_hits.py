@@ -17,8 +17,9 @@ from typing import Any, NamedTuple
 
 import tantivy
 
-SLACK = 64
-"""Hits that are fetched beyond those wanted; most ties end within these."""
+SLACK, SHARE = 16, 16
+"""Hits that are fetched beyond those wanted, at the least and as one for each so many wanted; most
+ties end within these."""
 GROWTH = 4
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -86,7 +87,7 @@ def columns(
     if k < 1:
         return NONE
     everything = max(1, searcher.num_docs)
-    limit = min(k + SLACK, everything)
+    limit = min(k + max(SLACK, k // SHARE), everything)
     found = _fetched(searcher, query, limit, ids, by)
     ranked = _ranked(found)
     if len(found.keys) < limit or limit == everything or found.keys[-1] < found.keys[k - 1]:
