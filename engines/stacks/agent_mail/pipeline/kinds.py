@@ -89,7 +89,7 @@ def messages(scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message])
         if verdict is Visibility.DENY:
             denied += 1
             continue
-        hidden = verdict is Visibility.REDACT
+        hidden = verdict is not Visibility.ALLOW
         redacted += hidden
         hit = SearchHit(
             message_id,

@@ -124,7 +124,7 @@ def changed(store: Journaled, reached: int) -> tuple[int, ...]:
 def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
     """Give the generation of a store, and the messages that were changed after ``reached``.
 
-    Both are of one moment. None are named where ``reached`` is None.
+    Both are of one moment. Without ``reached`` no message is named.
 
     Raises:
         SearchError: the journal cannot be read.

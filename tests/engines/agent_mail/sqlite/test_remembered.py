@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.sqlite import remembered
 from engines.stacks.agent_mail.sqlite.remembered import Remembered
 from engines.stacks.agent_mail.sqlite.store import MessageStore
-from tests.engines.agent_mail.build import one, stored
+from tests.make.mail.messages import one, stored
 
 MESSAGES = 12
 
