@@ -9,14 +9,17 @@ all documents, the whole tie is fetched.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Sequence
-from operator import neg
+from itertools import compress, count, islice
+from operator import eq, neg
 from typing import Any, NamedTuple
 
 import tantivy
 
-SLACK = 64
-"""Hits that are fetched beyond those wanted; most ties end within these."""
+SLACK, SHARE = 16, 16
+"""Hits that are fetched beyond those wanted, at the least and as one for each so many wanted; most
+ties end within these."""
 GROWTH = 4
 LEAST, MOST = -(2**63), 2**63 - 1
 
@@ -84,22 +87,23 @@ def columns(
     if k < 1:
         return NONE
     everything = max(1, searcher.num_docs)
-    limit = min(k + SLACK, everything)
+    limit = min(k + max(SLACK, k // SHARE), everything)
     found = _fetched(searcher, query, limit, ids, by)
     ranked = _ranked(found)
     if len(found.keys) < limit or limit == everything or found.keys[-1] < found.keys[k - 1]:
         return _cut(ranked, k)
     edge = found.keys[-1]
-    tied = [number for key, number in ranked if -key == edge]
-    wanted = k - (len(ranked) - len(tied))
+    above = bisect_left(ranked.keys, -edge, key=neg)
+    tied, wanted = ranked.documents[above:], k - above
     last = tied[wanted - 1] if len(tied) >= wanted else MOST
     known = set(tied[:wanted])
     for asked in (_up_to(query, schema, ids, last), query):
         more = _tied(searcher, asked, ids, by, limit=limit, edge=edge)
         if known <= more:
             break
-    above = ranked[: len(ranked) - len(tied)]
-    return _cut([*above, *((-edge, number) for number in sorted(known | more))], k)
+    whole = sorted(known | more)
+    documents = [*ranked.documents[:above], *whole]
+    return _cut(Columns(documents, [*ranked.keys[:above], *[edge] * len(whole)]), k)
 
 
 def _tied(
@@ -115,7 +119,8 @@ def _tied(
     while True:
         found = _fetched(searcher, query, limit, ids, by)
         if len(found.keys) < limit or found.keys[-1] < edge:
-            return {number for key, number in _ranked(found) if -key == edge}
+            known = _ranked(found)
+            return {one for one, key in zip(*known, strict=True) if key == edge}
         limit *= GROWTH
 
 
@@ -143,18 +148,25 @@ def _up_to(query: tantivy.Query, schema: tantivy.Schema, ids: str, last: int) ->
     ])
 
 
-def _ranked(found: Columns) -> list[tuple[float, int]]:
-    """Order hits by key and number; the keys are negative, so that both ascend."""
-    ranked = list(zip(map(neg, found.keys), found.documents, strict=True))
-    if None in found.documents:
-        ranked = [(key, number) for key, number in ranked if number is not None]
-    ranked.sort()
-    return ranked
+def _ranked(found: Columns) -> Columns:
+    """Order equal keys by number; the keys descend already."""
+    documents, keys = found
+    if None in documents:
+        there = [at for at, number in enumerate(documents) if number is not None]
+        documents, keys = [documents[at] for at in there], [keys[at] for at in there]
+    ordered = list(documents)
+    start = end = 0
+    for at in compress(count(), map(eq, keys, islice(keys, 1, None))):
+        if at != end:
+            ordered[start : end + 1] = sorted(ordered[start : end + 1])
+            start = at
+        end = at + 1
+    ordered[start : end + 1] = sorted(ordered[start : end + 1])
+    return Columns(ordered, keys)
 
 
-def _cut(ranked: list[tuple[float, int]], k: int) -> Columns:
-    del ranked[k:]
-    return Columns([number for _, number in ranked], [-key for key, _ in ranked])
+def _cut(ranked: Columns, k: int) -> Columns:
+    return Columns(ranked.documents[:k], ranked.keys[:k])
 
 
 def _key(key: object) -> float:

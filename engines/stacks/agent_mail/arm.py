@@ -35,7 +35,7 @@ from engines.stacks.agent_mail.sqlite import drivers, fts5, journal, store
 from engines.stacks.agent_mail.sqlite.drivers import Driver
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
-from engines.stacks.agent_mail.sqlite.store import DeadlineStore
+from engines.stacks.agent_mail.sqlite.remembered import Remembered
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.views import StoredViews
@@ -205,7 +205,7 @@ class Mail:
             reranker = LiveTokens(reranker, watched, opened.hydrate)
         return MailSearch(
             Tiers(self._lexical(opened, tantivy), nearest, reranker, opened.sent),
-            opened.hydrate,
+            Remembered(opened).hydrate,
             opened.projects_of_product,
             KillSwitch.read(self.settings.search_engine),
             events.to_log,

@@ -23,8 +23,8 @@ from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.fresh import Fresh, Steady
-from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, message
-from engines.stacks.agent_mail.pipeline.pages import Page, explained, fill
+from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, messages
+from engines.stacks.agent_mail.pipeline.pages import Page
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     FallbackTier,
@@ -234,8 +234,8 @@ class MailSearch:
         read = None if query.cursor is None else SearchCursor.decode(query.cursor)
         cursor = read if read and read.goes_on(current, digits_of(query, asked)) else None
         if query.doc_kind is DocKind.MESSAGE:
-            messages = Source(self.tiers, self.hydrate, partial(message, scope))
-            page = filled(messages, tier, query, asked, cursor)
+            source = Source(self.tiers, self.hydrate, partial(messages, scope))
+            page = filled(source, tier, query, asked, cursor)
         elif query.doc_kind in self.entities:
             page = filled(self.entities[query.doc_kind], tier, query, asked, cursor)
         else:

@@ -35,6 +35,7 @@ from engines.stacks.agent_mail.pipeline.view import View
 from engines.stacks.agent_mail.sqlite import store as stores
 from engines.stacks.agent_mail.sqlite.directory import Directory, copied
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
+from engines.stacks.agent_mail.sqlite.remembered import Remembered
 from engines.stacks.agent_mail.sqlite.store import MessageStore
 from harness.core.durable.scratch import scratch
 
@@ -100,7 +101,7 @@ class StoredViews:
             made = View(
                 _settled(scope, redacted),
                 _narrowed(filled, self._lexical(filled, folder), redacted),
-                filled.hydrate,
+                Remembered(filled).hydrate,
                 filled.projects_of_product,
                 self._entities(filled),
                 filled,

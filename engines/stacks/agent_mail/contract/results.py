@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from engines.stacks.agent_mail.contract.directory import Agent, Entity
 from engines.stacks.agent_mail.contract.explain import QueryExplain
 from engines.stacks.agent_mail.contract.query import DocKind, Importance
 
 
-@dataclass(frozen=True, slots=True)
-class SearchHit:
+class SearchHit(NamedTuple):
     """A message shown. ``score`` is in [0, 1], higher is better; ``raw_score`` is the engine's."""
 
     message_id: int

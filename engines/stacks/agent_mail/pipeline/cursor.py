@@ -86,12 +86,13 @@ class SearchCursor:
 def packed(ids: Iterable[int]) -> str:
     """Write ids, in any order; none twice."""
     out, before = bytearray(), LEAST_ID
+    write = out.append
     for one in sorted(ids):
         gap, before = one - before, one
         while gap > _LOW:
-            out.append(gap & _LOW | _MORE)
+            write(gap & _LOW | _MORE)
             gap >>= _BITS
-        out.append(gap)
+        write(gap)
     return urlsafe_b64encode(out).rstrip(b"=").decode()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Generic, NamedTuple, TypeVar
 
 from engines.stacks.agent_mail.contract.directory import Entity
 from engines.stacks.agent_mail.contract.lifecycle import MailEngine, Message
@@ -12,7 +12,7 @@ from engines.stacks.agent_mail.contract.query import DocKind
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier
-from engines.stacks.agent_mail.pipeline.ranked import Scored
+from engines.stacks.agent_mail.pipeline.ranked import Scored, ScoredColumns
 from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.scope import REDACTED, Scope, Visibility
 from engines.stacks.agent_mail.sqlite import schema
@@ -38,6 +38,14 @@ CURSOR_OF = {
 }
 
 
+class Shown(NamedTuple):
+    """Hits made of candidates, in their order, and how many were denied or redacted."""
+
+    hits: Sequence[AnyHit]
+    denied: int = 0
+    redacted: int = 0
+
+
 @dataclass(frozen=True, slots=True)
 class Source(Generic[Doc]):
     """What documents of one kind are searched with."""
@@ -45,8 +53,8 @@ class Source(Generic[Doc]):
     tiers: Tiers
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]]
     """Documents by id; deleted ones are absent."""
-    show: Callable[[Scored, Doc], AnyHit | None]
-    """Make a hit; None where the document is not for this viewer."""
+    show: Callable[[Sequence[Scored], Mapping[int, Doc]], Shown]
+    """Make hits of the documents that are there and are for this viewer."""
 
 
 def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[Entity]]:
@@ -61,32 +69,46 @@ def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[E
         return Tiers(engines, None, None, lambda _: {})
 
     return {
-        DocKind.AGENT: Source(tiers(schema.AGENTS), known.agents, _entity),
-        DocKind.PROJECT: Source(tiers(schema.PROJECTS), known.projects, _entity),
+        DocKind.AGENT: Source(tiers(schema.AGENTS), known.agents, _entities),
+        DocKind.PROJECT: Source(tiers(schema.PROJECTS), known.projects, _entities),
     }
 
 
-def message(scope: Scope, hit: Scored, found: Message) -> SearchHit | None:
-    """Show a message as far as ``scope`` allows; redaction hides its subject and its body."""
-    verdict = scope.sees(found)
-    if verdict is Visibility.DENY:
-        return None
-    hidden = verdict is Visibility.REDACT
-    return SearchHit(
-        message_id=found.message_id,
-        project_id=found.project_id,
-        subject=REDACTED if hidden else found.subject,
-        body=REDACTED if hidden else found.body,
-        sender_name=found.sender_name,
-        thread_id=found.thread_id,
-        importance=found.importance,
-        ack_required=found.ack_required,
-        created_ts=found.created_ts,
-        score=hit.score,
-        raw_score=hit.raw_score,
-        redacted=hidden,
-    )
+def messages(scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message]) -> Shown:
+    """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
+    shown: list[SearchHit] = []
+    denied = redacted = 0
+    columns = ScoredColumns.of(hits)
+    for message_id, score, raw_score in zip(
+        columns.message_ids, columns.scores, columns.raw_scores, strict=True
+    ):
+        found = known.get(message_id)
+        if found is None:
+            continue
+        verdict = scope.sees(found)
+        if verdict is Visibility.DENY:
+            denied += 1
+            continue
+        hidden = verdict is not Visibility.ALLOW
+        redacted += hidden
+        hit = SearchHit(
+            message_id,
+            found.project_id,
+            REDACTED if hidden else found.subject,
+            REDACTED if hidden else found.body,
+            found.sender_name,
+            found.thread_id,
+            found.importance,
+            found.ack_required,
+            found.created_ts,
+            score,
+            raw_score,
+            hidden,
+        )
+        shown.append(hit)
+    return Shown(shown, denied, redacted)
 
 
-def _entity(hit: Scored, entity: Entity) -> EntityHit:
-    return EntityHit(entity, hit.score, hit.raw_score)
+def _entities(hits: Sequence[Scored], known: Mapping[int, Entity]) -> Shown:
+    there = ((hit, known[hit.message_id]) for hit in hits if hit.message_id in known)
+    return Shown([EntityHit(entity, hit.score, hit.raw_score) for hit, entity in there])

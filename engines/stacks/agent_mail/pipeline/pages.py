@@ -6,20 +6,18 @@ from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
-from typing import NamedTuple, Self
+from typing import NamedTuple, Self, cast
 
 from engines.contract.errors import SearchError
 from engines.stacks.agent_mail.contract.explain import ExplainTiming, QueryExplain, ShadowComparison
 from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.kinds import AnyHit, Doc
-from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, Plan
-from engines.stacks.agent_mail.pipeline.ranked import Clock, Ranked, Scored
-from engines.stacks.agent_mail.pipeline.scope import Scope
+from engines.stacks.agent_mail.pipeline.kinds import AnyHit, Doc, Shown
+from engines.stacks.agent_mail.pipeline.ranked import Clock, Ranked, Scored, ScoredColumns
 
-FIRST_DEPTH = 2
-"""Candidates fetched first, in pages; scope and deleted messages may ask for more."""
+SPARE = 64
+"""Candidates fetched first beyond a page of many; scope and deleted messages may ask for more."""
 GROWTH = 4
 
 
@@ -44,13 +42,15 @@ class Page:
 
     @property
     def messages(self) -> tuple[SearchHit, ...]:
-        """Hits that are messages."""
-        return tuple(hit for hit in self.hits if isinstance(hit, SearchHit))
+        """Hits of a page of messages; all of a page are of one kind."""
+        of_messages = isinstance(next(iter(self.hits), None), SearchHit)
+        return cast("tuple[SearchHit, ...]", self.hits) if of_messages else ()
 
     @property
     def entities(self) -> tuple[EntityHit, ...]:
-        """Hits that are agents or projects."""
-        return tuple(hit for hit in self.hits if isinstance(hit, EntityHit))
+        """Hits of a page of agents or projects."""
+        of_entities = isinstance(next(iter(self.hits), None), EntityHit)
+        return cast("tuple[EntityHit, ...]", self.hits) if of_entities else ()
 
     @classmethod
     def empty(cls) -> Self:
@@ -73,7 +73,7 @@ class Page:
 def fill(
     rank: Callable[[int], Ranked],
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
-    show: Callable[[Scored, Doc], AnyHit | None],
+    show: Callable[[Sequence[Scored], Mapping[int, Doc]], Shown],
     *,
     limit: int,
     min_score: float | None,
@@ -90,20 +90,22 @@ def fill(
     them, however writing and deleting moved it meanwhile. First comes what stands after the
     cursor's document, or after its score where that is gone; what has moved before it comes last.
     """
-    depth = FIRST_DEPTH * limit + (len(cursor.seen) if cursor else 0)
+    depth = limit + min(limit, SPARE) + (len(cursor.seen) if cursor else 0)
     while True:
         ranked = rank(depth)
         at = _place(ranked, cursor, hydrate)
         if at is not None:
             left = _left(ranked, cursor, at)
-            left = [hit for hit in left if min_score is None or hit.score >= min_score]
+            if min_score is not None:
+                left = [hit for hit in left if hit.score >= min_score]
             seen = _look(left, hydrate, show, limit)
             if len(seen.shown) == limit or ranked.exhausted:
                 break
         depth *= GROWTH
     next_cursor = None
     if len(seen.shown) == limit and seen.last is not None:
-        before = (cursor and cursor.seen) or frozenset(hit.message_id for hit in ranked.hits[:at])
+        passed = frozenset(ScoredColumns.of(ranked.hits[:at]).message_ids)
+        before = (cursor and cursor.seen) or passed
         where = float(seen.last.key), seen.last.message_id
         next_cursor = SearchCursor(*where, engine, digest(), before | seen.examined).encode()
     return Page(
@@ -174,33 +176,29 @@ class _Seen(NamedTuple):
 def _look(
     left: Sequence[Scored],
     hydrate: Callable[[Sequence[int]], Mapping[int, Doc]],
-    show: Callable[[Scored, Doc], AnyHit | None],
+    show: Callable[[Sequence[Scored], Mapping[int, Doc]], Shown],
     limit: int,
 ) -> _Seen:
     """Examine candidates in order until ``limit`` may be shown; deleted ones are passed over.
 
     No more are read than the page may need, for reading one takes longer than finding it.
     """
+    columns = ScoredColumns.of(left)
     shown: list[AnyHit] = []
     last: Scored | None = None
-    denied = took_ns = at = 0
+    denied = redacted = took_ns = at = 0
     while at < len(left) and len(shown) < limit:
-        part = left[at : at + limit - len(shown)]
+        part = columns[at : at + limit - len(shown)]
         at += len(part)
-        known = hydrate([hit.message_id for hit in part])
+        known = hydrate(part.message_ids)
         start = perf_counter_ns()
-        last = part[-1]
-        for hit in part:
-            if hit.message_id not in known:
-                continue
-            made = show(hit, known[hit.message_id])
-            if made is None:
-                denied += 1
-            else:
-                shown.append(made)
+        last = left[at - 1]
+        made = show(part, known)
+        shown.extend(made.hits)
+        denied += made.denied
+        redacted += made.redacted
         took_ns += perf_counter_ns() - start
-    redacted = sum(isinstance(hit, SearchHit) and hit.redacted for hit in shown)
-    examined = frozenset(hit.message_id for hit in left[:at])
+    examined = frozenset(columns.message_ids[:at])
     return _Seen(tuple(shown), last, examined, denied, redacted, took_ns // 1_000)
 
 

@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from operator import neg
+from typing import NamedTuple, overload
 
 from engines.contract.errors import EngineError
 from engines.stacks.agent_mail.contract.lifecycle import Candidate, CandidateList, Candidates
 
 
-@dataclass(frozen=True, slots=True)
-class Scored:
+class Scored(NamedTuple):
     """A message with its score in [0, 1], higher is better, and the engine's own."""
 
     message_id: int
@@ -24,6 +25,42 @@ class Scored:
     def key(self) -> float | int:
         """What order and cursors go by, higher first: the time sent, or else the score."""
         return self.score if self.sent is None else self.sent
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class ScoredColumns(Sequence[Scored]):
+    """Messages with their scores in columns of one length; each is made when it is looked at."""
+
+    message_ids: Sequence[int]
+    scores: Sequence[float]
+    raw_scores: Sequence[float]
+
+    @classmethod
+    def of(cls, hits: Sequence[Scored]) -> ScoredColumns:
+        """Take hits apart into columns, where they are not in columns yet."""
+        if isinstance(hits, cls):
+            return hits
+        columns = (
+            [h.message_id for h in hits],
+            [h.score for h in hits],
+            [h.raw_score for h in hits],
+        )
+        return cls(*columns)
+
+    def __len__(self) -> int:
+        return len(self.message_ids)
+
+    def __iter__(self) -> Iterator[Scored]:
+        return map(Scored, self.message_ids, self.scores, self.raw_scores)
+
+    @overload
+    def __getitem__(self, at: int) -> Scored: ...
+    @overload
+    def __getitem__(self, at: slice) -> ScoredColumns: ...
+    def __getitem__(self, at: int | slice) -> Scored | ScoredColumns:
+        if isinstance(at, slice):
+            return ScoredColumns(self.message_ids[at], self.scores[at], self.raw_scores[at])
+        return Scored(self.message_ids[at], self.scores[at], self.raw_scores[at])
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +77,7 @@ class Clock:
 class Ranked:
     """Messages in the order of section 3.3: score descending, id ascending."""
 
-    hits: tuple[Scored, ...]
+    hits: Sequence[Scored]
     exhausted: bool
     """Whether a greater depth would give no more."""
     method: str
@@ -70,12 +107,11 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
     checked(columns)
     seen = max(columns.raw_scores, default=0.0)
     best = seen if found.best is None else found.best
-    hits = (
-        Scored(message_id, min(1.0, max(0.0, score / best)) if best > 0 else 0.0, score)
-        for message_id, score in zip(columns.message_ids, columns.raw_scores, strict=True)
-    )
+    shares = _shares(columns.raw_scores, best)
+    ranked = sorted(zip(map(neg, shares), columns.message_ids, columns.raw_scores, strict=True))
+    below, message_ids, scores = zip(*ranked, strict=True) if ranked else ((), (), ())
     return Ranked(
-        in_order(hits),
+        ScoredColumns(message_ids, list(map(neg, below)), scores),
         found.exhausted,
         found.method,
         found.normalized_query,
@@ -84,6 +120,16 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
         found.note,
         clock,
     )
+
+
+def _shares(scores: Sequence[float], best: float) -> Sequence[float]:
+    """Divide scores by the best one; all are 0 where that is not above 0."""
+    if best <= 0:
+        return [0.0] * len(scores)
+    shares = [score / best for score in scores]
+    if not shares or (min(shares) >= 0.0 and max(shares) <= 1.0):
+        return shares
+    return [min(1.0, max(0.0, share)) for share in shares]
 
 
 def checked(candidates: Sequence[Candidate]) -> None:

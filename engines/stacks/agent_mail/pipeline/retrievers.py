@@ -95,7 +95,7 @@ class Tiers:
             lost: dict[int, str] = {}
             when = faults.salvaged(self.sent, lost)([hit.message_id for hit in found.hits])
             when = {**dict.fromkeys(lost, LONG_AGO), **when}
-            hits = (replace(h, sent=when[h.message_id]) for h in found.hits if h.message_id in when)
+            hits = (h._replace(sent=when[h.message_id]) for h in found.hits if h.message_id in when)
             return replace(found, hits=in_order(hits))
 
     def _rank(self, tier: FallbackTier, asked: TierQuery, depth: int) -> Ranked:
@@ -199,7 +199,7 @@ class Tiers:
         )
         anew = joined(judged, [hit.score for hit in rest])
         top = (Scored(at, *one) for at, one in zip(ids, anew.window, strict=True))
-        below = (replace(hit, score=score) for hit, score in zip(rest, anew.below, strict=True))
+        below = (hit._replace(score=score) for hit, score in zip(rest, anew.below, strict=True))
         return replace(
             fused,
             hits=(*in_order(top), *in_order(below)),

@@ -60,6 +60,10 @@ _NEXT = (
     " ORDER BY generation LIMIT 1 OFFSET ?), 9223372036854775807) ORDER BY generation"
 )
 """Changes of one generation are never divided."""
+_NEWS = (
+    "SELECT NULL, value FROM generation"
+    " UNION ALL SELECT message_id, generation FROM changes WHERE generation > ?"
+)
 
 
 class Journaled(Protocol):
@@ -115,6 +119,18 @@ def changed(store: Journaled, reached: int) -> tuple[int, ...]:
     """
     rows = store.read("SELECT message_id FROM changes WHERE generation > ?", (reached,))
     return tuple(row[0] for row in rows)
+
+
+def news(store: Journaled, reached: int | None) -> tuple[int, list[int]]:
+    """Give the generation of a store, and the messages that were changed after ``reached``.
+
+    Both are of one moment. Without ``reached`` no message is named.
+
+    Raises:
+        SearchError: the journal cannot be read.
+    """
+    (_, now), *rows = store.read(_NEWS, (reached,))
+    return int(now), [row[0] for row in rows]
 
 
 def changed_of(store: Journaled, message_ids: Sequence[int]) -> Mapping[int, int]:

@@ -196,8 +196,7 @@ class TantivyMailEngine:
         """
         found = self._opened
         same = found is not None and found.stamp == tantivy_index.stamp(self.root)
-        files = self.root / tantivy_index.INDEX
-        if found is not None and same and tantivy_files.lengths_hold(files, found.files):
+        if found is not None and same and found.mapped.whole():
             return found
         if tantivy_index.recorded_hash(self.root) != self._hash:
             if not self._writes.acquire(blocking=False):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import struct
+import weakref
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -72,15 +73,33 @@ def segments(index: Path) -> tuple[Segment, ...]:
         raise ValueError(f"{index / META}: not the list of an index ({exc!r})") from exc
 
 
-def lengths_hold(index: Path, files: Iterable[Seen]) -> bool:
-    """Tell whether files that are mapped are as long as they were; every query asks it.
+class Mapped:
+    """Files that are mapped, held open: their length is known without looking for their names."""
 
-    To read a mapped file beyond its end kills the process (SIGBUS).
-    """
-    try:
-        return all(os.stat(f"{index}/{one.name}").st_size == one.size for one in files)  # noqa: PTH116  a path takes thrice as long
-    except OSError:
-        return False
+    def __init__(self, index: Path, files: Iterable[Seen]) -> None:
+        """Open ``files`` of the folder ``index``.
+
+        Raises:
+            OSError: one is missing or unreadable.
+        """
+        self._lengths: dict[int, int] = {}
+        weakref.finalize(self, _close, self._lengths)
+        for one in files:
+            self._lengths[os.open(index / one.name, os.O_RDONLY)] = one.size
+
+    def whole(self) -> bool:
+        """Tell whether each is as long as it was; every query asks it.
+
+        To read a mapped file beyond its end kills the process (SIGBUS).
+        """
+        return [os.lseek(file, 0, os.SEEK_END) for file in self._lengths] == [
+            *self._lengths.values()
+        ]
+
+
+def _close(files: Iterable[int]) -> None:
+    for file in files:
+        os.close(file)
 
 
 def sweep(index: Path) -> None:

@@ -19,7 +19,7 @@ from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.contract.lifecycle import Message
 from engines.stacks.agent_mail.tantivy import files as tantivy_files
 from engines.stacks.agent_mail.tantivy import layout as tantivy_layout
-from engines.stacks.agent_mail.tantivy.files import META, Seen, Segment
+from engines.stacks.agent_mail.tantivy.files import META, Mapped, Seen, Segment
 from engines.stacks.agent_mail.tantivy.schema import (
     ANALYZER,
     Weights,
@@ -50,6 +50,7 @@ class Opened(NamedTuple):
     folder: tantivy.Index
     searcher: tantivy.Searcher
     files: frozenset[Seen]
+    mapped: Mapped
     segments: tuple[Segment, ...]
     """In the searcher's order; none where another commit came while the index was opened."""
     in_order: bool
@@ -114,6 +115,7 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
         try:
             with guarded("opening"):
                 files = tantivy_files.check(root / INDEX, known)
+                mapped = Mapped(root / INDEX, files)
                 index = tantivy.Index.open(str(root / INDEX))
                 index.config_reader("manual")
                 index.register_tokenizer(ANALYZER, analyzer("none"))
@@ -121,7 +123,7 @@ def opened(root: Path, known: frozenset[Seen]) -> Opened:
                 if stamp(root) != before:
                     segments = ()
                 in_order = tantivy_layout.ascend(segments, tantivy_layout.noted(root / INDEX))
-                return Opened(before, index, searcher, files, segments, in_order)
+                return Opened(before, index, searcher, files, mapped, segments, in_order)
         except EngineError as exc:
             if last or stamp(root) == before:
                 raise IndexUnavailable(f"{root}: broken ({exc}). Rebuild it") from exc
