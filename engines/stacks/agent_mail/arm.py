@@ -36,6 +36,7 @@ from engines.stacks.agent_mail.sqlite.drivers import Driver
 from engines.stacks.agent_mail.sqlite.like import LikeEngine
 from engines.stacks.agent_mail.sqlite.matching import matching_ids
 from engines.stacks.agent_mail.sqlite.remembered import Remembered
+from engines.stacks.agent_mail.sqlite.store import DeadlineStore
 from engines.stacks.agent_mail.tantivy import schema as tantivy_schema
 from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.views import StoredViews

@@ -23,8 +23,8 @@ from engines.stacks.agent_mail.pipeline import faults
 from engines.stacks.agent_mail.pipeline.bounded import bounded
 from engines.stacks.agent_mail.pipeline.cursor import SearchCursor
 from engines.stacks.agent_mail.pipeline.fresh import Fresh, Steady
-from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Source, messages
-from engines.stacks.agent_mail.pipeline.pages import Page
+from engines.stacks.agent_mail.pipeline.kinds import CURSOR_OF, Doc, Source, messages
+from engines.stacks.agent_mail.pipeline.pages import Page, explained, fill
 from engines.stacks.agent_mail.pipeline.plan import (
     MODE_OF,
     FallbackTier,

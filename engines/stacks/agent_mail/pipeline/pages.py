@@ -14,7 +14,9 @@ from engines.stacks.agent_mail.contract.query import SearchQuery
 from engines.stacks.agent_mail.contract.results import EntityHit, SearchHit
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import AnyHit, Doc, Shown
+from engines.stacks.agent_mail.pipeline.plan import MODE_OF, FallbackTier, Plan
 from engines.stacks.agent_mail.pipeline.ranked import Clock, Ranked, Scored, ScoredColumns
+from engines.stacks.agent_mail.pipeline.scope import Scope
 
 SPARE = 64
 """Candidates fetched first beyond a page of many; scope and deleted messages may ask for more."""
