@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.core.digest import DocumentsDigest, of_json
-from harness.core.engine import Manifest
+from harness.core.engine import Engine, Manifest
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_json
 from harness.core.formats import json_file
@@ -93,6 +93,48 @@ def check_count(index: Path, manifest: Manifest, found: int) -> None:
             f"{index}: the manifest says {manifest.documents} documents, the index holds {found}."
             " Build it again: harness index"
         )
+
+
+def record_parts(
+    index: Path,
+    documents: Iterable[Document],
+    parts: Mapping[str, Engine],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> Manifest:
+    """Build every part of a compound index in a folder of its name, and write what they are."""
+    made: dict[str, Manifest] = {}
+
+    def fill(passing: Iterable[Document]) -> None:
+        everything = tuple(passing)
+        for name, part in parts.items():
+            (index / name).mkdir()
+            made[name] = part.build(everything, index / name)
+
+    whole = record(index, documents, fill, engine=engine, version=version, settings=settings)
+    return joined(index, whole, made)
+
+
+def check_parts(
+    index: Path,
+    manifest: Manifest,
+    parts: Mapping[str, Manifest],
+    *,
+    engine: str,
+    version: str,
+    settings: Any,  # noqa: ANN401  whatever json can write
+) -> None:
+    """Compare a compound index's manifest with the engine that opens it and with its parts.
+
+    Raises:
+        IndexNotReady: they differ, or a part holds more or fewer documents.
+    """
+    whole = joined_version(version, parts)
+    check_made_by(index, manifest, engine=engine, version=whole, settings=settings)
+    for part in parts.values():
+        check_count(index, manifest, part.documents)
 
 
 def joined(index: Path, made: Manifest, legs: Mapping[str, Manifest]) -> Manifest:

@@ -69,8 +69,8 @@ class CodeFiles:
         try:
             found = list(of_file(path, self._module(path), data))
         except Malformed as exc:
-            what, _, cure = str(exc).partition(". ")
-            raise BadFile(path, what, cure or "Save it as UTF-8") from exc
+            what, _, hint = str(exc).partition(". ")
+            raise BadFile(path, what, hint or "Save it as UTF-8") from exc
         for document in found:
             entry = self.arm.entry(document)
             text = embedded(document)

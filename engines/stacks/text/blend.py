@@ -112,23 +112,14 @@ class Blend:
         return _combined(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        parts: dict[str, Manifest] = {}
-
-        def fill(passing: Iterable[Document]) -> None:
-            everything = tuple(passing)
-            for name, engine in self.engines().items():
-                (index / name).mkdir()
-                parts[name] = engine.build(everything, index / name)
-
-        made = manifest.record(
+        return manifest.record_parts(
             index,
             documents,
-            fill,
+            self.engines(),
             engine=ENGINE,
             version=VERSION,
             settings=self.settings.model_dump(),
         )
-        return manifest.joined(index, made, parts)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -142,15 +133,14 @@ class Blend:
                 SEMANTIC: vectors.manifest,
                 NAMES: names.manifest,
             }
-            manifest.check_made_by(
+            manifest.check_parts(
                 index,
                 made,
+                parts,
                 engine=ENGINE,
-                version=manifest.joined_version(VERSION, parts),
+                version=VERSION,
                 settings=self.settings.model_dump(),
             )
-            for part in parts.values():
-                manifest.check_count(index, made, part.documents)
             beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "vectors"))
             yield BlendSearcher(words, vectors, names, beside, made, self.settings)
 

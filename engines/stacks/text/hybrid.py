@@ -94,23 +94,14 @@ class Hybrid:
         return _fused(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        legs: dict[str, Manifest] = {}
-
-        def fill(passing: Iterable[Document]) -> None:
-            everything = tuple(passing)
-            for name, leg in self.engines().items():
-                (index / name).mkdir()
-                legs[name] = leg.build(everything, index / name)
-
-        made = manifest.record(
+        return manifest.record_parts(
             index,
             documents,
-            fill,
+            self.engines(),
             engine=ENGINE,
             version=VERSION,
             settings=self.settings.model_dump(),
         )
-        return manifest.joined(index, made, legs)
 
     @contextmanager
     def open(self, index: Path) -> Iterator[Searcher]:
@@ -121,15 +112,14 @@ class Hybrid:
                 for name, leg in self.engines().items()
             }
             parts = {name: leg.manifest for name, leg in legs.items()}
-            manifest.check_made_by(
+            manifest.check_parts(
                 index,
                 made,
+                parts,
                 engine=ENGINE,
-                version=manifest.joined_version(VERSION, parts),
+                version=VERSION,
                 settings=self.settings.model_dump(),
             )
-            for part in parts.values():
-                manifest.check_count(index, made, part.documents)
             yield HybridSearcher(legs, made, self.settings)
 
 

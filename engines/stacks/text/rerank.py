@@ -106,14 +106,14 @@ class Rerank:
         made = manifest.read(index)
         embedder = self.embedder()
         with self.fused().open(index / FUSED) as fused:
-            manifest.check_made_by(
+            manifest.check_parts(
                 index,
                 made,
+                {FUSED: fused.manifest},
                 engine=ENGINE,
-                version=manifest.joined_version(self.identity(embedder), {FUSED: fused.manifest}),
+                version=self.identity(embedder),
                 settings=self.settings.model_dump(),
             )
-            manifest.check_count(index, made, fused.manifest.documents)
             try:
                 doc_ids = json_file(index / IDS, most=MAX_INDEX_BYTES)
                 tokens = self._tokens(index / TOKENS, embedder)

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.base.app import err, out
-from harness.cli.base.project import Project
 from harness.cli.kept.folder import (
     LOCALHOST,
     AsJson,
@@ -20,8 +19,10 @@ from harness.cli.kept.folder import (
     Token,
     answered,
     asked,
+    engine_of,
     indexed,
     place_of,
+    put_together,
     served,
 )
 
@@ -38,13 +39,8 @@ Value = str | None
 
 def register(app: typer.Typer) -> None:
     """Put the group ``code`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Keep a folder of code searchable, and say why a hit is one."
-    )
-    group.command()(index)
-    group.command()(ask)
-    group.command()(serve)
-    app.add_typer(group, name="code")
+    about = "Keep a folder of code searchable, and say why a hit is one."
+    put_together(app, "code", about, index, ask, serve)
 
 
 def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
@@ -151,15 +147,10 @@ def serve(
 
 
 def _live(folder: Path, arm: str) -> Live[FolderSearch]:
-    from engines import registry as arms
     from engines.stacks.code.arm import Code
     from engines.stacks.code.service import code
-    from harness.core.errors import InvalidArm
 
-    engine = arms.load(arm, Project.here().cache).engine
-    if not isinstance(engine, Code):
-        raise InvalidArm(f"{arm} is not an arm of the stack code. Name one, such as {ARM}")
-    return code(engine, folder, place_of("code", folder))
+    return code(engine_of(arm, Code, "code", ARM), folder, place_of("code", folder))
 
 
 def _show(answer: Mapping[str, Any]) -> None:

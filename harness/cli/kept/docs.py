@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.base.app import err, out
-from harness.cli.base.project import Project
 from harness.cli.kept.folder import (
     LOCALHOST,
     AsJson,
@@ -20,8 +19,10 @@ from harness.cli.kept.folder import (
     Token,
     answered,
     asked,
+    engine_of,
     indexed,
     place_of,
+    put_together,
     served,
 )
 
@@ -37,13 +38,8 @@ ArmName = Annotated[str, typer.Option("--arm", help="An arm of the stack documen
 
 def register(app: typer.Typer) -> None:
     """Put the group ``docs`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Keep a folder of documents searchable, and cite what is found."
-    )
-    group.command()(index)
-    group.command()(ask)
-    group.command()(serve)
-    app.add_typer(group, name="docs")
+    about = "Keep a folder of documents searchable, and cite what is found."
+    put_together(app, "docs", about, index, ask, serve)
 
 
 def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
@@ -112,15 +108,10 @@ def serve(
 
 
 def _live(folder: Path, arm: str) -> Live[FolderSearch]:
-    from engines import registry as arms
     from engines.stacks.documents.arm import Documents
     from engines.stacks.documents.service import documents
-    from harness.core.errors import InvalidArm
 
-    engine = arms.load(arm, Project.here().cache).engine
-    if not isinstance(engine, Documents):
-        raise InvalidArm(f"{arm} is not an arm of the stack documents. Name one, such as {ARM}")
-    return documents(engine, folder, place_of("docs", folder))
+    return documents(engine_of(arm, Documents, "documents", ARM), folder, place_of("docs", folder))
 
 
 def _show(answer: Mapping[str, Any]) -> None:

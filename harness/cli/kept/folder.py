@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
@@ -37,6 +37,30 @@ LOCALHOST = "127.0.0.1"
 MAX_ALIKE = 3
 """Files with the same fault that are named one by one."""
 Opened = TypeVar("Opened")
+Stack = TypeVar("Stack")
+
+
+def put_together(app: typer.Typer, name: str, about: str, *commands: Callable[..., None]) -> None:
+    """Put a group on the command line."""
+    group = typer.Typer(no_args_is_help=True, help=about)
+    for command in commands:
+        group.command()(command)
+    app.add_typer(group, name=name)
+
+
+def engine_of(arm: str, kind: type[Stack], stack: str, such_as: str) -> Stack:
+    """Load an arm that is of this stack.
+
+    Raises:
+        InvalidArm: it is of another one.
+    """
+    from engines import registry as arms
+    from harness.core.errors import InvalidArm
+
+    engine = arms.load(arm, Project.here().cache).engine
+    if not isinstance(engine, kind):
+        raise InvalidArm(f"{arm} is not an arm of the stack {stack}. Name one, such as {such_as}")
+    return engine
 
 
 def place_of(stack: str, folder: Path) -> Path:

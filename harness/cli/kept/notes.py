@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from harness.cli.base.app import out
-from harness.cli.base.project import Project
 from harness.cli.kept.folder import (
     LOCALHOST,
     AsJson,
@@ -20,8 +19,10 @@ from harness.cli.kept.folder import (
     Token,
     answered,
     asked,
+    engine_of,
     indexed,
     place_of,
+    put_together,
     served,
 )
 
@@ -35,13 +36,8 @@ ArmName = Annotated[str, typer.Option("--arm", help="An arm of the stack writing
 
 def register(app: typer.Typer) -> None:
     """Put the group ``notes`` on the command line."""
-    group = typer.Typer(
-        no_args_is_help=True, help="Keep a folder of notes searchable, and show snippets."
-    )
-    group.command()(index)
-    group.command()(ask)
-    group.command()(serve)
-    app.add_typer(group, name="notes")
+    about = "Keep a folder of notes searchable, and show snippets."
+    put_together(app, "notes", about, index, ask, serve)
 
 
 def index(folder: Folder, arm: ArmName = ARM, *, as_json: AsJson = False) -> None:
@@ -111,15 +107,10 @@ def serve(
 
 
 def _live(folder: Path, arm: str) -> Live[NoteSearch]:
-    from engines import registry as arms
     from engines.stacks.writing.arm import Writing
     from engines.stacks.writing.service import notes
-    from harness.core.errors import InvalidArm
 
-    engine = arms.load(arm, Project.here().cache).engine
-    if not isinstance(engine, Writing):
-        raise InvalidArm(f"{arm} is not an arm of the stack writing. Name one, such as {ARM}")
-    return notes(engine, folder, place_of("notes", folder))
+    return notes(engine_of(arm, Writing, "writing", ARM), folder, place_of("notes", folder))
 
 
 def _show(answer: Mapping[str, Any]) -> None:

@@ -80,19 +80,19 @@ class Collector:
             raise BadFile(self.path, "it holds no rating", "Rate some documents, and export again.")
         return Ratings(tuple(self._queries.values()), Qrels.of(self._kept), self._unrated)
 
-    def wrong(self, at: At, problem: str, cure: str) -> BadFile:
+    def wrong(self, at: At, problem: str, hint: str) -> BadFile:
         """Give the error of a place."""
         if isinstance(at, int):
-            return BadFile(self.path, problem, cure, at)
-        return BadFile(self.path, f"{at}: {problem}", cure)
+            return BadFile(self.path, problem, hint, at)
+        return BadFile(self.path, f"{at}: {problem}", hint)
 
     def _grade(self, grade: object, at: At) -> int:
         """Read a grade; ``3.0`` is 3, as tools write it that keep numbers as floats."""
         written = "" if isinstance(grade, bool) else str(grade).strip()
         whole, _, rest = written.partition(".")
         if not GRADE.fullmatch(whole) or rest.strip("0"):
-            cure = "Map the scale to integers (gains are linear in the grade)."
-            raise self.wrong(at, f"the grade {grade!r} is not an integer", cure)
+            hint = "Map the scale to integers (gains are linear in the grade)."
+            raise self.wrong(at, f"the grade {grade!r} is not an integer", hint)
         return int(whole)
 
 

@@ -66,8 +66,8 @@ def _cells(path: Path, number: int, line: str, comma: str) -> list[str]:
     try:
         return csv_row(line, comma)
     except Malformed as exc:
-        cure = "Close the quote; a row is one line."
-        raise BadFile(path, f"the row is not CSV ({exc})", cure, number) from exc
+        hint = "Close the quote; a row is one line."
+        raise BadFile(path, f"the row is not CSV ({exc})", hint, number) from exc
 
 
 def _columns(path: Path, number: int, head: list[str]) -> tuple[int, ...]:

@@ -40,8 +40,8 @@ def read(path: Path, text: str = "") -> Ratings:
         found = sorted({*_texts(request, text)})
         if len(found) != 1:
             problem = f"its text is one of {found}" if found else "no text is searched for in it"
-            cure = "Name the key that holds the text of the query: --text KEY."
-            raise collector.wrong(place, problem, cure)
+            hint = "Name the key that holds the text of the query: --text KEY."
+            raise collector.wrong(place, problem, hint)
         query_id = collector.add_query(found[0], place, named)
         for row, rated in enumerate(within(collector, place, request)):
             inside = f"{place}.ratings[{row}]"

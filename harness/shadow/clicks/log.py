@@ -94,8 +94,8 @@ def read(folder: Path) -> Clicks:
         if isinstance(record, Click):
             clicks.append(record)
         elif record.id in shown:
-            cure = "Keep one of the two lines."
-            raise BadFile(path, f"the list {record.id} comes twice", cure, number)
+            hint = "Keep one of the two lines."
+            raise BadFile(path, f"the list {record.id} comes twice", hint, number)
         else:
             shown[record.id] = record
     clicked: dict[str, set[str]] = {}
@@ -116,8 +116,8 @@ def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
             found = _RECORD.validate_json(line)
         except ValidationError as exc:
             first: Any = exc.errors(include_url=False, include_input=False)[0]
-            cure = "Remove the line: a writer that was killed may have cut it off."
-            raise BadFile(path, f"the line is not a record ({first['msg']})", cure, number) from exc
+            hint = "Remove the line: a writer that was killed may have cut it off."
+            raise BadFile(path, f"the line is not a record ({first['msg']})", hint, number) from exc
         if isinstance(found, ShownList) and not (
             len(found.documents) == len(found.teams)
             and all(0 <= team < len(found.arms) for team in found.teams)
