@@ -30,7 +30,7 @@ from engines.vector.scan import nearest
 from harness.cli.base.project import Project
 from harness.collections.agent_mail.changes import base
 from harness.stages.compare.stage import compare
-from harness.stages.imports.collections import import_beir
+from harness.stages.imports.collections import Target, import_beir
 from harness.stages.imports.report import About
 from harness.stages.index import index
 from harness.stages.layout import Layout
@@ -124,7 +124,7 @@ def _measure(size: int, queries: int, arms: Sequence[str]) -> None:
         asked = _collection(root / "beir", size, queries)
         about = About("Generated messages", "benchmarks/capacity.py", "CC0-1.0")
         to = root / "datasets", root / "qrels"
-        import_beir(root / "beir", NAME, *to, split="test", about=about)
+        import_beir(root / "beir", Target(NAME, *to, split="test", about=about))
         layout, cache = Layout(root / "build" / NAME, root / "perf", root / "cache"), root / "cache"
 
         def timed(stage: str, work: Callable[[], object], made: Path | None = None) -> None:

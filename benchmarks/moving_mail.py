@@ -32,6 +32,7 @@ from typing import Any
 
 from engines.stacks.agent_mail.mcp_tools.callers import digest
 from engines.stacks.remote.client.connection import Connection, connected
+from harness.stages.imports.collections import Target
 
 TOKEN, VIEWER = "a-token-of-the-operator", "a-token-of-the-viewer"
 OWN = 1
@@ -184,7 +185,7 @@ def project(root: Path) -> None:
     write_text(folder / "queries.jsonl", f'{{"_id": "q", "text": "{SHARED}"}}\n')
     write_text(folder / "qrels" / "test.tsv", "query-id\tcorpus-id\tscore\nq\tm00\t1\n")
     write_text(root / "params.yaml", "datasets: [moving]\n")
-    import_beir(folder, "moving", root / "datasets", root / "qrels", split="test")
+    import_beir(folder, Target("moving", root / "datasets", root / "qrels", split="test"))
     write_text(root / "moving.toml", ARM)
     write_text(root / "token", TOKEN + "\n")
     write_text(

@@ -18,7 +18,7 @@ from harness.replay.fresh import Advance, Work
 from harness.stages.compare.stage import compare
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate
-from harness.stages.imports.collections import import_beir
+from harness.stages.imports.collections import Target, import_beir
 from harness.stages.imports.report import About
 from harness.stages.index import index
 from harness.stages.layout import Layout
@@ -205,7 +205,7 @@ def make(root: Path) -> Toy:
     write_beir(root / "beir")
     about = About("Toy", "made by a test", "CC0-1.0")
     to = root / "datasets", root / "qrels"
-    import_beir(root / "beir", NAME, *to, split="test", about=about)
+    import_beir(root / "beir", Target(NAME, *to, split="test", about=about))
     return Toy(Project(root))
 
 

@@ -7,8 +7,10 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from harness.cli.base.app import out
+from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
+    from harness.stages.imports.collections import Target
     from harness.stages.imports.report import ImportReport
 
 Name = Annotated[str, typer.Option(help="What the data set is to be called.")]
@@ -27,6 +29,17 @@ Dangling = Annotated[
 ]
 Force = Annotated[bool, typer.Option(help="Replace a data set of this name.")]
 NOT_STATED = "not stated"
+
+
+def target(
+    name: str, split: str, title: str, source: str, licence: str, *, dangling: bool, force: bool
+) -> Target:
+    """Say where in the reader's own project a data set goes, and what its card says."""
+    from harness.stages.imports.collections import Target
+    from harness.stages.imports.report import About
+
+    root, about = Project.own().root, About(title, source, licence)
+    return Target(name, root / "datasets", root / "qrels", split, about, dangling, force)
 
 
 def shown(report: ImportReport) -> None:

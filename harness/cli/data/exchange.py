@@ -18,6 +18,7 @@ from harness.cli.base.imports import (
     Split,
     Title,
     shown,
+    target,
 )
 from harness.cli.base.places import name_of, own
 from harness.cli.base.project import Project
@@ -86,12 +87,9 @@ def ratings(
 
     Example: harness import ratings case.csv corpus.jsonl --format quepid --name mine
     """
-    from harness.stages.imports.collections import Target
     from harness.stages.imports.ratings import import_ratings
-    from harness.stages.imports.report import About
 
-    root, about = Project.own().root, About(title, source, licence)
-    to = Target(name, split, root / "datasets", root / "qrels", about, allow_dangling, force)
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(import_ratings(to, kind=kind, ratings_file=path, corpus_file=corpus, text=text))
 
 
@@ -115,10 +113,7 @@ def ir_datasets(
 
     Example: harness import ir-datasets beir/scifact/test --name scifact --download
     """
-    from harness.stages.imports.collections import Target
     from harness.stages.imports.ir_datasets import import_ir_datasets
-    from harness.stages.imports.report import About
 
-    root, about = Project.own().root, About(title, source, licence)
-    to = Target(name, split, root / "datasets", root / "qrels", about, allow_dangling, force)
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(import_ir_datasets(to, collection=collection, download=download))

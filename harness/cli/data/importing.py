@@ -20,8 +20,8 @@ from harness.cli.base.imports import (
     Split,
     Title,
     shown,
+    target,
 )
-from harness.cli.base.project import Project
 from harness.cli.data.exchange import ir_datasets, ratings
 
 
@@ -60,23 +60,9 @@ def beir(
     """
     from harness.corpus.beir import fields as named
     from harness.stages.imports.collections import import_beir
-    from harness.stages.imports.report import About
 
-    root = Project.own().root
-    shown(
-        import_beir(
-            path,
-            name,
-            root / "datasets",
-            root / "qrels",
-            split=split,
-            fields=named(fields),
-            forms=forms,
-            about=About(title, source, licence),
-            allow_dangling=allow_dangling,
-            force=force,
-        )
-    )
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
+    shown(import_beir(path, to, fields=named(fields), forms=forms))
 
 
 def trec(
@@ -94,21 +80,14 @@ def trec(
 ) -> None:
     """Import TREC topics and judgements with documents as JSON lines."""
     from harness.stages.imports.collections import import_trec
-    from harness.stages.imports.report import About
 
-    root = Project.own().root
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(
         import_trec(
-            name,
-            root / "datasets",
-            root / "qrels",
+            to,
             topics_file=topics,
             qrels_file=qrels,
             corpus_file=corpus,
-            split=split,
-            about=About(title, source, licence),
-            allow_dangling=allow_dangling,
-            force=force,
         )
     )
 
@@ -128,21 +107,14 @@ def jsonl(
 ) -> None:
     """Import documents and queries as JSON lines with TREC judgements, or with a judged pool."""
     from harness.stages.imports.collections import import_jsonl
-    from harness.stages.imports.report import About
 
-    root = Project.own().root
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     shown(
         import_jsonl(
-            name,
-            root / "datasets",
-            root / "qrels",
+            to,
             corpus_file=corpus,
             queries_file=queries,
             qrels_file=qrels,
-            split=split,
-            about=About(title, source, licence),
-            allow_dangling=allow_dangling,
-            force=force,
         )
     )
 
@@ -166,20 +138,13 @@ def mbox(
     far as they can be read, and reported.
     """
     from harness.stages.imports.mbox import import_mbox
-    from harness.stages.imports.report import About
 
-    root = Project.own().root
+    to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     mbox_import = import_mbox(
-        name,
-        root / "datasets",
-        root / "qrels",
+        to,
         mbox_file=path,
         queries_file=queries,
         qrels_file=qrels,
-        split=split,
-        about=About(title, source, licence),
-        allow_dangling=allow_dangling,
-        force=force,
     )
     for note in mbox_import.notes:
         out.print(f"  mail {note.number} ({note.doc_id}): {note.problem}", markup=False)

@@ -33,20 +33,32 @@ from harness.stages.imports.report import (
 CORPUS = "corpus.jsonl"
 
 
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Where a data set goes, and what is said of it.
+
+    Its documents and queries become ``datasets/<name>``, its judgements ``qrels/<name>``.
+    """
+
+    name: str
+    datasets: Path
+    qrels: Path
+    split: str
+    about: About = NOTHING_STATED
+    allow_dangling: bool = False
+    """Whether judgements may name unknown documents or queries."""
+    force: bool = False
+    """Whether a data set of this name that an import wrote is replaced."""
+
+
 def import_beir(
     path: Path,
-    name: str,
-    datasets: Path,
-    qrels: Path,
+    to: Target,
     *,
-    split: str,
     fields: tuple[str, ...] = FIELDS,
     forms: bool = False,
-    about: About = NOTHING_STATED,
-    allow_dangling: bool = False,
-    force: bool = False,
 ) -> ImportReport:
-    """Register one split of a BEIR folder as ``datasets/<name>`` and ``qrels/<name>``.
+    """Register one split of a BEIR folder.
 
     Only queries that the split judges are taken, as BEIR does. Of the documents only ``fields``
     are; with ``forms`` each query is put into the slice of its form.
@@ -58,26 +70,19 @@ def import_beir(
             import wrote. Or judgements name unknown documents or queries and ``allow_dangling`` is
             not given.
     """
-    read = beir.Beir(path, split, fields)
+    read = beir.Beir(path, to.split, fields)
     given = Given(
         read.documents, _queries(read, forms=forms), read.qrels(), (path / CORPUS,), fields
     )
-    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
     return register(given, to)
 
 
 def import_trec(
-    name: str,
-    datasets: Path,
-    qrels: Path,
+    to: Target,
     *,
     topics_file: Path,
     qrels_file: Path,
     corpus_file: Path,
-    split: str,
-    about: About = NOTHING_STATED,
-    allow_dangling: bool = False,
-    force: bool = False,
 ) -> ImportReport:
     """Register TREC topics and judgements over a corpus of JSON lines.
 
@@ -89,22 +94,15 @@ def import_trec(
     read = topics.table if topics_file.suffix == ".tsv" else topics.tagged
     files = corpus_file, topics_file, qrels_file
     given = Given(_corpus(corpus_file), read(topics_file), trec.qrels(qrels_file), files)
-    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
     return register(given, to)
 
 
 def import_jsonl(
-    name: str,
-    datasets: Path,
-    qrels: Path,
+    to: Target,
     *,
     corpus_file: Path,
     queries_file: Path,
     qrels_file: Path,
-    split: str,
-    about: About = NOTHING_STATED,
-    allow_dangling: bool = False,
-    force: bool = False,
 ) -> ImportReport:
     """Register JSON lines with judgements.
 
@@ -114,12 +112,11 @@ def import_jsonl(
     Raises:
         BadFile, DatasetError: as ``import_beir``.
     """
-    judged, about = judgements(qrels_file, about)
+    judged, about = judgements(qrels_file, to.about)
     asked = tuple(jsonl.queries(queries_file))
     files = corpus_file, queries_file, qrels_file
     given = Given(_corpus(corpus_file), asked, judged, files)
-    to = Target(name, split, datasets, qrels, about, allow_dangling, force)
-    return register(given, to)
+    return register(given, replace(to, about=about))
 
 
 def load_folder(
@@ -157,19 +154,6 @@ class Given:
     qrels: Qrels
     reads: tuple[Path, ...]
     fields: tuple[str, ...] = FIELDS
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """Where a data set goes, and what is said of it."""
-
-    name: str
-    split: str
-    datasets: Path
-    qrels: Path
-    about: About
-    allow_dangling: bool
-    force: bool
 
 
 def _queries(read: beir.Beir, *, forms: bool) -> tuple[Query, ...]:

@@ -13,7 +13,7 @@ from pathlib import Path
 from threading import Thread
 
 from harness.cli.base.project import Project
-from harness.stages.imports.collections import import_beir
+from harness.stages.imports.collections import Target, import_beir
 from harness.stages.prepare import prepare
 
 NAME, ARM = "letters", "mail-tantivy"
@@ -75,7 +75,7 @@ def write(root: Path) -> Project:
     judged = "".join(f"{query['_id']}\t{rows[0]['_id']}\t1\n" for query in asked)
     (folder / "qrels" / "test.tsv").write_text("query-id\tcorpus-id\tscore\n" + judged)
     (root / "params.yaml").write_text("datasets: [letters]\n", encoding="utf-8")
-    import_beir(folder, NAME, root / "datasets", root / "qrels", split="test")
+    import_beir(folder, Target(NAME, root / "datasets", root / "qrels", split="test"))
     project = Project(root)
     prepare(root / "datasets" / NAME, root / "qrels" / NAME, project.layout(NAME).data)
     return project

@@ -10,7 +10,13 @@ import pytest
 from harness.core.errors import BadFile, DatasetError
 from harness.corpus import card, jsonl, trec
 from harness.corpus.prepared import Prepared
-from harness.stages.imports.collections import import_beir, import_jsonl, import_trec, load_folder
+from harness.stages.imports.collections import (
+    Target,
+    import_beir,
+    import_jsonl,
+    import_trec,
+    load_folder,
+)
 from harness.stages.imports.report import About
 from harness.stages.prepare import prepare
 
@@ -39,12 +45,12 @@ def judge(folder: Path, line: str) -> None:
 def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_path: Path) -> None:
     judge(folder, "a\t1\u2028\t1")
     to = tmp_path / "datasets", tmp_path / "qrels"
-    done = import_beir(folder, "toy", *to, split="test", allow_dangling=True)
+    done = import_beir(folder, Target("toy", *to, split="test", allow_dangling=True))
     assert "1 judged documents are not in the corpus: 1⟨U+2028⟩." in done.warnings
 
 
 def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
-    import_beir(folder, "toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+    import_beir(folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test"))
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
     read = Prepared.open(tmp_path / "data")
     assert [d.doc_id for d in read.documents()] == ["1", "2"]
@@ -53,7 +59,9 @@ def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -
 
 
 def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Path) -> None:
-    report = import_beir(folder, "toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+    report = import_beir(
+        folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+    )
     assert (report.documents, report.queries, report.judgements) == (2, 2, 2)
     assert report.unjudged_queries == 1
     assert (report.empty_documents, report.empty_queries) == (("2",), ("b",))
@@ -67,7 +75,7 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
 
 def test_the_card_says_where_it_is_from_and_what_to_know(folder: Path, tmp_path: Path) -> None:
     about = About(title="Toy", source="by hand", licence="CC0-1.0", warnings=("small",))
-    import_beir(folder, "toy", tmp_path / "d", tmp_path / "q", split="test", about=about)
+    import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test", about=about))
     found = card.read(tmp_path / "d" / "toy")
     assert (found.title, found.source, found.licence) == ("Toy", "by hand", "CC0-1.0")
     left_out = "1 of 3 queries have no judgement and were left out."
@@ -87,7 +95,7 @@ def test_dangling_judgements_are_refused(
 ) -> None:
     judge(folder, line)
     with pytest.raises(DatasetError, match=says):
-        import_beir(folder, "toy", tmp_path / "datasets", tmp_path / "qrels", split="test")
+        import_beir(folder, Target("toy", tmp_path / "datasets", tmp_path / "qrels", split="test"))
     assert not (tmp_path / "datasets" / "toy").exists()
     assert not (tmp_path / "qrels").exists()
 
@@ -98,7 +106,7 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
     judge(folder, "a\t9\t1")
     judge(folder, "z\t1\t1")
     report = import_beir(
-        folder, "toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True
+        folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test", allow_dangling=True)
     )
     assert (report.dangling_documents, report.dangling_queries) == (("9",), ("z",))
     kept = trec.qrels(tmp_path / "q" / "toy" / "test.qrels")
@@ -109,12 +117,12 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
 
 def test_a_taken_name_is_kept_unless_forced(folder: Path, tmp_path: Path) -> None:
     to = (tmp_path / "datasets", tmp_path / "qrels")
-    import_beir(folder, "toy", *to, split="test")
+    import_beir(folder, Target("toy", *to, split="test"))
     (folder / "corpus.jsonl").write_text('{"_id": "1", "text": "changed"}\n')
     with pytest.raises(DatasetError, match=r"toy exists; choose another name.*--force"):
-        import_beir(folder, "toy", *to, split="test")
+        import_beir(folder, Target("toy", *to, split="test"))
     assert card.read(to[0] / "toy").documents == 2
-    import_beir(folder, "toy", *to, split="test", force=True)
+    import_beir(folder, Target("toy", *to, split="test", force=True))
     assert card.read(to[0] / "toy").documents == 1
 
 
@@ -123,14 +131,14 @@ def test_queries_and_judgements_of_two_collections_are_refused(
 ) -> None:
     (folder / "qrels" / "test.tsv").write_text("x\t1\t1\n")
     with pytest.raises(DatasetError, match=r"none of the 3 queries is judged .*example, x"):
-        import_beir(folder, "toy", tmp_path / "d", tmp_path / "q", split="test")
+        import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test"))
 
 
 def test_a_second_document_of_one_id_is_refused(folder: Path, tmp_path: Path) -> None:
     with (folder / "corpus.jsonl").open("a") as out:
         out.write('{"_id": "1", "text": "again"}\n')
     with pytest.raises(BadFile, match=r"corpus\.jsonl:3: the id '1' is on line 1 already"):
-        import_beir(folder, "toy", tmp_path / "d", tmp_path / "q", split="test")
+        import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test"))
 
 
 @pytest.mark.parametrize("name", ["topics.trec", "topics.tsv"])
@@ -139,13 +147,10 @@ def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> No
     (folder / name).write_text("a\tfirst\n" if name.endswith("tsv") else tagged)
     (folder / "test.qrels").write_text("a 0 1 3\n")
     report = import_trec(
-        "toy",
-        tmp_path / "d",
-        tmp_path / "q",
+        Target("toy", tmp_path / "d", tmp_path / "q", split="test"),
         topics_file=folder / name,
         qrels_file=folder / "test.qrels",
         corpus_file=folder / "corpus.jsonl",
-        split="test",
     )
     assert (report.queries, report.judgements) == (1, 1)
     assert [q.text for q in jsonl.queries(tmp_path / "d/toy/queries.jsonl")] == ["first"]
@@ -155,13 +160,10 @@ def test_topics_and_qrels_of_trec(folder: Path, tmp_path: Path, name: str) -> No
 def test_json_lines_with_either_kind_of_judgements(folder: Path, tmp_path: Path, name: str) -> None:
     (folder / name).write_text("a 0 1 3\n" if name.endswith("qrels") else "a\t1\t3\n")
     import_jsonl(
-        "toy",
-        tmp_path / "d",
-        tmp_path / "q",
+        Target("toy", tmp_path / "d", tmp_path / "q", split="dev"),
         corpus_file=folder / "corpus.jsonl",
         queries_file=folder / "queries.jsonl",
         qrels_file=folder / name,
-        split="dev",
     )
     assert (tmp_path / "q" / "toy" / "dev.qrels").read_text() == "a 0 1 3\n"
 
@@ -183,7 +185,7 @@ def test_real_collections(
     tmp_path: Path, name: str, counts: tuple[int, int, int], empty: tuple[str, ...]
 ) -> None:
     to = (tmp_path / "datasets", tmp_path / "qrels")
-    report = import_beir(SHARED / name, name, *to, split="test")
+    report = import_beir(SHARED / name, Target(name, *to, split="test"))
     assert (report.documents, report.queries, report.judgements) == counts
     assert report.empty_documents == empty
     prepare(to[0] / name, to[1] / name, tmp_path / "data")
@@ -192,5 +194,7 @@ def test_real_collections(
 
 @real
 def test_only_the_judged_queries_of_a_split_are_taken(tmp_path: Path) -> None:
-    report = import_beir(SHARED / "scifact", "s", tmp_path / "d", tmp_path / "q", split="test")
+    report = import_beir(
+        SHARED / "scifact", Target("s", tmp_path / "d", tmp_path / "q", split="test")
+    )
     assert (report.queries, report.unjudged_queries) == (300, 809)

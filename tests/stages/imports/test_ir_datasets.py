@@ -15,7 +15,6 @@ from harness.corpus import trec
 from harness.corpus.exchange.formats import Data, writer
 from harness.stages.imports.collections import Target
 from harness.stages.imports.ir_datasets import import_ir_datasets
-from harness.stages.imports.report import NOTHING_STATED
 
 ir_datasets: Any = pytest.importorskip("ir_datasets", reason="the extra ir-datasets is absent")
 NAME = "harness-test"
@@ -30,7 +29,7 @@ DATA = Data(
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     to = tmp_path / "datasets", tmp_path / "qrels"
-    return Target("mine", "test", *to, NOTHING_STATED, allow_dangling=False, force=False)
+    return Target("mine", *to, split="test")
 
 
 @pytest.fixture

@@ -12,6 +12,7 @@ from harness.cli.data import importing
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.corpus.prepared import Prepared
+from harness.stages.imports.collections import Target
 from harness.stages.imports.mbox import MboxImport, import_mbox
 from harness.stages.prepare import prepare
 
@@ -34,13 +35,10 @@ def given(tmp_path: Path) -> Path:
 
 def take(given: Path, root: Path) -> MboxImport:
     return import_mbox(
-        "mail",
-        root / "datasets",
-        root / "qrels",
+        Target("mail", root / "datasets", root / "qrels", split="test"),
         mbox_file=given / "box",
         queries_file=given / "queries.jsonl",
         qrels_file=given / "test.qrels",
-        split="test",
     )
 
 

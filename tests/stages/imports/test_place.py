@@ -11,7 +11,7 @@ import pytest
 from harness.core.durable.journal import cut_off
 from harness.core.errors import DatasetError
 from harness.corpus import card
-from harness.stages.imports.collections import import_beir
+from harness.stages.imports.collections import Target, import_beir
 from harness.stages.imports.report import check_free
 from harness.stages.prepare import prepare
 from tests.make.killed import killed
@@ -70,7 +70,7 @@ def test_a_kill_leaves_the_old_one_or_the_new_one(
         root.mkdir()
         (root / "new").symlink_to(tmp_path / "new")
         places = root / "datasets", root / "qrels"
-        import_beir(beir(root / "old", 3), "mine", *places, split="test")
+        import_beir(beir(root / "old", 3), Target("mine", *places, split="test"))
         said = killed(DIES.format(step=step, root=str(root)))
         data, qrels = root / "datasets" / "mine", root / "qrels" / "mine"
         prepare(data, qrels, root / "build")
@@ -78,7 +78,7 @@ def test_a_kill_leaves_the_old_one_or_the_new_one(
         assert found.documents == found.judgements
         assert not cut_off(data)
         seen.add(found.documents)
-        import_beir(root / "new", "mine", *places, split="test", force=True)
+        import_beir(root / "new", Target("mine", *places, split="test", force=True))
         prepare(data, qrels, root / "build")
         assert card.read(data).documents == 5
     assert seen == {3, 5}
@@ -89,7 +89,7 @@ def test_what_an_import_wrote_may_be_replaced(tmp_path: Path) -> None:
     places = tmp_path / "datasets", tmp_path / "qrels"
     folder, judged = places[0] / "mine", places[1] / "mine" / "test.qrels"
     check_free(folder, judged, force=False)
-    import_beir(beir(tmp_path / "old", 3), "mine", *places, split="test")
+    import_beir(beir(tmp_path / "old", 3), Target("mine", *places, split="test"))
     check_free(folder, judged, force=True)
     (folder / "corpus.jsonl").rename(folder / "corpus.jsonl.gz")
     check_free(folder, judged, force=True)

@@ -10,14 +10,13 @@ from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.stages.imports.collections import Target
 from harness.stages.imports.ratings import import_ratings
-from harness.stages.imports.report import NOTHING_STATED
 
 
 @pytest.fixture
 def target(tmp_path: Path) -> Target:
     (tmp_path / "corpus.jsonl").write_text('{"doc_id": "d1", "text": "red shoes"}\n')
     to = tmp_path / "datasets", tmp_path / "qrels"
-    return Target("mine", "test", *to, NOTHING_STATED, allow_dangling=False, force=False)
+    return Target("mine", *to, split="test")
 
 
 def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target: Target) -> None:
