@@ -8,6 +8,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
+from harness.core.errors import HarnessError
 from harness.corpus import beir, jsonl, pool
 
 
@@ -18,14 +19,22 @@ def main() -> None:
     parser.add_argument("--queries", type=Path, required=True, help="Queries as JSON lines.")
     parser.add_argument("--qrels", type=Path, required=True, help="BEIR's three columns.")
     asked = parser.parse_args()
-    ids = {_plain(query.text): query.query_id for query in jsonl.queries(asked.queries)}
-    grades = beir.qrels(asked.qrels).grades
-    found = pool.read(asked.pool)
+    try:
+        fill(asked.pool, asked.queries, asked.qrels)
+    except HarnessError as exc:
+        parser.error(str(exc))
+
+
+def fill(path: Path, queries: Path, qrels: Path) -> None:
+    """Grade every open pair."""
+    ids = {_plain(query.text): query.query_id for query in jsonl.queries(queries)}
+    grades = beir.qrels(qrels).grades
+    found = pool.read(path)
     for at in found.open:
         pair = found.pairs[at]
         known = grades.get(ids.get(_plain(pair.query), ""), {})
         found = found.graded(at, min(known.get(pair.doc_id, 0), max(pair.scale)))
-    pool.write_grades(asked.pool, found)
+    pool.write_grades(path, found)
 
 
 def _plain(text: str) -> str:
