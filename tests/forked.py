@@ -14,19 +14,31 @@ from unittest.mock import patch
 
 IMPORTED = (
     "engines.stacks.agent_mail.arm",
+    "engines.stacks.agent_mail.mcp_tools.server",
+    "engines.stacks.agent_mail.mcp_tools.serving",
     "engines.stacks.text.fts5",
     "engines.stacks.text.tantivy",
+    "harness.cli.mail_server",
     "harness.shadow.live.process",
     "harness.shadow.proxy.http_apart",
     "harness.stages.load.opener",
+    "harness.stages.mail.changing",
+    "harness.stages.mail.service",
+    "harness.stages.prepare",
     "harness.stages.race.stage",
     "harness.stages.replay.stage",
+    "harness.stages.shadow.mcp",
 )
 """What the processes do, and the engines that most of them open."""
 
 
 KNOWN = vars(context)["_concrete_contexts"]
 ANEW = KNOWN["spawn"]
+
+
+def forks() -> bool:
+    """Tell whether what is started now is forked."""
+    return KNOWN["spawn"] is not ANEW
 
 
 def fork() -> None:

@@ -1,5 +1,7 @@
 """Who runs what where several processes run the tests: a file stays whole, the longest go first.
 
+The tests in a browser stay together, so that one is started.
+
 How long a file takes is in ``tests/costs.csv``, which a run with ``--costs`` writes. To begin with
 the longest is Graham's rule, "Bounds on multiprocessing timing anomalies", SIAM Journal on Applied
 Mathematics 17, 1969: at most a third longer than the best order.
@@ -20,6 +22,8 @@ FAMILY = re.compile(
 )
 """Tests of arms of one name's beginning, which share their models, and of an arm its index."""
 
+BROWSER = "tests/browser"
+"""To start one takes a second, and it ends where another folder's tests follow."""
 EACH = "tests/mutants/test_all.py"
 """Each test of it is a run of tests."""
 WAITING = 1
@@ -34,9 +38,11 @@ def processes() -> int:
 
 
 def scope(node: str) -> str:
-    """Name what a test is given to a process with: its file, or its family of engines."""
+    """Name what a test is given to a process with: its file, its browser, its family of engines."""
     if node.startswith(EACH):
         return node
+    if node.startswith(f"{BROWSER}/"):
+        return BROWSER
     family = FAMILY.match(node)
     return family[1] if family else node.partition("::")[0]
 

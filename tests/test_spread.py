@@ -59,6 +59,8 @@ def test_what_failed_half_way_is_made_again(tmp_path: Path) -> None:
         (TEST, "tests/a/test_a.py"),
         ("tests/mutants/test_all.py::test_a[x]", "tests/mutants/test_all.py::test_a[x]"),
         ("tests/a/test_a.py::test_b[a::b]", "tests/a/test_a.py"),
+        ("tests/browser/test_pages.py::test_b[a]", "tests/browser"),
+        ("tests/browser/explore/test_page.py::test_b", "tests/browser"),
         ("tests/engines/contract/test_every_arm.py::test_a[code-flat-x]", "code"),
         ("tests/engines/contract/test_every_arm.py::test_a[code]", "code"),
         (
@@ -67,7 +69,9 @@ def test_what_failed_half_way_is_made_again(tmp_path: Path) -> None:
         ),
     ],
 )
-def test_a_file_goes_to_one_process_and_a_family_of_arms(node: str, goes_with: str) -> None:
+def test_to_one_process_go_a_file_what_is_in_a_browser_and_a_family_of_arms(
+    node: str, goes_with: str
+) -> None:
     assert vars(Spread)["_split_scope"](None, node) == goes_with
 
 

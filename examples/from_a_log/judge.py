@@ -1,13 +1,16 @@
 """Judge the open pairs of a pool by judgements that are there, to try the guide without a judge.
 
-Queries are found by their text. A pair without a judgement is 0, as in a set of known items.
+Queries are found by their text. Of a query that is judged, a pair without a judgement is 0, as in a
+set of known items. Pairs of other queries stay open.
 """  # noqa: INP001  started by its path; it belongs to no package
 
 from __future__ import annotations
 
 import argparse
+from collections.abc import Iterable
 from pathlib import Path
 
+from harness.core.errors import HarnessError
 from harness.corpus import beir, jsonl, pool
 
 
@@ -16,16 +19,30 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("pool", type=Path, help="As harness queries pool wrote it.")
     parser.add_argument("--queries", type=Path, required=True, help="Queries as JSON lines.")
-    parser.add_argument("--qrels", type=Path, required=True, help="BEIR's three columns.")
+    parser.add_argument(
+        "--qrels", type=Path, required=True, nargs="+", help="BEIR's three columns, in files."
+    )
     asked = parser.parse_args()
-    ids = {_plain(query.text): query.query_id for query in jsonl.queries(asked.queries)}
-    grades = beir.qrels(asked.qrels).grades
-    found = pool.read(asked.pool)
+    try:
+        found = filled(pool.read(asked.pool), asked.queries, asked.qrels)
+        pool.write_grades(asked.pool, found)
+    except HarnessError as exc:
+        parser.error(str(exc))
+    print(f"{len(found.pairs) - len(found.open)} of {len(found.pairs)} pairs are judged")  # noqa: T201
+
+
+def filled(found: pool.Pool, queries: Path, qrels: Iterable[Path]) -> pool.Pool:
+    """Grade the open pairs of queries that are judged."""
+    ids = {_plain(query.text): query.query_id for query in jsonl.queries(queries)}
+    grades: dict[str, dict[str, int]] = {}
+    for file in qrels:
+        for query_id, known in beir.qrels(file).grades.items():
+            grades.setdefault(query_id, {}).update(known)
     for at in found.open:
         pair = found.pairs[at]
-        known = grades.get(ids.get(_plain(pair.query), ""), {})
-        found = found.graded(at, min(known.get(pair.doc_id, 0), max(pair.scale)))
-    pool.write_grades(asked.pool, found)
+        if known := grades.get(ids.get(_plain(pair.query), "")):
+            found = found.graded(at, min(known.get(pair.doc_id, 0), max(pair.scale)))
+    return found
 
 
 def _plain(text: str) -> str:

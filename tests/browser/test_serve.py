@@ -203,6 +203,33 @@ def test_pairs_are_judged_by_keyboard(tab: Watched, site: Path) -> None:
     assert calm(tab)
 
 
+@pytest.mark.parametrize("arrives", [True, False])
+def test_a_tab_that_is_closed_in_the_middle_loses_nothing_and_counts_nothing_twice(
+    tab: Watched, site: Path, *, arrives: bool
+) -> None:
+    """The tab goes while a grade is on its way: the server has it, or never got it."""
+    page, path = tab.page, site / "out" / "pool.qrels"
+    page.goto("/judge/out/pool.qrels")
+    page.keyboard.press("2")
+    expect(page.locator(".asked")).to_contain_text("<img src=x")
+
+    def cut(route: Route) -> None:
+        if arrives:
+            route.fetch(max_redirects=0)
+        route.abort()
+
+    page.route(lambda _: True, cut)
+    with page.expect_event("requestfailed"):
+        page.keyboard.press("0")
+    again = page.context.new_page()
+    page.close()
+    again.goto("/judge/out/pool.qrels")
+    assert pool.read(path).grades == (2, 0 if arrives else None, None, None)
+    expect(again.locator(".asked")).to_contain_text("question 2" if arrives else "<img src=x")
+    again.keyboard.press("1")
+    expect(again.locator(".progress")).to_contain_text(f"{2 + arrives} of 4 pairs judged")
+
+
 def test_a_key_that_is_held_down_counts_once(tab: Watched, site: Path) -> None:
     tab.page.goto("/judge/out/pool.qrels")
     tab.page.keyboard.down("1")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import json
 import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
+from subprocess import DEVNULL
 
 import pytest
 
-import harness as harness_code
 from harness.core.durable.owned import RUN, mark
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
+from tests.programs import PYTHON, Program
 
 pytestmark = pytest.mark.slow
 SLOW = '''
@@ -77,16 +76,10 @@ def words(arm: Path, out: Path) -> tuple[str | Path, ...]:
     return "run", "--dataset", "toy", "--arms", arm, "--out", out
 
 
-def in_a_process(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str]:
-    env = {**os.environ, "PYTHONPATH": str(Path(harness_code.__path__[0]).parent)}
-    return subprocess.run(
-        [sys.executable, "-m", "harness", *map(str, words)],
-        cwd=project.root,
-        env=env,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def in_a_process(project: Toy, *words: str | Path) -> int:
+    """Run a command; give how it ended."""
+    with Program([*PYTHON, *words], cwd=project.root, stdout=DEVNULL, stderr=DEVNULL) as process:
+        return process.wait()
 
 
 @pytest.mark.sampled(1)
@@ -99,7 +92,7 @@ def test_a_killed_run_goes_on(project: Toy, harness: Harness, tmp_path: Path, do
     (tmp_path / "dies").write_text(doing)
     out = tmp_path / "out"
     killed = in_a_process(project, *words(arm, out))
-    assert killed.returncode == -signal.SIGKILL
+    assert killed == -signal.SIGKILL
     assert [path.name for path in out.glob("[!.]*.*")] == [mark(out, RUN).name]
     assert not list(out.rglob("slow.parquet"))
     assert (out / "work" / "cache" / "index" / "slow").exists() == (doing == "replaying")
@@ -132,7 +125,7 @@ def test_an_engine_that_was_finished_is_not_indexed_again(
         return [len((tmp_path / name / "built").read_text()) for name in ("first", "second")]
 
     killed = in_a_process(project, *words)
-    assert killed.returncode == -signal.SIGKILL
+    assert killed == -signal.SIGKILL
     assert built() == [1, 1]
     (tmp_path / "second" / "dies").unlink()
     done = harness(*words)
@@ -142,7 +135,7 @@ def test_an_engine_that_was_finished_is_not_indexed_again(
     assert harness(*words).code == 0
     assert built() == [2, 2]
     (tmp_path / "second" / "dies").write_text("replaying")
-    assert in_a_process(project, *words).returncode == -signal.SIGKILL
+    assert in_a_process(project, *words) == -signal.SIGKILL
     (tmp_path / "second" / "dies").unlink()
     slow = tmp_path / "first" / "slow.py"
     slow.write_text(slow.read_text() + "# changed\n")

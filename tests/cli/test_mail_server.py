@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
 from dataclasses import replace
 from pathlib import Path
-from subprocess import PIPE
+from subprocess import DEVNULL, PIPE
 from time import sleep
 
 import httpx
@@ -32,6 +31,7 @@ from harness.stages.replay.stage import replay
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, QUERIES, arm, command, listening, write
 from tests.make.toy import Toy
+from tests.programs import Program
 
 pytestmark = pytest.mark.slow
 PARAMS = ReplayParams(k=15, time_limit_s=BOUNDED_S, seed=3)
@@ -208,18 +208,12 @@ def test_a_shadow_is_logged_where_no_folder_is_named(letters: Project) -> None:
 
 
 def test_an_unknown_kill_switch_is_refused_at_the_start(letters: Project) -> None:
-    done = subprocess.run(
-        command("--search-engine", "lucene"),
-        cwd=letters.root,
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        timeout=BOUNDED_S,
-        check=False,
-    )
-    assert (done.returncode, done.stdout) == (2, "")
-    assert "SEARCH_ENGINE" in done.stderr
-    assert "shadow" in done.stderr
+    words = command("--search-engine", "lucene")
+    with Program(words, cwd=letters.root, stdin=DEVNULL, stdout=PIPE, stderr=PIPE) as process:
+        said, error = process.communicate(timeout=BOUNDED_S)
+    assert (process.returncode, said) == (2, "")
+    assert "SEARCH_ENGINE" in error
+    assert "shadow" in error
 
 
 def test_on_standard_output_there_is_nothing_but_the_protocol(letters: Project) -> None:
@@ -237,9 +231,7 @@ def test_on_standard_output_there_is_nothing_but_the_protocol(letters: Project) 
         },
     ]
     shutil.rmtree(letters.layout(NAME).index(ARM))
-    with subprocess.Popen(
-        command(), cwd=letters.root, stdin=PIPE, stdout=PIPE, stderr=PIPE, text=True
-    ) as process:
+    with Program(command(), cwd=letters.root, stdin=PIPE, stdout=PIPE, stderr=PIPE) as process:
         try:
             assert process.stdin is not None
             assert process.stdout is not None

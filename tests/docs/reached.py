@@ -8,15 +8,13 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-import typer
-
 from engines.stacks.agent_mail.mcp_tools.arguments import ALIASES
 from engines.stacks.agent_mail.mcp_tools.changes import DeleteMessage, EditMessage, InsertMessage
 from engines.stacks.agent_mail.mcp_tools.server import TOOLS
 from engines.stacks.code.mcp_tools import WithFilters
 from engines.stacks.documents.mcp_tools import Arguments as InCollection
 from engines.stacks.writing.mcp_tools import Arguments as InNotes
-from harness.cli import application
+from harness.cli import command
 from tests.docs.pages import pages
 
 TOOL = re.compile(r"(\w+)\(([\w, ]+)\)")
@@ -34,7 +32,7 @@ def missing(way: str) -> str:
 
 
 def _command(words: list[str]) -> str:
-    group: Any = typer.main.get_command(application())
+    group: Any = command()
     while words and not words[0].startswith("-"):
         group = getattr(group, "commands", {}).get(words[0])
         if group is None:

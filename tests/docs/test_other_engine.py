@@ -5,7 +5,6 @@ from __future__ import annotations
 import gc
 import re
 import signal
-import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -23,6 +22,7 @@ from harness.cli import application
 from harness.corpus.beir import Beir
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.shadow.live_log import written
+from tests.programs import PYTHON
 from tests.source import ROOT
 
 pytest.importorskip("jmespath", reason='needs the extra "http"')
@@ -106,7 +106,7 @@ def test_it_is_shadowed_from_the_same_file(tmp_path: Path, collection: Path) -> 
     log = tmp_path / "log"
     with served(collection / "corpus.jsonl") as control, served(half) as candidate:
         start = [
-            sys.executable, "-m", "harness", "shadow", "http", "--control", control,
+            *PYTHON, "shadow", "http", "--control", control,
             "--candidate", candidate, "--reading", str(EXAMPLE / "bm25s.toml"), "--out", str(log),
         ]  # fmt: skip
         with listening(start, ROOT) as (proxy, process), httpx.Client(trust_env=False) as client:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import signal
 import socket
@@ -18,22 +17,17 @@ import pytest
 
 from harness.cli import main, serve
 from harness.cli.base.app import err
+from tests.programs import PYTHON, Program
 from tests.serve.conftest import make_pool
-from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 ADDRESS = re.compile(r"^serving (http://(\S+):(\d+)/\?token=\S+)$")
 
 
 @contextmanager
-def started(*words: str | Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def started(*words: str | Path) -> Iterator[tuple[Program, str]]:
     """Start the command; give the process and the address that it prints."""
-    process = subprocess.Popen(
-        [sys.executable, "-m", "harness", "serve", *map(str, words)],
-        stderr=subprocess.PIPE,
-        text=True,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
-    )
+    process = Program([*PYTHON, "serve", *words], stderr=subprocess.PIPE)
     try:
         assert process.stderr is not None
         line = process.stderr.readline().strip()

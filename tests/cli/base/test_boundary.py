@@ -16,7 +16,6 @@ from typing import NoReturn
 import pytest
 import typer
 
-import harness as harness_code
 from harness.cli.base.boundary import ended
 from harness.core.errors import HarnessError
 from harness.core.files import replacing
@@ -26,6 +25,7 @@ from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
 from tests.cli.conftest import Harness
 from tests.docs.pages import ROOT
 from tests.make.toy import Toy
+from tests.programs import PYTHON, Program
 
 pytestmark = pytest.mark.slow
 ASK = ("ask", "--dataset", "toy", "balo", "--json", "--arm")
@@ -217,18 +217,8 @@ def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(
     assert harness("init", "mine").code == 130
 
 
-def typed(
-    project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE
-) -> subprocess.Popen[str]:
-    env = {**os.environ, "PYTHONPATH": str(Path(harness_code.__path__[0]).parent)}
-    return subprocess.Popen(
-        [sys.executable, "-m", "harness", *map(str, words)],
-        cwd=project.root,
-        env=env,
-        stdout=stdout,
-        stderr=subprocess.PIPE,
-        text=True,
-    )
+def typed(project: Toy, *words: str | Path, stdout: int | None = subprocess.PIPE) -> Program:
+    return Program([*PYTHON, *words], cwd=project.root, stdout=stdout, stderr=subprocess.PIPE)
 
 
 @pytest.fixture

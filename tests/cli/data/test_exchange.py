@@ -59,6 +59,11 @@ def test_a_case_of_quepid_is_judged_to_a_verdict(project: Toy, harness: Harness)
     (about,) = json.loads((project.root / "out" / "decision.json").read_text())["datasets"]
     (step,) = about["steps"]
     assert {found["verdict"] for found in step["findings"]} >= {"inconclusive"}
+    assert harness("convert", "shop", "--to", "quepid", "--out", "theirs").code == 0
+    back = ("import", "ratings", "theirs/ratings.csv", corpus, "--format", "quepid")
+    assert "6 queries, 24 judgements" in harness(*back, "--name", "back").out
+    own, first = (card.read(project.root / "datasets" / name) for name in ("back", "shop"))
+    assert (own.sha256.qrels, own.sha256.queries) == (first.sha256.qrels, first.sha256.queries)
 
 
 @pytest.mark.parametrize(

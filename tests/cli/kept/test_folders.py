@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.toy import Toy
+from tests.programs import PYTHON
 
 pytestmark = pytest.mark.slow
 ARMS = {"notes": "writing-stems", "code": "code-words", "docs": "documents-bm25"}
@@ -132,7 +132,7 @@ CALLS: Mapping[str, tuple[str, Mapping[str, Any], str]] = {
 
 
 def command(stack: str, *more: str) -> list[str]:
-    return [sys.executable, "-m", "harness", stack, "serve", "mine", "--arm", ARMS[stack], *more]
+    return [*PYTHON, stack, "serve", "mine", "--arm", ARMS[stack], *more]
 
 
 def check(to: Connection, stack: str, root: Path) -> None:

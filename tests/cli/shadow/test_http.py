@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import signal
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -23,6 +22,7 @@ from tests.cli.conftest import Harness
 from tests.make.mail.project import BOUNDED_S, listening
 from tests.make.shadow.live_log import written
 from tests.make.shadow.servers import found_of
+from tests.programs import PYTHON
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -59,7 +59,7 @@ def serving() -> Iterator[str]:
 
 def words(control: str, candidate: str, folder: Path) -> list[str]:
     return [
-        sys.executable, "-m", "harness", "shadow", "http", "--control", control,
+        *PYTHON, "shadow", "http", "--control", control,
         "--candidate", candidate, "--reading", str(READING), "--out", str(folder),
     ]  # fmt: skip
 

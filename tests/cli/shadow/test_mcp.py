@@ -25,6 +25,7 @@ from harness.stages.shadow.mcp import McpServer, mcp_candidate
 from tests.cli.conftest import Harness
 from tests.make.mail.project import ARM, BOUNDED_S, NAME, command, listening, write
 from tests.make.shadow.live_log import written
+from tests.programs import PYTHON
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
@@ -46,7 +47,7 @@ def letters(tmp_path_factory: pytest.TempPathFactory) -> Project:
 
 def proxy(control: str, candidate: str, folder: Path, *more: str) -> list[str]:
     return [
-        sys.executable, "-m", "harness", "shadow", "mcp", "--control", control,
+        *PYTHON, "shadow", "mcp", "--control", control,
         "--candidate", candidate, "--reading", str(READING), "--out", str(folder),
         "--shadow-settings", str(SETTINGS), *more,
     ]  # fmt: skip

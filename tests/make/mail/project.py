@@ -6,7 +6,6 @@ import json
 import queue
 import random
 import subprocess
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -15,6 +14,7 @@ from threading import Thread
 from harness.cli.base.project import Project
 from harness.stages.imports.collections import Target, import_beir
 from harness.stages.prepare import prepare
+from tests.programs import PYTHON, Program
 
 NAME, ARM = "letters", "mail-tantivy"
 WORDS = ("review", "plan", "token", "broker", "laptop", "reservoir", "read_csv", "br-2tnl", "lunch")
@@ -83,9 +83,7 @@ def write(root: Path) -> Project:
 
 def command(*more: str) -> list[str]:
     """Words that start the server."""
-    return [
-        sys.executable, "-m", "harness", "mail-server", "--dataset", NAME, "--arm", ARM, *more,
-    ]  # fmt: skip
+    return [*PYTHON, "mail-server", "--dataset", NAME, "--arm", ARM, *more]
 
 
 def arm(folder: Path, name: str, **settings: object) -> str:
@@ -117,9 +115,7 @@ def arm(folder: Path, name: str, **settings: object) -> str:
 @contextmanager
 def listening(words: Sequence[str], cwd: Path) -> Iterator[tuple[str, subprocess.Popen[str]]]:
     """Start a server on a free port of loopback, give its URL, and stop it whatever happens."""
-    process = subprocess.Popen(
-        words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    )
+    process = Program(words, cwd=cwd, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     lines: queue.Queue[str] = queue.Queue()
     assert process.stderr is not None
     reader = Thread(target=_read, args=(process.stderr, lines), daemon=True)

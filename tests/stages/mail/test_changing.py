@@ -5,7 +5,6 @@ from __future__ import annotations
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -20,6 +19,7 @@ from harness.stages.index import index
 from harness.stages.mail.changing import follow, mail_box
 from tests.make.mail.live_index import in_tantivy, table
 from tests.make.mail.project import ARM, BOUNDED_S, DOCUMENTS, NAME, write
+from tests.programs import PYTHON, Program
 
 pytestmark = pytest.mark.slow
 NEW = Draft(1, "zeppelin", "over the reservoir", "Ann", ("Bob",))
@@ -51,8 +51,8 @@ def test_an_index_follows_until_it_has_caught_up(letters: Project) -> None:
 
 
 def test_the_command_follows_until_it_is_interrupted(letters: Project) -> None:
-    words = [sys.executable, "-m", "harness", "index", "--dataset", NAME, "--arm", ARM, "--follow"]
-    with subprocess.Popen(words, cwd=letters.root, stdout=subprocess.PIPE, text=True) as process:
+    words = [*PYTHON, "index", "--dataset", NAME, "--arm", ARM, "--follow"]
+    with Program(words, cwd=letters.root, stdout=subprocess.PIPE) as process:
         assert process.stdout is not None
         assert process.stdout.readline() == f"{ARM} has reached change 0\n"
         with mail_box(letters.layout(NAME), ARM, letters.cache) as box:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import random
+import tracemalloc
 from collections import Counter
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, HarnessError
 from harness.corpus import jsonl
+from harness.corpus.querylog import tally
 from harness.corpus.querylog.formats import Fields
 from harness.corpus.querylog.tally import Tally
 from harness.shadow.log.record import Observation
@@ -103,6 +105,20 @@ def test_what_was_left_out_and_masked_is_on_the_card_and_secrets_nowhere(tmp_pat
     (query,) = [q for q in jsonl.queries(tmp_path / "out.jsonl") if "<email>" in q.text]
     assert "masked" in query.slices
     assert len(card.mask_limits) == 3
+
+
+def test_memory_does_not_grow_with_the_log(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tally, "AT_ONCE", 100)
+    peaks = []
+    for size in (500, 4_000):
+        log = write(tmp_path / f"{size}.jsonl", [f"word{at} of many" for at in range(size)])
+        with Tally.open() as counted:
+            tracemalloc.start()
+            count(log, counted, "", Fields())
+            sum(1 for _ in counted.by_frequency())
+            peaks.append(tracemalloc.get_traced_memory()[1])
+            tracemalloc.stop()
+    assert peaks[1] < 1.5 * peaks[0], peaks
 
 
 def test_the_same_log_and_seed_give_the_same_bytes(tmp_path: Path) -> None:

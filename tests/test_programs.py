@@ -1,0 +1,60 @@
+"""A command in a process of its own, forked or started anew, is the same to who starts it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+from subprocess import PIPE
+
+import pytest
+
+from tests import forked
+from tests.programs import PYTHON, Program
+
+BOUNDED_S = 60
+
+
+@pytest.fixture(params=["forked", "anew"])
+def way(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    """Start a program in each of both ways."""
+    to = forked.KNOWN["forkserver"] if request.param == "forked" else forked.ANEW
+    monkeypatch.setitem(forked.KNOWN, "spawn", to)
+    return str(request.param)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("way")
+def test_it_ends_by_its_code_and_its_pipes_and_folder_are_its_own(tmp_path: Path) -> None:
+    env = {**os.environ, "HARNESS_CALLED": "python3 mine.py"}
+    with Program([*PYTHON, "no-such"], cwd=tmp_path, env=env, stdout=PIPE, stderr=PIPE) as running:
+        out, said = running.communicate(timeout=BOUNDED_S)
+    assert (running.returncode, out) == (2, "")
+    assert "Try 'python3 mine.py harness --help'" in said
+    with Program([*PYTHON, "sbom", "--to", "it.json"], cwd=tmp_path, stdout=PIPE) as running:
+        assert running.wait(timeout=BOUNDED_S) == 0
+    assert (tmp_path / "it.json").is_file()
+    assert Path.cwd() != tmp_path
+
+
+@pytest.mark.slow
+def test_a_forked_one_has_the_number_and_the_end_of_a_process(tmp_path: Path, way: str) -> None:
+    """It waits for its reader where the pipe is full."""
+    read, write = os.pipe()
+    os.set_blocking(write, False)
+    try:
+        while True:
+            os.write(write, b"x" * 65536)
+    except BlockingIOError:
+        os.set_blocking(write, True)
+    with Program([*PYTHON, "--help"], cwd=tmp_path, stdout=write) as running:
+        assert (running.forked is not None) == (way == "forked")
+        with pytest.raises(subprocess.TimeoutExpired):
+            running.wait(timeout=0.01)
+        assert running.poll() is None
+        running.send_signal(signal.SIGKILL)
+        assert running.wait(timeout=BOUNDED_S) == -signal.SIGKILL
+        assert running.poll() == running.returncode == -signal.SIGKILL
+    os.close(read)
+    os.close(write)
