@@ -41,9 +41,8 @@ counted(journal, "write_text")
 counted(journal, "remove")
 counted(files, "swapped")
 root = Path({root!r})
-importing.import_beir(
-    root / "new", "mine", root / "datasets", root / "qrels", split="test", force=True
-)
+to = importing.Target("mine", root / "datasets", root / "qrels", split="test", force=True)
+importing.import_beir(root / "new", to)
 print("done", flush=True)
 os.kill(os.getpid(), signal.SIGKILL)
 """
