@@ -131,7 +131,7 @@ def _asked(
         assert isinstance(both, BlendSearcher)  # noqa: S101  the arm's file says so
         for query_id, text in queries.items():
             words = _scores(both.words.search(text, DEPTH).hits)
-            vector = both.vectors.asked(text)
+            vector = both.vectors.query_vector(text)
             store = both.vectors.store
             near = {} if vector is None else dict(store.nearest(vector, DEPTH))
             more = {} if vector is None else store.cosines(vector, list(words))

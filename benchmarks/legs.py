@@ -108,7 +108,7 @@ class Collection:
         """Vectors of documents and judged queries."""
         with self.opened("hybrid") as both:
             assert isinstance(both, BlendSearcher)  # noqa: S101  the arm's file says so
-            asked = {q: both.vectors.asked(text) for q, text in self.queries.items()}
+            asked = {q: both.vectors.query_vector(text) for q, text in self.queries.items()}
             store = both.vectors.store
             vectors = np.array(store.vectors, dtype=np.float32)
         return Near(store.doc_ids, vectors, {q: v for q, v in asked.items() if v is not None})

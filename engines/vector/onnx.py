@@ -13,6 +13,7 @@ import onnxruntime
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
 
+from engines.vector import eight_bits
 from engines.vector.embedder import Reading, unit
 from engines.vector.models import Model
 
@@ -34,7 +35,8 @@ class OnnxEmbedder:
         """Open the model's files.
 
         Raises:
-            ModelNotReady: one of them is absent or not the pinned one.
+            ModelNotReady: one of them is absent or not the pinned one, or a package for eight bits
+                is.
         """
         tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
         tokenizer.no_padding()
@@ -42,8 +44,11 @@ class OnnxEmbedder:
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
+        weights = model.weights.path()
         session = onnxruntime.InferenceSession(
-            str(model.weights.path()), options, providers=["CPUExecutionProvider"]
+            eight_bits.graph(weights) if model.eight_bits else str(weights),
+            options,
+            providers=["CPUExecutionProvider"],
         )
         return cls(model, max_tokens, tokenizer, session)
 
@@ -58,12 +63,19 @@ class OnnxEmbedder:
     @property
     def identity(self) -> str:
         runtime = version("onnxruntime")
-        return f"{self.model.identity}, {self.max_tokens} tokens, onnxruntime {runtime}"
+        identity = f"{self.model.identity}, {self.max_tokens} tokens, onnxruntime {runtime}"
+        return f"{identity}, {eight_bits.made_by()}" if self.model.eight_bits else identity
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        if self.model.eight_bits:
+            return np.concatenate([_mean(*self._states([text])) for text in texts])
         return _mean(*self._states(texts))
 
     def read(self, texts: Sequence[str]) -> Reading:
+        if self.model.eight_bits and len(texts) > 1:
+            alone = [self.read([text]) for text in texts]
+            pooled = np.concatenate([one.pooled for one in alone])
+            return Reading(pooled, tuple(one.tokens[0] for one in alone))
         states, mask = self._states(texts)
         lengths = mask.sum(axis=1)
         tokens = [unit(row[:length]) for row, length in zip(states, lengths, strict=True)]

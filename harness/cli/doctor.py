@@ -28,6 +28,7 @@ WITHOUT = {
     "postgres": "the arms over PostgreSQL do not run",
     "lucene": "the arms over Lucene do not run",
     "nearest": "the stack `nearest` does not run; `dense` does",
+    "int8": "the model all-MiniLM-L6-v2-int8 does not run",
     "cluster": "`--cluster` does not run; `--workers` does",
     "ir-datasets": "`harness import ir-datasets` does not run",
     "languages": "code search reads Python alone",

