@@ -115,18 +115,11 @@ class Blend:
         return _combined(found, self.settings, k)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
-        parts: dict[str, Manifest] = {}
-
-        def fill(passing: Iterable[Document]) -> None:
-            everything = tuple(passing)
-            title_names.write(index, (one.title for one in everything))
-            for name, engine in self.engines().items():
-                (index / name).mkdir()
-                parts[name] = engine.build(everything, index / name)
-
-        made = manifest.record(
+        everything = tuple(documents)
+        title_names.write(index, (one.title for one in everything))
+        return manifest.record_parts(
             index,
-            documents,
+            everything,
             self.engines(),
             engine=ENGINE,
             version=VERSION,
@@ -153,8 +146,6 @@ class Blend:
                 version=VERSION,
                 settings=self.settings.model_dump(),
             )
-            for part in parts.values():
-                manifest.check_count(index, made, part.documents)
             told = title_names.read(index) if self.settings.title_names else frozenset()
             beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "vectors"))
             yield BlendSearcher(words, vectors, names, told, beside, made, self.settings)
