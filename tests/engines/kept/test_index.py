@@ -8,7 +8,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -32,6 +32,7 @@ from engines.stacks.writing.service import notes
 from harness.core.errors import BadFile
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES
+from tests.make.room import little_room
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
@@ -124,7 +125,7 @@ def test_what_did_not_change_is_not_read(
     root: Path, update: Callable[[], Updated], put: mock.Mock
 ) -> None:
     assert update() == Updated(3, 0, 0, ())
-    with mock.patch("engines.kept.index.whole") as opened:
+    with mock.patch("engines.kept.index.whole_below") as opened:
         assert update() == Updated(0, 0, 3, ())
     assert not opened.called
     write(root, "two.md", "sea", LONG_AGO_NS + 1)
@@ -195,6 +196,90 @@ def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
         done = index.update(root, tmp_path / "kept", Notes(note_settings()))
     assert [fault.path for fault in done.faults] == ["deep/three.txt", "one.md", "two.md"]
     assert "Leave it out, or split it" in done.faults[0].why
+
+
+def outside(root: Path) -> Path:
+    """Write a file beside the folder, which no index of it may hold."""
+    write(root.parent, "outside/three.txt", "secret tide")
+    return root.parent / "outside"
+
+
+def file_by_link(root: Path) -> None:
+    (root / "one.md").unlink()
+    (root / "one.md").symlink_to(outside(root) / "three.txt")
+
+
+def folder_by_link(root: Path) -> None:
+    (root / "deep").rename(root.parent / "away")
+    (root / "deep").symlink_to(outside(root))
+
+
+def file_by_folder(root: Path) -> None:
+    (root / "one.md").unlink()
+    (root / "one.md").mkdir()
+
+
+CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+    "a link to a file": (file_by_link, "one.md: became a link"),
+    "a link to a folder": (folder_by_link, "deep/three.txt: became a link"),
+    "a folder": (file_by_folder, "one.md: it is a folder"),
+    "nothing": (lambda root: (root / "one.md").unlink(), "one.md: was removed"),
+    "a pipe": (
+        lambda root: [(root / "one.md").unlink(), os.mkfifo(root / "one.md")],
+        "one.md: it is a pipe",
+    ),
+}
+"""What takes a place between the listing of a folder and the reading, and what is said of it."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_after_it_was_listed_leads_nowhere_else(
+    root: Path, tmp_path: Path, update: Callable[[], Updated], change: str
+) -> None:
+    change_it, told = CHANGES[change]
+    real = index.seen
+
+    def listed(*given: Any) -> list[files.Seen]:  # noqa: ANN401  those of ``seen``
+        found = list(real(*given))
+        change_it(root)
+        return found
+
+    with mock.patch.object(index, "seen", listed):
+        done = update()
+    (fault,) = done.faults
+    assert f"{fault.path}: {fault.why}".startswith(told)
+    with closing(sqlite3.connect(tmp_path / "kept" / index.FILE)) as db:
+        assert db.execute("SELECT count(*) FROM chunk WHERE text LIKE '%secret%'").fetchone() == (
+            0,
+        )
+    assert update().faults == ()
+
+
+@pytest.mark.parametrize("name", ["deep", "deep/three.txt"])
+def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name: str) -> None:
+    real, gone = os.scandir, root / name
+
+    def scanned(path: Path | str) -> Any:  # noqa: ANN401  what scandir gives
+        with real(path) as found:
+            entries = list(found)
+        if Path(path) == gone.parent and gone.exists():
+            gone.unlink() if gone.is_file() else gone.rename(root.parent / "away")
+        return nullcontext(entries)
+
+    with mock.patch("os.scandir", scanned):
+        left = [one.path for one in files.seen(root, frozenset({".md", ".txt"}))]
+    assert left == ["one.md", "two.md"]
+
+
+def test_a_full_disk_costs_no_index(
+    root: Path, tmp_path: Path, update: Callable[[], Updated]
+) -> None:
+    update()
+    write(root, "new.md", "tide")
+    with little_room(1_000), pytest.raises(OSError, match=index.FILE) as told:
+        update()
+    assert told.value.filename == str(tmp_path / "kept" / index.FILE)
+    assert update() == Updated(1, 0, 3, ())
 
 
 @pytest.mark.parametrize("what", ["other settings", "a broken file", "another folder"])
