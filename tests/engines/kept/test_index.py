@@ -204,8 +204,12 @@ def outside(root: Path) -> Path:
     return root.parent / "outside"
 
 
-def file_by_link(root: Path) -> None:
+def file_gone(root: Path) -> None:
     (root / "one.md").unlink()
+
+
+def file_by_link(root: Path) -> None:
+    file_gone(root)
     (root / "one.md").symlink_to(outside(root) / "three.txt")
 
 
@@ -215,19 +219,21 @@ def folder_by_link(root: Path) -> None:
 
 
 def file_by_folder(root: Path) -> None:
-    (root / "one.md").unlink()
+    file_gone(root)
     (root / "one.md").mkdir()
 
 
-CHANGES: dict[str, tuple[Callable[[Path], object], str]] = {
+def file_by_pipe(root: Path) -> None:
+    file_gone(root)
+    os.mkfifo(root / "one.md")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
     "a link to a file": (file_by_link, "one.md: became a link"),
     "a link to a folder": (folder_by_link, "deep/three.txt: became a link"),
     "a folder": (file_by_folder, "one.md: it is a folder"),
-    "nothing": (lambda root: (root / "one.md").unlink(), "one.md: was removed"),
-    "a pipe": (
-        lambda root: [(root / "one.md").unlink(), os.mkfifo(root / "one.md")],
-        "one.md: it is a pipe",
-    ),
+    "nothing": (file_gone, "one.md: was removed"),
+    "a pipe": (file_by_pipe, "one.md: it is a pipe"),
 }
 """What takes a place between the listing of a folder and the reading, and what is said of it."""
 
@@ -237,10 +243,9 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
     root: Path, tmp_path: Path, update: Callable[[], Updated], change: str
 ) -> None:
     change_it, told = CHANGES[change]
-    real = index.seen
 
     def listed(*given: Any) -> list[files.Seen]:  # noqa: ANN401  those of ``seen``
-        found = list(real(*given))
+        found = list(files.seen(*given))
         change_it(root)
         return found
 
