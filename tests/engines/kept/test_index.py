@@ -18,6 +18,7 @@ import pytest
 from engines.kept import index
 from engines.kept.contract import Fault, Updated
 from engines.kept.live import Live
+from engines.lexical.typed import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.service import Wish as CodeWish
@@ -244,7 +245,7 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
 ) -> None:
     change_it, told = CHANGES[change]
 
-    def listed(*given: Any) -> list[files.Seen]:  # noqa: ANN401  those of ``seen``
+    def listed(*given: Any) -> list[index.Seen]:  # noqa: ANN401  those of ``seen``
         found = list(files.seen(*given))
         change_it(root)
         return found
@@ -272,7 +273,7 @@ def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name:
         return nullcontext(entries)
 
     with mock.patch("os.scandir", scanned):
-        left = [one.path for one in files.seen(root, frozenset({".md", ".txt"}))]
+        left = [one.path for one in index.seen(root, frozenset({".md", ".txt"}))]
     assert left == ["one.md", "two.md"]
 
 
@@ -327,3 +328,14 @@ def test_searching_goes_on_while_an_update_writes(root: Path, tmp_path: Path) ->
             assert db.execute("SELECT count(*) FROM chunk").fetchone()[0] == 3
             assert json.dumps(index.faults(db)) == "[]"
         writer.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("stack", ["notes", "code"])
+def test_one_word_a_thousand_times_is_searched_for_a_few_times(tmp_path: Path, stack: str) -> None:
+    """SQLite counts each place of a word once for each time that it is typed, and compares all."""
+    write(tmp_path / "root", "one.md", "salt water " * 200)
+    followed = live(stack, tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        few, many = (dict(ask(stack, now, "salt " * times)) for times in (MOST_REPEATS, 1_000))
+    followed.close()
+    assert {**few, "query": ""} == {**many, "query": ""}
