@@ -47,7 +47,8 @@ def compare(
 ) -> None:
     """Write agreement and paired differences for each pair, and of each control with itself.
 
-    ``how`` says which queries depend on each other: those who judge by a policy give its word.
+    ``how`` says which queries depend on each other. Those who judge by a policy give its word, and
+    its ``inference``: a difference then has one interval, in its gate and on every page.
 
     Raises:
         EvidenceError: an arm was not scored or changed since, or an agreement is not what a count
@@ -117,20 +118,26 @@ def differences(
     found: dict[Pair, dict[str, Estimate]] = {}
     for control, candidate in pairs:
         by_measure = {
-            measure: Paired.of(scores[(control,)][measure], scores[(candidate,)][measure])
-            for measure in scores[(control,)]
+            measure: difference(of_control, scores[candidate,][measure], inference, clusters)
+            for measure, of_control in scores[control,].items()
         }
-        found[control, candidate] = {
-            measure: summarise(
-                Scores(measure, paired.query_ids, paired.difference, {}),
-                span=span_of_difference(measure),
-                inference=inference,
-                clusters=clusters,
-            )
-            for measure, paired in by_measure.items()
-            if independent(paired.query_ids, clusters) >= FEWEST
-        }
+        found[control, candidate] = {name: one for name, one in by_measure.items() if one}
     return found
+
+
+def difference(
+    control: Scores, candidate: Scores, inference: Inference, clusters: Mapping[str, str]
+) -> Estimate | None:
+    """Mean of candidate - control with its interval; None of too few queries."""
+    paired = Paired.of(control, candidate)
+    if independent(paired.query_ids, clusters) < FEWEST:
+        return None
+    return summarise(
+        Scores(control.measure, paired.query_ids, paired.difference, {}),
+        span=span_of_difference(control.measure),
+        inference=inference,
+        clusters=clusters,
+    )
 
 
 def read_agreement(layout: Layout) -> dict[Pair, Agreement]:
