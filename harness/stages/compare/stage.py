@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from harness.agreement.agree import agree
 from harness.core.clusters import BY_TEXT, Clustering, independent
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.files import replacing, write_json
 from harness.core.scores import Estimate, Paired, Scores
@@ -33,6 +33,8 @@ Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
 KEYS = ("control", "candidate")
 CLASSES = pa.schema([(name, pa.string()) for name in (*KEYS, "query_id", "class")])
+SAME = 1e-12
+"""How far apart two equal intervals may be, where two processors drew them."""
 DEPTH = "depth"
 """Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
 
@@ -138,6 +140,19 @@ def difference(
         inference=inference,
         clusters=clusters,
     )
+
+
+def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None) -> None:
+    """Compare the ends of a difference that is stored with those of one that was drawn now.
+
+    Raises:
+        EvidenceError: they are others, so the policy was changed since.
+    """
+    if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
+        raise EvidenceError(
+            f"{layout.differences}: its intervals are not those of the policy as it is now."
+            f" Run: harness compare --dataset {layout.root.name}"
+        )
 
 
 def read_agreement(layout: Layout) -> dict[Pair, Agreement]:

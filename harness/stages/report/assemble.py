@@ -18,12 +18,12 @@ from harness.core.gate import StepDecision
 from harness.core.records import Document, Query
 from harness.core.scores import Estimate, Paired
 from harness.corpus.prepared import Prepared
-from harness.gates.base.rules import TOUCH, Rules
+from harness.gates.base.rules import Rules
 from harness.policy.model import Policy
 from harness.report.inputs import PolicyName, ReportInput
 from harness.report.page.custody import Custody
 from harness.report.page.trust import Trust
-from harness.stages.compare.stage import Pair, difference
+from harness.stages.compare.stage import Pair, check_drawn, difference
 from harness.stages.custody.freshness import replayed_at
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import gathered, sides
@@ -185,18 +185,10 @@ def _differences(
     apart = {name: stored["~".join(pair)] for name, pair in subject.pairs.items()}
     first = subject.measures[0]
     for name, one in evidence.items():
-        arms = one.control.scores[first], one.candidate.scores[first]
-        drawn, found = difference(*arms, subject.rules, one.clusters), apart[name].get(first)
-        if drawn and found and not _same(drawn, found):
-            raise EvidenceError(
-                f"{layout.differences}: its intervals are not those of the policy as it is now."
-                f" Run: harness compare --dataset {layout.root.name}"
-            )
+        scores = one.control.scores[first], one.candidate.scores[first]
+        drawn = difference(*scores, subject.rules, one.clusters)
+        check_drawn(layout, apart[name].get(first), drawn)
     return apart
-
-
-def _same(one: Estimate, other: Estimate) -> bool:
-    return abs(one.low - other.low) < TOUCH and abs(one.high - other.high) < TOUCH
 
 
 def _dependence(evidence: Evidence, measures: Sequence[str]) -> dict[str, Dependence]:
