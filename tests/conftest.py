@@ -49,6 +49,11 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile(PROFILES[every])
     if not every:
         forked.fork()
+    if config.getoption("numprocesses", None) and not hasattr(config, "workerinput"):
+        from tests import rewritten
+        from tests.spread import usable
+
+        rewritten.compile_all(config, rewritten.modules(config.rootpath), usable())
     watching = outcomes.Outcomes()
     config.pluginmanager.register(watching, outcomes.NAME)
     config.pluginmanager.register(Promises(watching))

@@ -30,11 +30,16 @@ WAITING = 1
 """Processes beyond one a processor: a test that waits for a server leaves its processor idle."""
 
 
+def usable() -> int:
+    """Give the number of processors that this process may use."""
+    if sys.platform == "linux":
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
 def processes() -> int:
     """Give the number of processes that share the tests: of processors it may use, and waiting."""
-    if sys.platform == "linux":
-        return len(os.sched_getaffinity(0)) + WAITING
-    return (os.cpu_count() or 1) + WAITING
+    return usable() + WAITING
 
 
 def scope(node: str) -> str:

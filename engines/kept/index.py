@@ -7,22 +7,24 @@ interrupted goes on where it ended.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import sqlite3
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import NamedTuple
 
 from engines.kept.contract import Fault, Reader, Updated
+from harness.core.disk import naming
 from harness.core.durable.locks import held
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.progress import progress
-from harness.core.reading import Malformed, whole
+from harness.core.reading import Malformed, whole_below
 
 ENVIRONMENT = "pyvenv.cfg"
 """A folder that holds it is a Python environment: installed code, not documents."""
@@ -37,6 +39,10 @@ BATCH_S = 2.0
 SETTLED_NS = 2_000_000_000
 """A file that changed later than this before it was read may change again at the same time."""
 UNSETTLED = -1
+LINKED = frozenset({errno.ELOOP, errno.ENOTDIR})
+"""What the system says where a link took the place of a file, or of a folder above it."""
+NO_TABLE = sqlite3.SQLITE_ERROR
+"""What SQLite says where the table that is read is not there."""
 TABLES = """
 CREATE TABLE about (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE file (path TEXT PRIMARY KEY, size INTEGER NOT NULL, mtime_ns INTEGER NOT NULL,
@@ -49,11 +55,12 @@ def update(root: Path, place: Path, reader: Reader) -> Updated:
 
     Raises:
         BadFile: ``root`` is not a folder, or ``place`` cannot be written.
+        OSError: the disk of ``place`` is full or read-only; it names the index.
         Locked: another process updates it and does not come to an end.
     """
     found = list(seen(root, reader.suffixes))
     place.mkdir(parents=True, exist_ok=True)
-    with held(place / FILE):
+    with naming(place / FILE), held(place / FILE):
         db = _opened(place / FILE, root, reader)
         with closing(db):
             one = _Update(db, root, reader)
@@ -94,22 +101,38 @@ def faults(db: sqlite3.Connection) -> tuple[Fault, ...]:
 def _opened(path: Path, root: Path, reader: Reader) -> sqlite3.Connection:
     """Open the index to write; one of another folder or reader, or a broken one, begins anew."""
     wanted = f"{VERSION} {reader.identity} {root.resolve()}"
-    db = _connected(path)
-    try:
-        row = db.execute("SELECT value FROM about WHERE name = 'identity'").fetchone()
-        if row and row[0] == wanted:
+    with ExitStack() as on_failure:
+        db = on_failure.enter_context(closing(_connected(path)))
+        if _identity(db) == wanted:
+            on_failure.pop_all()
             return db
-    except sqlite3.DatabaseError:
-        pass
-    db.close()
     for part in ("", "-wal", "-shm"):
         path.with_name(path.name + part).unlink(missing_ok=True)
-    db = _connected(path)
-    db.executescript(f"BEGIN; {TABLES} {reader.tables}")
-    db.execute("INSERT INTO about VALUES ('generation', '0')")
-    db.execute("INSERT INTO about VALUES ('identity', ?)", (wanted,))
-    db.execute("COMMIT")
-    return db
+    with ExitStack() as on_failure:
+        db = on_failure.enter_context(closing(_connected(path)))
+        _identity(db)
+        db.executescript(f"BEGIN; {TABLES} {reader.tables}")
+        db.execute("INSERT INTO about VALUES ('generation', '0')")
+        db.execute("INSERT INTO about VALUES ('identity', ?)", (wanted,))
+        db.execute("COMMIT")
+        on_failure.pop_all()
+        return db
+
+
+def _identity(db: sqlite3.Connection) -> str:
+    """Set an index up to be written, and say what it is of; empty where it is new or broken.
+
+    Raises:
+        sqlite3.OperationalError: it cannot be read now, as where its disk is full. It may be whole.
+    """
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        return _value(db, "identity")
+    except sqlite3.DatabaseError as exc:
+        if isinstance(exc, sqlite3.OperationalError) and exc.sqlite_errorcode != NO_TABLE:
+            raise
+        return ""
 
 
 def _value(db: sqlite3.Connection, name: str) -> str:
@@ -123,15 +146,9 @@ def _bump(db: sqlite3.Connection) -> None:
 
 def _connected(path: Path) -> sqlite3.Connection:
     try:
-        db = sqlite3.connect(path, timeout=60, isolation_level=None)
+        return sqlite3.connect(path, timeout=60, isolation_level=None)
     except sqlite3.Error as exc:
         raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
-    try:
-        db.execute("PRAGMA journal_mode = WAL")
-        db.execute("PRAGMA synchronous = NORMAL")
-    except sqlite3.DatabaseError:
-        pass  # it is no database; ``_opened`` sees that next
-    return db
 
 
 @dataclass(frozen=True, slots=True)
@@ -187,7 +204,7 @@ class _Update:
         """Read a file; tell whether its content is other than it was."""
         settled = time.time_ns() - one.mtime_ns > SETTLED_NS
         mtime = one.mtime_ns if settled else UNSETTLED
-        data, fault = _bytes(self.root / one.path, self.reader.biggest)
+        data, fault = _bytes(self.root, one.path, self.reader.biggest)
         digest = hashlib.sha256(data + fault.encode()).digest()
         if known == digest:
             row = (one.size, mtime, one.path)
@@ -207,11 +224,15 @@ class _Update:
         return True
 
 
-def _bytes(path: Path, most: int) -> tuple[bytes, str]:
+def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
     """Read a file; where that cannot be, nothing and the reason."""
     try:
-        return whole(path, most=most), ""
+        return whole_below(root, PurePosixPath(path), most=most), ""
+    except FileNotFoundError:
+        return b"", "was removed while the folder was read. Index the folder again"
     except OSError as exc:
+        if exc.errno in LINKED:
+            return b"", "became a link while the folder was read. Put a file in its place"
         return b"", f"cannot be opened ({exc.strerror}). Look at its permissions"
     except Malformed as exc:
         return b"", f"{exc}. Leave it out, or split it"
@@ -246,19 +267,24 @@ def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
 
 
 def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:
-    """List in no order; it runs before each query, so it looks at names without paths."""
+    """List in no order; it runs before each query, so it looks at names without paths.
+
+    What is removed, or becomes a link, while it is listed is left out.
+    """
     listed: list[Seen] = []
-    folders = [(str(root), "")]
+    with os.scandir(root) as entries:
+        folders = [("", list(entries))]
     while folders:
-        folder, prefix = folders.pop()
-        with os.scandir(folder) as entries:
-            for entry in entries:
-                name = entry.name
-                if name.startswith(".") or name in SKIPPED or not _is_text(name):
-                    continue
+        prefix, within = folders.pop()
+        for entry in within:
+            name = entry.name
+            if name.startswith(".") or name in SKIPPED or not _is_text(name):
+                continue
+            with suppress(FileNotFoundError, NotADirectoryError):
                 if entry.is_dir(follow_symlinks=False):
                     if not Path(entry.path, ENVIRONMENT).is_file():
-                        folders.append((entry.path, f"{prefix}{name}/"))
+                        with os.scandir(entry.path) as entries:
+                            folders.append((f"{prefix}{name}/", list(entries)))
                 elif name[name.rfind(".") :].lower() in suffixes:
                     about = entry.stat(follow_symlinks=False)
                     if S_ISREG(about.st_mode):

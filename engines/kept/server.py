@@ -15,8 +15,8 @@ from pydantic import BaseModel, Field
 
 from engines.kept.live import Live
 from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
-from engines.stacks.agent_mail.mcp_tools.refused import Refused
-from harness.core.errors import HarnessError
+from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
+from harness.core.errors import BadFile, HarnessError, IndexNotReady, Locked
 
 Opened = TypeVar("Opened")
 Answer = Mapping[str, Any]
@@ -38,6 +38,10 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
         try:
             with live.now() as (opened, _):
                 answer = tool.answer(opened, tool.takes(**given))
+        except (BadFile, IndexNotReady, Locked) as exc:
+            raise ToolError(str(Refused(f"{exc}", Code.FAILED))) from exc
+        except OSError as exc:
+            raise ToolError(str(Refused(f"{exc.filename}: {exc.strerror}", Code.FAILED))) from exc
         except (HarnessError, ValueError) as exc:
             raise ToolError(str(Refused(f"{exc}"))) from exc
         text = json.dumps(answer, ensure_ascii=False, allow_nan=False)

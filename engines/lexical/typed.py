@@ -9,14 +9,20 @@ whatever cannot be read as syntax is read as words.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
+from unicodedata import combining, normalize
 
 from engines.lexical.normal import word
 
 MOST_WORDS = 1_000
 """Words beyond these are not searched for; a query is typed or pasted, not a book."""
+
+MOST_REPEATS = 8
+"""How often the same clause counts. The time that FTS5 takes grows with the square of repeats."""
 
 _PIECE = re.compile(r'(?P<sign>[+-])?(?:"(?P<phrase>[^"]*)"|(?P<plain>[^\s"]+))')
 _NO_CHARACTER = re.compile("[\0\ud800-\udfff]")
@@ -25,6 +31,7 @@ _PLAIN = re.compile(r"[^\W_]++(?: [^\W_]++)*+")
 """Words alone; most of what is typed, and quickly taken apart."""
 _OR = re.compile(r"\bOR\b")
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
+Item = TypeVar("Item")
 
 
 class Occur(StrEnum):
@@ -143,7 +150,8 @@ def exact_clauses(text: str) -> tuple[Clause, ...]:
     """Take ``text`` apart; text without a letter or digit gives no clause."""
     typed = normalise(text)
     if alone := words_alone(typed):
-        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in alone)  # noqa: FBT003
+        few = seldom(alone, _folded)
+        return tuple(Clause(Occur.SHOULD, (one,), False, one) for one in few)  # noqa: FBT003
     found: list[Clause] = []
     following: Occur | None = None
     words = 0
@@ -168,4 +176,28 @@ def exact_clauses(text: str) -> tuple[Clause, ...]:
         words += len(parts)
         if words >= MOST_WORDS:
             break
-    return tuple(found)
+    return tuple(seldom(found, _alike))
+
+
+def seldom(many: Sequence[Item], key: Callable[[Item], Hashable]) -> Sequence[Item]:
+    """Leave out what has come ``MOST_REPEATS`` times already, by its key."""
+    if len(many) <= MOST_REPEATS:
+        return many
+    times: Counter[Hashable] = Counter()
+    kept = []
+    for one in many:
+        times[alike := key(one)] += 1
+        if times[alike] <= MOST_REPEATS:
+            kept.append(one)
+    return kept
+
+
+def _alike(clause: Clause) -> Hashable:
+    return clause.occur, clause.quoted, tuple(map(_folded, clause.words))
+
+
+def _folded(typed: str) -> str:
+    """Write a word without case and accents, as an index may hold it."""
+    if typed.isascii():
+        return typed.casefold()
+    return "".join(one for one in normalize("NFKD", typed).casefold() if not combining(one))

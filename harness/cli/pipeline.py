@@ -131,15 +131,9 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
     from harness.stages.evidence import pairs_of
 
     project = Project.own()
-    params, policy = project.params, project.policy()
+    policy = project.policy().on(threads)
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
-    stage(
-        project.layout(dataset),
-        pairs,
-        params.compare,
-        params.score.inference(threads),
-        how=policy.clusters,
-    )
+    stage(project.layout(dataset), pairs, project.params.compare, policy.rules, how=policy.clusters)
     out.print(f"compared {len(pairs)} pairs of arms")
 
 

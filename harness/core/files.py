@@ -18,7 +18,6 @@ leftovers of dead ones (``harness.core.durable.leftovers``).
 from __future__ import annotations
 
 import ctypes
-import errno
 import json
 import os
 from collections.abc import Iterator
@@ -26,6 +25,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from harness.core.disk import naming
 from harness.core.durable.leftovers import OLD, written_in
 from harness.core.durable.locks import held
 from harness.core.paths import check_leads
@@ -33,10 +33,6 @@ from harness.core.paths import check_leads
 AT_FDCWD = -100
 EXCHANGE = 2
 """RENAME_EXCHANGE of Linux's renameat2(2)."""
-FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
-DISK = FULL | {errno.EIO, errno.EROFS}
-"""What a disk answers to a write; ``FULL`` where it has no room."""
-NO_ROOM = "Free some space on that disk, then run the same command again"
 
 
 @contextmanager
@@ -50,7 +46,7 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     _make(path.parent, durable=durable)
     with written_in(path.parent) as place:
         beside = place / path.name
-        with _naming(path):
+        with naming(path):
             yield beside
         if durable:
             _sync(beside)
@@ -73,7 +69,7 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     with written_in(path.parent) as place:
         beside = place / path.name
         beside.mkdir()
-        with _naming(path):
+        with naming(path):
             yield beside
         if durable:
             for folder, _, names in os.walk(beside):
@@ -120,17 +116,6 @@ def remove(path: Path) -> None:
     """Remove a file if it exists, and wait until that is on the disk."""
     path.unlink(missing_ok=True)
     _sync(path.parent)
-
-
-@contextmanager
-def _naming(path: Path) -> Iterator[None]:
-    """Name the file that a disk refused: a failed write(2) does not say which one it was."""
-    try:
-        yield
-    except OSError as exc:
-        if exc.filename is None and exc.errno in DISK:
-            exc.filename = str(path)
-        raise
 
 
 def _two_steps(beside: Path, path: Path) -> None:

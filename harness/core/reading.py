@@ -3,7 +3,7 @@
 * ``numbered``: a file of lines, packed or not, each with its number; JSON lines, TREC and tables.
 * ``raw_lines``: the same as bytes, for logs of any encoding.
 * ``text_of``: a whole text; ``harness.core.formats`` makes JSON, TOML and YAML of it.
-* ``whole``, ``opened``: bytes, for whoever reads those.
+* ``whole``, ``opened``: bytes, for whoever reads those; ``whole_below`` where a folder was listed.
 
 Only regular files are read: a pipe or a device may have no end. Text is UTF-8, and what it is
 instead is named. Refused are lines and files beyond a size, and what unpacks to many times its own.
@@ -12,13 +12,14 @@ instead is named. Refused are lines and files beyond a size, and what unpacks to
 from __future__ import annotations
 
 import codecs
+import errno
 import gzip
 import os
 import stat
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import IO
 
 from harness.core.errors import PROBLEM, BadFile
@@ -31,6 +32,8 @@ MAX_UNPACKED = 200
 """Times its own size that a packed file may have; text has five to twenty."""
 UNPACKED_ANYWAY = 64 << 20
 """Bytes that any packed file may have."""
+READ = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC
+"""How a file is opened: a pipe without a writer is not waited for."""
 BLOCK = 512
 """Bytes of a block, as a file system counts them."""
 BYTE_ORDER_MARK = "\ufeff"
@@ -76,12 +79,7 @@ def opened(path: Path) -> IO[bytes]:
         OSError: the file is missing, or may not be read.
         Malformed: it is a folder, a pipe or a device, or all but a small part of it is a hole.
     """
-    number = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
-    if problem := _problem(os.fstat(number)):
-        os.close(number)
-        with naming(path):
-            raise Malformed(problem)
-    return os.fdopen(number, "rb")
+    return _regular(os.open(path, READ), path)
 
 
 def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
@@ -91,10 +89,29 @@ def whole(path: Path, *, most: int = MAX_FILE_BYTES) -> bytes:
         OSError, Malformed: as ``opened``, or it is longer.
     """
     with naming(path), opened(path) as file:
-        found = file.read(most + 1)
-    if len(found) > most:
-        raise Malformed(f"it has more than {most} bytes")
-    return found
+        return _bounded(file, most)
+
+
+def whole_below(folder: Path, path: PurePath, *, most: int = MAX_FILE_BYTES) -> bytes:
+    """Read a file that a listing of ``folder`` named, of at most ``most`` bytes.
+
+    No link below the folder is followed: what took the place of a file or a folder since they were
+    listed leads nowhere else.
+
+    Raises:
+        OSError, Malformed: as ``whole``. Where a link is met, the number is ELOOP or ENOTDIR.
+    """
+    above = os.open(folder, READ | os.O_DIRECTORY)
+    try:
+        for part in path.parts[:-1]:
+            below = os.open(part, READ | os.O_DIRECTORY | os.O_NOFOLLOW, dir_fd=above)
+            os.close(above)
+            above = below
+        number = os.open(path.name, READ | os.O_NOFOLLOW, dir_fd=above)
+    finally:
+        os.close(above)
+    with naming(folder / path), _regular(number, folder / path) as file:
+        return _bounded(file, most)
 
 
 def text_of(path: Path, *, most: int = MAX_FILE_BYTES) -> str:
@@ -151,17 +168,44 @@ def raw_lines(path: Path) -> Iterator[tuple[int, bytes]]:
         raise BadFile(path, str(exc), "Give another file.", at) from exc
 
 
-def _problem(about: os.stat_result) -> str:
+def _regular(number: int, path: Path) -> IO[bytes]:
+    """Give the file that was opened, if it may be read."""
+    if problem := _problem(number):
+        os.close(number)
+        with naming(path):
+            raise Malformed(problem)
+    return os.fdopen(number, "rb")
+
+
+def _bounded(file: IO[bytes], most: int) -> bytes:
+    content = file.read(most + 1)
+    if len(content) > most:
+        raise Malformed(f"it has more than {most} bytes")
+    return content
+
+
+def _problem(file: int) -> str:
     """Say why an open file is not read; empty where nothing is wrong.
 
     A file system that does not count blocks says 0 of every file.
     """
+    about = os.fstat(file)
     if not stat.S_ISREG(about.st_mode):
         return f"it is {_kind(about.st_mode)}, and no regular file"
     held = about.st_blocks * BLOCK
-    if held and about.st_size > max(UNPACKED_ANYWAY, MAX_UNPACKED * held):
+    if about.st_size > max(UNPACKED_ANYWAY, MAX_UNPACKED * held) and (held or _is_hole(file)):
         return f"it has {about.st_size} bytes, of which the disk holds {held}"
     return ""
+
+
+def _is_hole(file: int) -> bool:
+    """Tell whether a file has no data at all; a file system that knows no holes says no."""
+    try:
+        os.lseek(file, 0, os.SEEK_DATA)
+    except OSError as exc:
+        return exc.errno == errno.ENXIO
+    os.lseek(file, 0, os.SEEK_SET)
+    return False
 
 
 def _kind(mode: int) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple
@@ -44,7 +45,7 @@ def read(pool: Path) -> tuple[Given, ...]:
         BadFile: a line is malformed.
     """
     path = beside(pool)
-    if not path.is_file():
+    if not os.path.lexists(path):
         return ()
     found = []
     for number, line in numbered(path):

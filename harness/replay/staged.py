@@ -52,7 +52,9 @@ def trace(
         if shown.status[positions[query.query_id]] == Status.ANSWERED:
             try:
                 listed[query.query_id] = told(searcher, query, k)
-            except Exception as exc:  # noqa: BLE001  whatever an engine may raise
+            except (KeyboardInterrupt, SystemExit, GeneratorExit):
+                raise
+            except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
                 lost[query.query_id] = f"{type(exc).__name__}: {exc}"
         else:
             lost[query.query_id] = "was not answered"
@@ -80,10 +82,15 @@ def told(searcher: Staged, query: Query, k: int) -> tuple[Stage, ...]:
         TypeError: they, or the hits of one, are not a tuple; a generator need not end.
     """
     stages = searcher.stages(query.text, k, query.params)
-    for found in (stages, *(stage.hits for stage in stages if isinstance(stages, tuple))):
-        if not isinstance(found, tuple):
-            raise TypeError(f"stages or hits are a {type(found).__name__} instead of a tuple")
+    _check_whole(stages)
+    for stage in stages:
+        _check_whole(stage.hits)
     return stages
+
+
+def _check_whole(found: object) -> None:
+    if not isinstance(found, tuple):
+        raise TypeError(f"stages or hits are a {type(found).__name__} instead of a tuple")
 
 
 def unstaged(shown: Run) -> Traced:

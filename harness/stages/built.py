@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import platform
 import sqlite3
+from functools import cached_property
 from pathlib import Path
 
 import engines
@@ -55,10 +56,14 @@ class Built:
 
     def _key(self, arm: Arm) -> str:
         """Digest of what an index depends on: code, packages, the arm and the documents."""
-        code = Path(engines.__path__[0]).rglob("*.py")
-        here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
         documents = Prepared.open(self._layout.data).manifest.corpus_sha256
-        return of_json([of_files({*code, *sources(arm)}), documents, here])
+        return of_json([self._code, of_files(sources(arm)), documents])
+
+    @cached_property
+    def _code(self) -> str:
+        """Digest of code and packages, which are those of this process for all arms of a run."""
+        here = [platform.python_version(), sqlite3.sqlite_version, *versions().values()]
+        return of_json([of_files(Path(engines.__path__[0]).rglob("*.py")), here])
 
 
 def _read(path: Path) -> dict[str, str]:

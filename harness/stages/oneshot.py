@@ -128,7 +128,7 @@ def oneshot(
         layout,
         list(pairs.values()),
         params.compare,
-        params.score.inference(wanted.threads),
+        template.rules,
         how=template.clusters,
     )
     if wanted.timed:

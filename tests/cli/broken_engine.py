@@ -21,6 +21,13 @@ FAILURES = {
 }
 """What is raised, as lines of a function."""
 ENDLESS = "endless"
+ARM = """\
+summary = "fts5, broken"
+stack = "own.py"
+
+[settings]
+any = 1
+"""
 SOURCE = '''\
 """The stack fts5, which fails at one moment."""
 
@@ -99,7 +106,7 @@ def spoken(folder: Path, text: str) -> Path:
     """Write an engine of one's own text, and give the file of its arm."""
     folder.mkdir(exist_ok=True)
     (folder / "own.py").write_text(text, encoding="utf-8")
-    (folder / "own.toml").write_text('summary = "fts5, broken"\nstack = "own.py"\n')
+    (folder / "own.toml").write_text(ARM)
     return folder / "own.toml"
 
 

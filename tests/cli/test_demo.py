@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
 import pytest
 import typer
 
 from harness.cli import demo
+from harness.corpus.runs import read_run, write_run
+from harness.stages.custody.dvc_lock import LOCK, _md5
 from harness.stages.custody.freshness import note_replayed
+from harness.stages.custody.reproduce import RECORD, record
 from tests.cli.conftest import Harness
 from tests.make.toy import Toy
 
@@ -93,3 +98,39 @@ def test_a_pipeline_that_fails_is_no_success(
         with pytest.raises(typer.Exit) as left:
             demo._dvc(project.root, "repro")  # noqa: SLF001
         assert left.value.exit_code == leaves
+
+
+@pytest.mark.parametrize("other", [False, True], ids=["the same", "another"])
+def test_the_last_lines_compare_with_the_record_which_stays_as_it_is(
+    project: Toy, monkeypatch: pytest.MonkeyPatch, harness: Harness, *, other: bool
+) -> None:
+    """The first command that a newcomer typed changed tracked files, and did not say why."""
+    root, run = project.root, project.layout.run("tantivy")
+    project.decide()
+    monkeypatch.setattr(demo, "_side_files", lambda _: [True])
+    lock = {"stages": {"replay@toy": {"deps": [], "outs": [{
+        "path": run.relative_to(root).as_posix(), "md5": _md5(run),
+    }]}}}  # fmt: skip
+    (root / LOCK).write_text(json.dumps(lock))
+    record(root, project.layout, project.params.arms)
+    tracked = {path: path.read_bytes() for path in [root / LOCK, *(root / RECORD).rglob("*.*")]}
+
+    def dvc(_: object, *words: str) -> str:
+        if words == REPRO:
+            (root / LOCK).write_text("made here")
+            if other:
+                write_run(replace(read_run(project.layout.run("fts5")), arm="tantivy"), run)
+        return demo.NOTHING_DONE
+
+    monkeypatch.setattr(demo, "_dvc", dvc)
+    said = harness("demo")
+    assert said.code == 0, said
+    last = said.out.partition("The page: ")[2].partition("\n\n")[2]
+    if other:
+        assert last.startswith("toy: 1 of 1 recorded outputs differ; every verdict is the same")
+        assert "first ten tantivy: " in last
+        assert "differs   replay@toy: build/toy/runs/tantivy.parquet" in last
+    else:
+        assert last == "toy: all 1 recorded outputs are byte-identical\n"
+    assert {path: path.read_bytes() for path in tracked} == tracked
+    assert {*(root / RECORD).rglob("*.*")} == tracked.keys() - {root / LOCK}

@@ -14,6 +14,7 @@ from unittest import mock
 
 import pytest
 
+from engines import registry
 from harness.stages.layout import Layout
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
@@ -31,7 +32,7 @@ COMMANDS = {
     "arm check": ("{arm}",),
     "ask": (*DATA, "balo", "--arm", "{arm}"),
     "ask of a run": ("balo", "--out", "ran", "--arm", "{arm}"),
-    "decompose": PAIR,
+    "decompose": (*DATA, "--control", "fts5", "--candidate", "own"),
     "index": (*DATA, "--arm", "{arm}"),
     "load": (*DATA, "--arm", "{arm}", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "{arm}"),
@@ -61,6 +62,8 @@ OPENS_NONE = {
 """Commands that name engines and open none, or only such as come with the program."""
 NAMES = {"arm", "arms", "control", "candidate", "serving"}
 """How a command calls an engine among its parameters."""
+REFUSED = {"mail-server": "only arms of the stack mail can be served"}
+"""What a command says of the engine while it is whole, where it makes it and takes no such one."""
 SPACE = """\
 [search]
 measure = "nDCG@10"
@@ -88,6 +91,7 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     made = measured.copied(tmp_path_factory.mktemp("whole") / "project")
     shutil.copy(ROOT / "policy" / "shadow.toml", made.root)
     (made.root / "space.toml").write_text(SPACE)
+    (made.root / "policy" / "accepted.toml").write_text("")
     arm, shell = str(broken_engine.write(made.root / "broken")), Shell(made.root)
     live_log.write(made, made.root / "log")
     shell.harness("index", *DATA, "--arm", arm)
@@ -98,10 +102,16 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def ready(whole: Toy, project: Toy) -> Toy:
-    """Give a test a copy, in the folder that its commands are called in."""
+def ready(whole: Toy, project: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
+    """Give a test a copy, in the folder that its commands are called in.
+
+    The engine is among the arms of the program too, for ``decompose`` takes none by its file.
+    """
     shutil.rmtree(project.root)
-    return whole.copied(project.root)
+    made = whole.copied(project.root)
+    found, own = registry.path_of, made.root / "broken" / "own.toml"
+    monkeypatch.setattr(registry, "path_of", lambda name: own if name == "own" else found(name))
+    return made
 
 
 @pytest.fixture(autouse=True)
@@ -119,6 +129,22 @@ def test_every_command_that_names_an_engine_is_known() -> None:
         if param.name in NAMES
     }
     assert found == {name.removesuffix(" of a run") for name in COMMANDS} | OPENS_NONE
+
+
+@pytest.mark.sampled(4)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_each_command_opens_the_engine_and_ends_well_while_it_is_whole(
+    ready: Toy, harness: Harness, command: str
+) -> None:
+    """Three of them were refused for their words, so no failure was tried."""
+    opens = ready.root / "opened"
+    arm = broken_engine.write(ready.root / "broken", "make", f"open({str(opens)!r}, 'w').close()")
+    for layout in (ready.layout, _ran(ready.root)):
+        stamped(layout.index("own"), arm)
+    words = [word.format(arm=arm) for word in COMMANDS[command]]
+    said = harness(*command.removesuffix(" of a run").split(), *words)
+    assert REFUSED[command] in said.error if command in REFUSED else said.code in {0, 1, 3}, said
+    assert opens.exists()
 
 
 @pytest.mark.sampled
@@ -145,6 +171,19 @@ def test_no_failure_of_an_engine_is_a_verdict(
         last = (said.err or said.out).splitlines()[-1]
         assert last.startswith("error: ") or "BREAKS THE CONTRACT" in said.out, said
     assert list(ready.root.rglob(".*.partial")) == []
+
+
+@pytest.mark.sampled(3)
+@pytest.mark.parametrize("command", COMMANDS)
+def test_no_command_runs_code_of_an_arm_where_that_is_refused(
+    ready: Toy, harness: Harness, command: str
+) -> None:
+    loads = "from pathlib import Path\nPath(__file__).with_name('loaded').touch()\n"
+    arm = broken_engine.spoken(ready.root / "broken", loads)
+    words = [word.format(arm=arm) for word in COMMANDS[command]]
+    said = harness("--no-code", *command.removesuffix(" of a run").split(), *words).error
+    assert "the arm own brings code" in said
+    assert not (arm.parent / "loaded").exists()
 
 
 def _ran(root: Path) -> Layout:

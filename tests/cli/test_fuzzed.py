@@ -2,7 +2,8 @@
 
 An option of a command gets a hostile value, and all others words that work. In each
 run every command is tried once, under ``--all`` twice; ``CLI_FUZZ=all`` tries every value of every
-option.
+option. Each flag is given by itself too, a few of them in each run. No command says or writes a
+secret of the environment meanwhile.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from tests.cli import click_log
 from tests.cli.owned import command_tree, leaves
 from tests.docs.pages import COMMAND, ROOT
 from tests.docs.shell import Said, Shell
+from tests.make.secrets import NAMES, PLANTED, holding
 from tests.make.shadow import live_log
 from tests.make.toy import Toy
 
@@ -139,7 +141,7 @@ VERDICTS = {"assisted", "shadow replay", "migrate advance", "migrate drill", "mi
 """Commands that end by 1 on these words: the toy's log diverges, and none of mail was decided."""
 PATHS = (
     "absent/deep", "params.yaml", "datasets", "params.yaml/below", "", "a\0b", "x" * 5_000, "loop",
-    "/dev/null", "fifth.json",
+    "/dev/null", "/proc/none/deep", "fifth.json",
 )  # fmt: skip
 TEXTS = (
     "", "../../x", "\udcff", "-", "a b", "x" * 300, "/", "\x1b[31mred", "no such thing", "ndcg@10",
@@ -147,6 +149,9 @@ TEXTS = (
 )  # fmt: skip
 EVERY = os.environ.get("CLI_FUZZ", "") == "all"
 EACH_RUN = sys.maxsize if EVERY else len(WORKS)
+FLAGS_EACH_RUN = 8
+SECRETS = sorted({*NAMES} - {"USER", "HOSTNAME"})
+"""Who typed a move of a migration is in its ledger."""
 NUMBERS = ("-1", "nan", "1e999", "9" * 400, "0", "", "0x10", "1.5")
 
 
@@ -158,6 +163,17 @@ def values_of(param: Any) -> tuple[str, ...]:  # noqa: ANN401  click's
     if "Path" in kind:
         return PATHS
     return TEXTS if "str" in kind or "datetime" in kind else NUMBERS
+
+
+def flags() -> list[tuple[str, str]]:
+    """Name every flag of each command, both to set it and to take it back."""
+    return [
+        (name, flag)
+        for name, command in leaves(command_tree())
+        for param in command.params
+        if getattr(param, "is_flag", False) and name not in NO_OPTION
+        for flag in (*param.opts, *param.secondary_opts)
+    ]
 
 
 def cases() -> list[tuple[str, int, str]]:
@@ -182,7 +198,7 @@ def test_every_command_has_words_that_work() -> None:
 
 @pytest.fixture(scope="module")
 def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shell]:
-    """Make a project in which the words work; servers serve nothing."""
+    """Make a project in which the words work; servers serve nothing, and secrets are planted."""
     project = measured.copied(tmp_path_factory.mktemp("fuzzed") / "project")
     root = project.root
     for name in ("watch.toml", "shadow.toml", "regress.toml"):
@@ -214,8 +230,11 @@ def shell(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Iterator[S
         mock.patch("harness.shadow.proxy.listening.server"),
         mock.patch("harness.shadow.proxy.http_proxy._serve", mock.AsyncMock(return_value=0)),
         mock.patch("harness.shadow.proxy.mcp_proxy.server", mock.AsyncMock()),
+        mock.patch("webbrowser.open"),
+        mock.patch.dict(os.environ, {name: f"{PLANTED}-{name}" for name in SECRETS}),
     ):
         yield made
+        assert holding(root) == []
 
 
 def call(shell: Shell, *words: str) -> Said:
@@ -253,10 +272,42 @@ def test_a_hostile_value_is_no_verdict_and_no_crash(
 ) -> None:
     command = dict(leaves(command_tree()))[name]
     words = spoilt(command, filled(WORKS[name]), at, value)
+    ends_well(shell, name, words, verdict=name in VERDICTS)
+
+
+@pytest.mark.sampled(sys.maxsize if EVERY else FLAGS_EACH_RUN)
+@pytest.mark.parametrize(("name", "flag"), flags())
+def test_a_flag_by_itself_is_no_crash(shell: Shell, name: str, flag: str) -> None:
+    verdict = name in VERDICTS or flag == "--exit-code"
+    ends_well(shell, name, [*filled(WORKS[name]), flag], verdict=verdict)
+
+
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        (name, at)
+        for name, command in leaves(command_tree())
+        for at, param in enumerate(command.params)
+        if param.name in {"measure", "measures"}
+    ],
+)
+def test_a_measure_in_other_letters_is_suggested(shell: Shell, name: str, at: int) -> None:
+    """``ndcg@10`` was said to be no measure, without the one that was meant."""
+    command = dict(leaves(command_tree()))[name]
+    words = spoilt(command, filled(WORKS[name]), at, "ndcg@10")
+    said = ends_well(shell, name, words, verdict=False)
+    assert said.code == 2
+    assert said.text.strip().endswith("Did you mean nDCG@10?")
+
+
+def ends_well(shell: Shell, name: str, words: list[str], *, verdict: bool) -> Said:
+    """Call a command, and see that it ends by its verdict, by 2 with a message, or well."""
     said = call(shell, *name.split(), *words)
     assert "Traceback" not in said.text, (words, said)
-    assert said.code in {0, 2, 3} | ({1} if name in VERDICTS else set()), (words, said)
+    assert PLANTED not in said.text, (words, said)
+    assert said.code in {0, 2, 3} | ({1} if verdict else set()), (words, said)
     if said.code == 2:
         last = said.text.strip().splitlines()[-1]
         assert last.startswith(("error: ", "╰")) or "problem" in said.text, (words, said)
         assert len(last) < 2_000, (words, said)
+    return said

@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import shutil
-from pathlib import Path
 
-import pyarrow as pa
 import pytest
 
 from harness.core.errors import HarnessError
-from harness.corpus.parquet import table_of
 from harness.shadow.proxy.http_control import checked
 from tests.cli.conftest import Harness
+from tests.make.secrets import NAMES, PLANTED, holding
 from tests.make.toy import Toy
 from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
-PLANTED = "planted-7f3a9c51e8"
-NAMES = (
-    "AWS_SECRET_ACCESS_KEY", "GITHUB_TOKEN", "HF_TOKEN", "OPENAI_API_KEY", "DATABASE_URL",
-    "HTTPS_PROXY", "PIP_INDEX_URL", "SSH_AUTH_SOCK", "NETRC", "USER", "HOSTNAME",
-)  # fmt: skip
 LEAKS = '''
 """The stack fts5, whose errors tell what is in the environment."""
 
@@ -43,17 +36,6 @@ COMMANDS = (
     ("sbom", "--to", "sbom.json"),
     ("index", "--dataset", "toy", "--arm", "none", "--debug"),
 )  # fmt: skip
-
-
-def holding(root: Path) -> list[str]:
-    """Name the files that hold what was planted, also where a table packs it."""
-    found = []
-    for path in sorted(one for one in root.rglob("*") if one.is_file()):
-        packed = path.suffix == ".parquet"
-        text = str(table_of(path, pa.schema([])).to_pylist()) if packed else ""
-        if PLANTED.encode() in path.read_bytes() or PLANTED in text:
-            found.append(path.relative_to(root).as_posix())
-    return found
 
 
 @pytest.fixture

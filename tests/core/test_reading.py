@@ -9,6 +9,7 @@ import tracemalloc
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from unittest import mock
 
 import pyarrow as pa
 import pytest
@@ -18,7 +19,15 @@ from hypothesis import strategies as st
 from harness.core import digest, reading
 from harness.core.errors import BadFile
 from harness.core.formats import json_file, toml_file
-from harness.core.reading import MAX_LINE_BYTES, Malformed, numbered, opened, text_of, whole
+from harness.core.reading import (
+    MAX_LINE_BYTES,
+    UNPACKED_ANYWAY,
+    Malformed,
+    numbered,
+    opened,
+    text_of,
+    whole,
+)
 from harness.corpus.parquet import table_of
 
 
@@ -83,9 +92,10 @@ def peak(path: Path) -> int:
 
 
 def test_a_line_without_an_end_costs_no_more_than_its_bound(tmp_path: Path) -> None:
-    path = tmp_path / "sparse"
+    path = tmp_path / "zeros"
     with path.open("wb") as file:
-        file.truncate(1 << 40)
+        for _ in range(2 * MAX_LINE_BYTES >> 20):
+            file.write(bytes(1 << 20))
     assert peak(path) < 4 * MAX_LINE_BYTES
 
 
@@ -147,19 +157,28 @@ def test_a_reader_that_says_no_more_of_a_file_names_it_all_the_same(tmp_path: Pa
     assert of_table.value.path == path
 
 
+@pytest.mark.parametrize("beginning", [0, 10_000], ids=["whole", "but-its-beginning"])
 @pytest.mark.parametrize("read", [whole, digest.of_file, text_of])
-def test_a_file_that_is_all_hole_but_its_beginning_is_refused(
-    tmp_path: Path, read: Callable[[Path], object]
+def test_a_file_that_is_all_hole_is_refused(
+    tmp_path: Path, read: Callable[[Path], object], beginning: int
 ) -> None:
     """A terabyte that takes no room on the disk; to digest it took a quarter of an hour."""
     path = tmp_path / "file"
     with path.open("wb") as file:
-        file.write(b"x" * 10_000)
+        file.write(b"x" * beginning)
         file.flush()
         os.fsync(file.fileno())
         file.truncate(1 << 40)
     with pytest.raises((Malformed, BadFile), match="it has 1099511627776 bytes, of which the disk"):
         read(path)
+
+
+def test_a_file_system_that_counts_no_blocks_is_believed(tmp_path: Path) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(bytes(UNPACKED_ANYWAY + 1))
+    uncounted = os.stat_result((*path.stat()[:10],), {"st_blocks": 0})
+    with mock.patch("os.fstat", return_value=uncounted), opened(path) as file:
+        assert len(file.read()) == UNPACKED_ANYWAY + 1
 
 
 @pytest.mark.parametrize("read", [whole, digest.of_file, text_of])

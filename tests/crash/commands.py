@@ -53,7 +53,7 @@ class Command:
     """What it says where it was done already; empty where it says the same as before."""
     typed: str = ""
     left_out: tuple[str, ...] = ()
-    """Folders that hold the hour."""
+    """Folders that hold the hour, or what may be made again."""
     decided: bool = False
     """Whether it reads a decision."""
 
@@ -169,6 +169,8 @@ CARD, QRELS, JUDGED = (
     "qrels/toy/test.qrels",
     "qrels/toy/test.judged.jsonl",
 )
+CACHED = (".cache",)
+"""What verification scores is kept there until it is whole, and removed by the next if not."""
 TIMED = ("out/work", "out/index.html", "out/explore.html", "out/report.md", ".cache")
 COMMANDS = {
     "import": Command(
@@ -215,12 +217,13 @@ COMMANDS = {
         as_is,
         ("history/toy.jsonl",),
         told="toy: added",
+        left_out=CACHED,
         decided=True,
     ),
     "begin": Command(
         ("migrate", "begin", "--serving", "fts5"), two_steps, (LEDGER, SWITCH), told="begun"
     ),
-    "observe": Command(("migrate", "observe"), noting, (LEDGER,), decided=True),
+    "observe": Command(("migrate", "observe"), noting, (LEDGER,), left_out=CACHED, decided=True),
     "advance": Command(OVERRIDE, begun, (LEDGER, SWITCH), told="in force"),
     "rollback": Command(("migrate", "rollback"), under_way, (LEDGER, SWITCH), told="back to"),
     "mend": Command(("migrate", "mend"), adrift, (SWITCH,), told="SEARCH_ENGINE="),

@@ -13,27 +13,48 @@ import pyarrow as pa
 
 from engines import registry as arms
 from engines.contract import manifest
+from engines.stacks.agent_mail.mcp_tools import callers
 from engines.stacks.agent_mail.switch_file import value_in
 from harness.core import formats
 from harness.core.durable import journal
+from harness.core.durable.owned import PANEL, mark
 from harness.core.engine import Hit
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
-from harness.corpus import beir, card, jsonl, mbox, pool, runs, score_table, topics, trec
+from harness.corpus import (
+    beir,
+    card,
+    jsonl,
+    labels,
+    mbox,
+    pool,
+    pool_times,
+    runs,
+    score_table,
+    topics,
+    trec,
+)
 from harness.corpus.exchange import ltr, opensearch, quepid, rank_eval
+from harness.corpus.querylog import formats as querylog
 from harness.policy import pins
 from harness.policy.load import load_policy
 from harness.replay.load import arrivals
 from harness.report.trends import history
+from harness.shadow.clicks import log as clicks
 from harness.shadow.log import streams
 from harness.shadow.log.record import Degradation
 from harness.stages import params
 from harness.stages.custody.dvc_lock import check_recorded
+from harness.stages.judging.machine import settings as judges
+from harness.stages.judging.panel import panel
 from harness.stages.load import files as load_files
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.race import times as race_times
+from harness.stages.score.means import read_means
 from harness.stages.shadow import files as shadow_files
+from harness.stages.tune import space
+from tests.make.desk import OVERLAP
 from tests.make.toy import PARAMS
 from tests.source import ROOT
 
@@ -71,10 +92,36 @@ def _pairs(path: Path) -> object:
     return pool.read(path.with_name("p"))
 
 
+def _panel(path: Path) -> object:
+    mark(path.parent, PANEL).touch()
+    return _within(panel.FILE, panel.read)(path)
+
+
+def _grade_times(path: Path) -> object:
+    path.rename(pool_times.beside(path.with_name("p")))
+    return pool_times.read(path.with_name("p"))
+
+
 _PAIR = json.dumps({
     "doc_id": "d", "narrows": 0.5, "query": "q", "query_id": "q", "scale": [0, 1], "snippet": "s",
     "title": "t",
 }) + "\n"  # fmt: skip
+_CLICKED = """\
+{"id": "1", "at": "2026-01-01T00:00:00+00:00", "session": "1", "query": "a", "arms": ["a", "b"], \
+"documents": ["d"], "teams": [0]}
+{"id": "1", "document": "d"}
+"""
+_PANEL = '{"assessors": ["a", "b"], "double": 0.5, "seed": 1, "pool_sha256": "%s"}' % ("0" * 64)
+_SPACE = """\
+[search]
+measure = "nDCG@10"
+folds = 2
+seed = 7
+confidence = 0.95
+resamples = 1000
+[space]
+any = [1, 2]
+"""
 _TRIAL = '{"format":1,"number":1,"writer":"w","at":1,"arm":"shadow","kind":"fault","cause":"c"}\n'
 
 
@@ -144,6 +191,35 @@ _SEEDS: dict[str, tuple[Read, str]] = {
         _within("degradations.000001.jsonl", lambda p: list(streams.records(p, Degradation))),
         _TRIAL,
     ),
+    "labels": (
+        labels.read,
+        '{"query_id": "q", "doc_id": "d", "grade": 1, "kind": "machine", "by": "grader"}\n',
+    ),
+    "clicks": (
+        _within(clicks.FILE, clicks.read),
+        _CLICKED,
+    ),
+    "query log": (
+        lambda p: list(querylog.lines(p, "jsonl", querylog.Fields())),
+        '{"query": "a", "results": 3}\n',
+    ),
+    "judge": (judges.read, OVERLAP),
+    "panel": (
+        _panel,
+        f'{{"assessors":["a","b"],"double":0.5,"seed":1,"pool_sha256":"{"0" * 64}"}}',
+    ),
+    "times of grades": (
+        _grade_times,
+        '{"at": "2026-01-01T00:00:00+00:00", "query_id": "q", "doc_id": "d", "grade": 1}\n',
+    ),
+    "space": (
+        space.read,
+        _SPACE,
+    ),
+    "viewers": (callers.read, f'[viewers.ada]\nagent = "ada"\ntoken_sha256 = "{"0" * 64}"\n'),
+    "shadow settings": (shadow_files.read_settings, _text("policy/shadow.toml")),
+    "reading": (shadow_files.read_reading, _text("examples/shadow/http.toml")),
+    "means": (read_means, '{"fts5": {"RR": {"mean": 0.5, "low": 0.1, "high": 0.9, "queries": 2}}}'),
     "json": (formats.json_file, '{"a": [1, 2.5e3, null, "\\u00e9"]}'),
     "toml": (formats.toml_file, "a = 1\n[b.c]\nd = [1.5, 'e', 2026-01-01]\n"),
     "yaml": (formats.yaml_file, "a: 1\nb: {c: [1.5, e, 2026-01-01]}\n"),

@@ -21,8 +21,8 @@ pytestmark = pytest.mark.slow
 
 BYTES = {"run", "scores", "times", "packed documents"}
 """Files that are no text."""
-ANY_TEXT = {"mbox"}
-"""Whatever a mail holds, it ends no import."""
+ANY_TEXT = {"mbox", "query log"}
+"""Whatever a mail or a line of a log holds, it ends no import."""
 TEXTS = sorted(READERS.keys() - BYTES - ANY_TEXT)
 LINES = {"trec qrels", "trec run", "beir qrels", "topics", "topic table", "switch", "pool"}
 """Texts that are no JSON, TOML or YAML."""

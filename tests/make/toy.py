@@ -164,12 +164,16 @@ class Toy:
 
     def judge_again(self, *, timed: bool = False) -> None:
         """Run ``score`` and ``compare``, and ``race``, on the runs that are there."""
-        params = self.params
-        score(self.layout, params.arms, params.score)
-        pairs = tuple(dict.fromkeys(pairs_of(self.project.policy()).values()))
-        compare(self.layout, pairs, params.compare, params.score.inference())
+        score(self.layout, self.params.arms, self.params.score)
+        self.compare_again()
         if timed:
             self.race()
+
+    def compare_again(self) -> None:
+        """Run ``compare`` on the scores that are there."""
+        policy = self.project.policy()
+        pairs = tuple(dict.fromkeys(pairs_of(policy).values()))
+        compare(self.layout, pairs, self.params.compare, policy.rules)
 
     def race(self) -> None:
         params = self.params

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from harness.core.engine import Answer, Hit, Manifest, Stage
 from harness.core.errors import InvalidArm
 from harness.core.records import Query, Scalar
 from harness.core.run import Row, Run, Status
-from harness.replay.staged import ANSWER, trace
+from harness.replay.staged import ANSWER, told, trace
 
 QUERIES = (Query("q1", "ab"), Query("q2", "ba"), Query("q3", "cab"))
 Lists = Callable[[str], tuple[Stage, ...]]
@@ -122,3 +124,27 @@ def test_an_arm_none_of_whose_queries_has_stages_is_refused() -> None:
 
     with pytest.raises(InvalidArm, match="not one query has stages; the first: RuntimeError: no m"):
         trace(Arm(broken), QUERIES, shown(), k=7, advance=lambda _: None)
+
+
+def test_stages_that_never_end_are_not_waited_for() -> None:
+    """Whether they were a tuple was looked at after the first, the second, and so on."""
+
+    def endless(text: str) -> Any:  # noqa: ANN401  what no engine may give
+        return repeat(in_stages(text)[0])
+
+    with pytest.raises(TypeError, match="stages or hits are a repeat instead of a tuple"):
+        told(Arm(endless), QUERIES[0], 7)
+
+
+def test_a_panic_among_the_stages_is_a_failure_and_an_interrupt_is_none() -> None:
+    def panics(_: str) -> tuple[Stage, ...]:
+        raise BaseException("a panic of Rust")  # noqa: TRY002  so it looks in Python
+
+    with pytest.raises(InvalidArm, match="the first: BaseException: a panic of Rust"):
+        trace(Arm(panics), QUERIES, shown(), k=7, advance=lambda _: None)
+
+    def interrupted(_: str) -> tuple[Stage, ...]:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        trace(Arm(interrupted), QUERIES, shown(), k=7, advance=lambda _: None)

@@ -99,8 +99,8 @@ def _meant(exc: BaseException) -> BaseException:
 
 
 def _said(exc: BaseException) -> str:
+    from harness.core.disk import REMEDIES, refusal
     from harness.core.extras import hint
-    from harness.core.files import FULL, NO_ROOM
     from harness.core.printable import one_line
     from harness.core.reading import Malformed
 
@@ -113,8 +113,11 @@ def _said(exc: BaseException) -> str:
     if isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere():
         return "error: the current folder is gone. Change to one that is there"
     if isinstance(exc, OSError) and exc.filename is not None:
-        remedy = NO_ROOM if exc.errno in FULL else REFUSED
+        remedy = REMEDIES.get(exc.errno or 0, REFUSED)
         exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", remedy)
+    elif not isinstance(exc, HarnessError) and (told := refusal(exc)):
+        remedy = REMEDIES.get(told.errno or 0, REFUSED)
+        exc = HarnessError(f"a disk refused a file ({told.strerror}){_place(exc)}. {remedy}")
     if isinstance(exc, RuntimeError) and str(exc).startswith(LOOP):
         exc = BadFile(str(exc).removeprefix(LOOP).strip("'"), "it is a link to itself", REFUSED)
     if isinstance(exc, HarnessError):

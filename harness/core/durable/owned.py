@@ -13,8 +13,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from harness.core.disk import REMEDIES
 from harness.core.errors import HarnessError
-from harness.core.files import FULL, NO_ROOM, write_text
+from harness.core.files import write_text
 from harness.core.paths import check_leads
 
 RUN = "harness run"
@@ -192,5 +193,5 @@ def _told(folder: Path) -> Iterator[None]:
         yield
     except OSError as exc:
         why = exc.strerror or exc
-        remedy = NO_ROOM if exc.errno in FULL else REMEDY
+        remedy = REMEDIES.get(exc.errno or 0, REMEDY)
         raise HarnessError(f"{folder}: cannot be written ({why}). {remedy}") from exc

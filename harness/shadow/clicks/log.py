@@ -8,12 +8,12 @@ from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
-from typing import Any
 
 from pydantic import TypeAdapter, ValidationError
 
 from harness.core.errors import BadFile
-from harness.core.reading import numbered
+from harness.core.formats import checked
+from harness.core.reading import Malformed, numbered
 from harness.shadow.clicks.team_draft import Mixed
 
 FILE = "clicks.jsonl"
@@ -113,11 +113,11 @@ def read(folder: Path) -> Clicks:
 def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
     for number, line in numbered(path):
         try:
-            found = _RECORD.validate_json(line)
-        except ValidationError as exc:
-            first: Any = exc.errors(include_url=False, include_input=False)[0]
-            hint = "Remove the line: a writer that was killed may have cut it off."
-            raise BadFile(path, f"the line is not a record ({first['msg']})", hint, number) from exc
+            found = _RECORD.validate_json(checked(line))
+        except (Malformed, ValidationError) as exc:
+            said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
+            cure = "Remove the line: a writer that was killed may have cut it off."
+            raise BadFile(path, f"the line is not a record ({said})", cure, number) from exc
         if isinstance(found, ShownList) and not (
             len(found.documents) == len(found.teams)
             and all(0 <= team < len(found.arms) for team in found.teams)

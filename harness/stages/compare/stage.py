@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from harness.agreement.agree import agree
 from harness.core.clusters import BY_TEXT, Clustering, independent
-from harness.core.errors import BadFile
+from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import Agreement
 from harness.core.files import replacing, write_json
 from harness.core.scores import Estimate, Paired, Scores
@@ -33,6 +33,8 @@ Pair = tuple[str, str]
 """Control and candidate; an arm with itself is its first replay against its second."""
 KEYS = ("control", "candidate")
 CLASSES = pa.schema([(name, pa.string()) for name in (*KEYS, "query_id", "class")])
+SAME = 1e-12
+"""How far apart two equal intervals may be, where two processors drew them."""
 DEPTH = "depth"
 """Of RBO, the taus and the classes: the deepest of ``compare.depths``."""
 
@@ -47,7 +49,8 @@ def compare(
 ) -> None:
     """Write agreement and paired differences for each pair, and of each control with itself.
 
-    ``how`` says which queries depend on each other: those who judge by a policy give its word.
+    ``how`` says which queries depend on each other. Those who judge by a policy give its word, and
+    its ``inference``: a difference then has one interval, in its gate and on every page.
 
     Raises:
         EvidenceError: an arm was not scored or changed since, or an agreement is not what a count
@@ -117,20 +120,39 @@ def differences(
     found: dict[Pair, dict[str, Estimate]] = {}
     for control, candidate in pairs:
         by_measure = {
-            measure: Paired.of(scores[(control,)][measure], scores[(candidate,)][measure])
-            for measure in scores[(control,)]
+            measure: difference(of_control, scores[candidate,][measure], inference, clusters)
+            for measure, of_control in scores[control,].items()
         }
-        found[control, candidate] = {
-            measure: summarise(
-                Scores(measure, paired.query_ids, paired.difference, {}),
-                span=span_of_difference(measure),
-                inference=inference,
-                clusters=clusters,
-            )
-            for measure, paired in by_measure.items()
-            if independent(paired.query_ids, clusters) >= FEWEST
-        }
+        found[control, candidate] = {name: one for name, one in by_measure.items() if one}
     return found
+
+
+def difference(
+    control: Scores, candidate: Scores, inference: Inference, clusters: Mapping[str, str]
+) -> Estimate | None:
+    """Mean of candidate - control with its interval; None of too few queries."""
+    paired = Paired.of(control, candidate)
+    if independent(paired.query_ids, clusters) < FEWEST:
+        return None
+    return summarise(
+        Scores(control.measure, paired.query_ids, paired.difference, {}),
+        span=span_of_difference(control.measure),
+        inference=inference,
+        clusters=clusters,
+    )
+
+
+def check_drawn(layout: Layout, stored: Estimate | None, drawn: Estimate | None) -> None:
+    """Compare the ends of a difference that is stored with those of one that was drawn now.
+
+    Raises:
+        EvidenceError: they are others, so the policy was changed since.
+    """
+    if stored and drawn and max(abs(stored.low - drawn.low), abs(stored.high - drawn.high)) > SAME:
+        raise EvidenceError(
+            f"{layout.differences}: its intervals are not those of the policy as it is now."
+            f" Run: harness compare --dataset {layout.root.name}"
+        )
 
 
 def read_agreement(layout: Layout) -> dict[Pair, Agreement]:

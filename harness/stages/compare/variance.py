@@ -15,6 +15,7 @@ from harness.corpus import trec
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores
+from harness.measures.name import parse
 from harness.measures.quality import score
 from harness.stages.layout import Layout
 from harness.stages.score.stage import check_scores
@@ -47,6 +48,7 @@ def over_corpora(layouts: Sequence[Layout], asked: Compared, *, confidence: floa
     Raises:
         EvidenceError: an arm was not scored by the measure, scores were changed since, a data set
             comes twice, or there are too few.
+        UnknownName: the measure is not known.
     """
     found: dict[str, Floats] = {}
     for layout in layouts:
@@ -94,6 +96,7 @@ def over_assessors(
 
 def _differences(layout: Layout, asked: Compared) -> Floats:
     arms = (asked.control, asked.candidate)
+    parse(asked.measure)
     check_scores(layout, arms)
     scores = read_scores(layout.per_query, ["arm"])
     pair = []

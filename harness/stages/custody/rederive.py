@@ -76,7 +76,7 @@ def rederive(
         _same_scores(layout.per_query, again.per_query, ["arm"])
         pairs = list(dict.fromkeys(subject.pairs.values()))
         how = subject.policy.clusters if subject.policy else BY_TEXT
-        compare(again, pairs, subject.compare, subject.score.inference(threads), how=how)
+        compare(again, pairs, subject.compare, subject.rules, how=how)
         values = _same_agreement(layout, again)
         if selftest:
             _same_selftest(layout, again, subject)

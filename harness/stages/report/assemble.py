@@ -11,21 +11,19 @@ from typing import Any
 import numpy as np
 
 from harness.core import digest
-from harness.core.clusters import BY_TEXT, Dependence, codes, independent
+from harness.core.clusters import BY_TEXT, Dependence, codes
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence, Race
 from harness.core.gate import StepDecision
 from harness.core.records import Document, Query
-from harness.core.scores import Estimate, Paired, Scores
+from harness.core.scores import Estimate, Paired
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
-from harness.measures.spans import span_of_difference
-from harness.measures.summary import summarise
 from harness.policy.model import Policy
 from harness.report.inputs import PolicyName, ReportInput
 from harness.report.page.custody import Custody
 from harness.report.page.trust import Trust
-from harness.stages.compare.stage import Pair
+from harness.stages.compare.stage import Pair, check_drawn, difference
 from harness.stages.custody.freshness import replayed_at
 from harness.stages.custody.provenance import provenance
 from harness.stages.evidence import gathered, sides
@@ -134,7 +132,6 @@ def assemble(
         if policy and file
         else None
     )
-    apart = _in_order(read_means(layout.differences), subject.measures)
     by_slice = slice_differences(evidence, subject.measures[0], subject.rules)
     return ReportInput(
         provenance=provenance(
@@ -158,7 +155,7 @@ def assemble(
             name: _in_order(means, subject.measures)
             for name, means in read_slices(layout.slices).items()
         },
-        differences={name: apart["~".join(pair)] for name, pair in subject.pairs.items()},
+        differences=_differences(layout, subject, evidence),
         slice_differences=by_slice,
         pooled_slices=pooled_slices(by_slice, subject.rules),
         latency=latency(race, subject.pairs, subject.rules) if race else None,
@@ -174,6 +171,24 @@ def assemble(
         traffic=traffic(data.queries(), arms, evidence, subject.measures[0], subject.rules),
         dependence={name: _dependence(one, subject.measures) for name, one in evidence.items()},
     )
+
+
+def _differences(
+    layout: Layout, subject: Subject, evidence: Mapping[str, Evidence]
+) -> dict[str, Mapping[str, Estimate]]:
+    """Read how far each pair is apart, and draw one interval of each again.
+
+    Raises:
+        EvidenceError: the intervals are others than those that gates show.
+    """
+    stored = _in_order(read_means(layout.differences), subject.measures)
+    apart = {name: stored["~".join(pair)] for name, pair in subject.pairs.items()}
+    first = subject.measures[0]
+    for name, one in evidence.items():
+        scores = one.control.scores[first], one.candidate.scores[first]
+        drawn = difference(*scores, subject.rules, one.clusters)
+        check_drawn(layout, apart[name].get(first), drawn)
+    return apart
 
 
 def _dependence(evidence: Evidence, measures: Sequence[str]) -> dict[str, Dependence]:
@@ -277,14 +292,8 @@ def pooled_slices(
 
 def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estimate]:
     control, candidate = evidence.control.scores[measure], evidence.candidate.scores[measure]
-    found = {}
-    for name, ids in evidence.slices.items():
-        paired = Paired.of(control.only(ids), candidate.only(ids))
-        if independent(paired.query_ids, evidence.clusters) >= FEWEST:
-            found[name] = summarise(
-                Scores(measure, paired.query_ids, paired.difference, {}),
-                span=span_of_difference(measure),
-                inference=rules,
-                clusters=evidence.clusters,
-            )
-    return found
+    found = {
+        name: difference(control.only(ids), candidate.only(ids), rules, evidence.clusters)
+        for name, ids in evidence.slices.items()
+    }
+    return {name: one for name, one in found.items() if one}

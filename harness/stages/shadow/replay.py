@@ -9,13 +9,15 @@ from datetime import date
 from pathlib import Path
 
 from engines import registry as arms
+from harness.agreement.classes import Class
 from harness.core.engine import Searcher
-from harness.core.errors import EvidenceError
+from harness.core.errors import EvidenceError, InvalidArm
 from harness.core.progress import progress
+from harness.core.run import Row, Status
 from harness.corpus.prepared import Prepared
 from harness.shadow.log import streams
 from harness.shadow.log.record import query_key
-from harness.shadow.watch.again import Again, Now, again, questions
+from harness.shadow.watch.again import Again, Now, Question, again, questions
 from harness.shadow.watch.suppressions import BLOCKING, Standing, Suppressions
 from harness.stages.custody.proof import check_corpus, check_same, read_manifest
 from harness.stages.index import check_index
@@ -52,7 +54,8 @@ def shadow_replay(
     Raises:
         EvidenceError: the arms are the same.
         InvalidArm: an arm's index is not the one that stage ``index`` handed on, or was built of
-            other documents or with other settings.
+            other documents or with other settings. Or it answers none, though queries diverged
+            that it had answered.
         BadFile: a folder holds no log, or a line of it is not a record.
     """
     if control == candidate:
@@ -68,7 +71,22 @@ def shadow_replay(
         for one in again(asked, ours, theirs, time_limit_ns=limit_ns):
             found.append((one, _standing(one, suppressions, today)))
             advance(1)
+    for name, rows in (
+        (control, [one.control for one, _ in found]),
+        (candidate, [one.candidate for one, _ in found]),
+    ):
+        _check_answering(name, rows, asked)
     return Replayed(tuple(found))
+
+
+def _check_answering(name: str, rows: Sequence[Row], asked: Sequence[Question]) -> None:
+    """Refuse an engine that answers nothing: that is a failure of it, and says nothing of hits."""
+    answered = any(row.status is Status.ANSWERED for row in rows)
+    if not answered and any(one.latest.outcome is not Class.ERROR for one in asked):
+        error = next((row.error for row in rows if row.error), "none")
+        raise InvalidArm(
+            f"{name}: not one of {len(rows)} queries was answered; the first error is: {error}"
+        )
 
 
 @contextmanager

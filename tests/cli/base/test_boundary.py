@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -207,6 +208,18 @@ def test_an_error_of_our_own_is_two_and_its_traceback_is_shown_where_it_is_asked
         assert shown.code == 2
         assert "Traceback (most recent call last)" in shown.err
         assert shown.err.splitlines()[-1].startswith("error: ZeroDivisionError")
+
+
+def test_a_full_disk_has_its_remedy_whoever_was_told(
+    harness: Harness, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(*_: object, **__: object) -> None:
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr("harness.stages.score.stage.score", broken)
+    said = harness("score", "--dataset", "toy").error
+    assert said.startswith("a disk refused a file (No space left on device)")
+    assert said.endswith("Free some space on that disk, then run the same command again")
 
 
 def test_an_end_of_input_while_somebody_is_asked_is_an_interrupt(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -142,6 +143,9 @@ def check(to: Connection, stack: str, root: Path) -> None:
         to.call(tool, {**given, "unknown": 1})
     (root / "harbour.md").write_text("# The harbour\n\nIt is empty.\n")
     assert not to.call(tool, given)[key]
+    shutil.rmtree(root)
+    with pytest.raises(ToolFailed, match=r"FAILED: .*is not a folder"):
+        to.call(tool, given)
 
 
 @pytest.mark.parametrize("stack", ["docs"])

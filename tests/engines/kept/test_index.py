@@ -8,7 +8,7 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, nullcontext
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -18,6 +18,7 @@ import pytest
 from engines.kept import index
 from engines.kept.contract import Fault, Updated
 from engines.kept.live import Live
+from engines.lexical.typed import MOST_REPEATS
 from engines.stacks.code.arm import Code
 from engines.stacks.code.arm import Settings as CodeSettings
 from engines.stacks.code.service import Wish as CodeWish
@@ -32,6 +33,7 @@ from engines.stacks.writing.service import notes
 from harness.core.errors import BadFile
 from tests.make.code import SETTINGS as CODE
 from tests.make.notes import SETTINGS as NOTES
+from tests.make.room import little_room
 
 WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
@@ -124,7 +126,7 @@ def test_what_did_not_change_is_not_read(
     root: Path, update: Callable[[], Updated], put: mock.Mock
 ) -> None:
     assert update() == Updated(3, 0, 0, ())
-    with mock.patch("engines.kept.index.whole") as opened:
+    with mock.patch("engines.kept.index.whole_below") as opened:
         assert update() == Updated(0, 0, 3, ())
     assert not opened.called
     write(root, "two.md", "sea", LONG_AGO_NS + 1)
@@ -197,6 +199,97 @@ def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
     assert "Leave it out, or split it" in done.faults[0].why
 
 
+def outside(root: Path) -> Path:
+    """Write a file beside the folder, which no index of it may hold."""
+    write(root.parent, "outside/three.txt", "secret tide")
+    return root.parent / "outside"
+
+
+def file_gone(root: Path) -> None:
+    (root / "one.md").unlink()
+
+
+def file_by_link(root: Path) -> None:
+    file_gone(root)
+    (root / "one.md").symlink_to(outside(root) / "three.txt")
+
+
+def folder_by_link(root: Path) -> None:
+    (root / "deep").rename(root.parent / "away")
+    (root / "deep").symlink_to(outside(root))
+
+
+def file_by_folder(root: Path) -> None:
+    file_gone(root)
+    (root / "one.md").mkdir()
+
+
+def file_by_pipe(root: Path) -> None:
+    file_gone(root)
+    os.mkfifo(root / "one.md")
+
+
+CHANGES: dict[str, tuple[Callable[[Path], None], str]] = {
+    "a link to a file": (file_by_link, "one.md: became a link"),
+    "a link to a folder": (folder_by_link, "deep/three.txt: became a link"),
+    "a folder": (file_by_folder, "one.md: it is a folder"),
+    "nothing": (file_gone, "one.md: was removed"),
+    "a pipe": (file_by_pipe, "one.md: it is a pipe"),
+}
+"""What takes a place between the listing of a folder and the reading, and what is said of it."""
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_changes_after_it_was_listed_leads_nowhere_else(
+    root: Path, tmp_path: Path, update: Callable[[], Updated], change: str
+) -> None:
+    change_it, told = CHANGES[change]
+
+    real = index.seen
+
+    def listed(*given: Any) -> list[index.Seen]:  # noqa: ANN401  those of ``seen``
+        found = list(real(*given))
+        change_it(root)
+        return found
+
+    with mock.patch.object(index, "seen", listed):
+        done = update()
+    (fault,) = done.faults
+    assert f"{fault.path}: {fault.why}".startswith(told)
+    with closing(sqlite3.connect(tmp_path / "kept" / index.FILE)) as db:
+        assert db.execute("SELECT count(*) FROM chunk WHERE text LIKE '%secret%'").fetchone() == (
+            0,
+        )
+    assert update().faults == ()
+
+
+@pytest.mark.parametrize("name", ["deep", "deep/three.txt"])
+def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name: str) -> None:
+    real, gone = os.scandir, root / name
+
+    def scanned(path: Path | str) -> Any:  # noqa: ANN401  what scandir gives
+        with real(path) as found:
+            entries = list(found)
+        if Path(path) == gone.parent and gone.exists():
+            gone.unlink() if gone.is_file() else gone.rename(root.parent / "away")
+        return nullcontext(entries)
+
+    with mock.patch("os.scandir", scanned):
+        left = [one.path for one in index.seen(root, frozenset({".md", ".txt"}))]
+    assert left == ["one.md", "two.md"]
+
+
+def test_a_full_disk_costs_no_index(
+    root: Path, tmp_path: Path, update: Callable[[], Updated]
+) -> None:
+    update()
+    write(root, "new.md", "tide")
+    with little_room(1_000), pytest.raises(OSError, match=index.FILE) as told:
+        update()
+    assert told.value.filename == str(tmp_path / "kept" / index.FILE)
+    assert update() == Updated(1, 0, 3, ())
+
+
 @pytest.mark.parametrize("what", ["other settings", "a broken file", "another folder"])
 def test_an_index_of_something_else_begins_anew(
     root: Path, tmp_path: Path, update: Callable[[], Updated], what: str
@@ -237,3 +330,14 @@ def test_searching_goes_on_while_an_update_writes(root: Path, tmp_path: Path) ->
             assert db.execute("SELECT count(*) FROM chunk").fetchone()[0] == 3
             assert json.dumps(index.faults(db)) == "[]"
         writer.execute("ROLLBACK")
+
+
+@pytest.mark.parametrize("stack", ["notes", "code"])
+def test_one_word_a_thousand_times_is_searched_for_a_few_times(tmp_path: Path, stack: str) -> None:
+    """SQLite counts each place of a word once for each time that it is typed, and compares all."""
+    write(tmp_path / "root", "one.md", "salt water " * 200)
+    followed = live(stack, tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        few, many = (dict(ask(stack, now, "salt " * times)) for times in (MOST_REPEATS, 1_000))
+    followed.close()
+    assert {**few, "query": ""} == {**many, "query": ""}

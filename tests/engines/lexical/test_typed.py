@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from engines.lexical.normal import word
 from engines.lexical.typed import (
+    MOST_REPEATS,
     MOST_WORDS,
     Clause,
     Occur,
@@ -157,7 +158,7 @@ def test_a_negative_beside_a_positive_stays_negative() -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        " ".join(["word"] * (MOST_WORDS + 500)),
+        " ".join(f"w{at}" for at in range(MOST_WORDS + 500)),
         '"' + " ".join(["word"] * (MOST_WORDS + 500)) + '"',
         "-".join(["word"] * (MOST_WORDS + 500)),
         "one " + "_".join(["word"] * (MOST_WORDS + 500)) + " last",
@@ -187,3 +188,26 @@ def test_every_text_gives_words_of_letters_digits_and_emoji(text: str) -> None:
 def test_trimming_twice_changes_nothing(text: str) -> None:
     assert normalise(normalise(text)) == normalise(text)
     assert clauses(normalise(text)) == clauses(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("salt " * 500, "salt"),
+        ("salt Salt SALT s\u0101lt sal\u0301t salt " * 50, "salt"),
+        ("-sea " * 500, "sea"),
+        ("salt OR " * 500, "salt"),
+        ('"salt" ' * 500, "salt"),
+    ],
+)
+def test_what_is_said_again_and_again_counts_a_few_times(text: str, same: str) -> None:
+    found = exact_clauses(text)
+    assert len(found) == MOST_REPEATS
+    assert all(clause.words[0][:1].casefold() == same[0] for clause in found)
+
+
+def test_repeats_that_people_type_all_count() -> None:
+    text = "to be or not to be that is to be " * 2 + "sea"
+    assert " ".join(clause.text for clause in exact_clauses(text)) == text
+    many = [f"w{at}" for at in range(100)]
+    assert [clause.text for clause in exact_clauses(" ".join(many))] == many

@@ -6,10 +6,10 @@ import gzip
 import json
 import socket
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from random import Random
-from threading import Event
+from threading import Event, Timer
 from time import monotonic
 
 import httpx
@@ -346,3 +346,25 @@ def test_a_client_that_leaves_takes_its_candidate_with_it(tmp_path: Path) -> Non
             resets(client)
         assert left.wait(WAIT_S)
         assert proxy.clicks.shown == ()
+
+
+def test_a_stop_delivers_the_list_that_is_being_mixed(tmp_path: Path) -> None:
+    heard, may = Event(), Event()
+
+    def slow(opened: socket.socket) -> None:
+        with opened:
+            opened.recv(65536)
+            heard.set()
+            may.wait(WAIT_S)
+            opened.sendall(THEIRS)
+
+    how = HOW.model_copy(update={"wait_ms": 20_000.0})
+    with ExitStack() as open_:
+        with mixing(tmp_path, again(OURS), slow, how=how) as proxy:
+            client = open_.enter_context(joined(proxy.url))
+            client.settimeout(WAIT_S)
+            client.sendall(SEARCH)
+            assert heard.wait(WAIT_S)
+            Timer(0.2, may.set).start()
+        assert LIST.encode() in rest_of(client)
+        assert [one.failed for one in proxy.clicks.shown] == [""]

@@ -94,6 +94,7 @@ def scores(project: Toy) -> None:
     found["tantivy",]["nDCG@10"] = replace(old, values=np.minimum(old.values + 0.01, 1.0))
     write_scores(project.layout.per_query, ["arm"], found)
     restamp(project.layout)
+    project.compare_again()
     project.decide()
 
 
@@ -133,6 +134,7 @@ def clusters(project: Toy) -> None:
     found["near_duplicates"].append(["q01", "q02"])
     write_json(project.layout.data / CLUSTERS, found)
     restamp(project.layout)
+    project.compare_again()
     project.decide()
 
 

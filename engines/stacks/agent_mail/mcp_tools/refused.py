@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from enum import StrEnum
 
+from harness.core.errors import LONGEST
+from harness.core.printable import between
+
 
 class Code(StrEnum):
     """Kinds of refusal, for callers that branch on them."""
@@ -15,8 +18,11 @@ class Code(StrEnum):
 
 
 class Refused(Exception):
-    """The arguments contradict each other, cannot be read, or name what there is not."""
+    """The arguments contradict each other, cannot be read, or name what there is not.
+
+    What was given may be quoted, and may be long: the middle of the message is left out then.
+    """
 
     def __init__(self, problem: str, code: Code = Code.INVALID_ARGUMENT) -> None:
-        super().__init__(f"{code}: {problem}")
+        super().__init__(f"{code}: {between(problem, LONGEST)}")
         self.code = code

@@ -27,8 +27,7 @@ MAX_REQUESTS = 32
 """Answered at once; one more is refused and may come again."""
 BEARER = "bearer "
 PATH = "/mcp"
-MAX_CONNECTIONS = 128
-"""Open at once, idle ones among them."""
+"""Where the tools are. A GET of it would wait for messages of the server, which sends none."""
 KEEP_ALIVE_S = 30
 BY_THE_GUARD = TransportSecuritySettings(enable_dns_rebinding_protection=False)
 """The SDK checks names of the host for three addresses alone; ``Guard`` does so for all."""
@@ -59,6 +58,8 @@ def serve_http(
     """
     import uvicorn
 
+    from engines.stacks.agent_mail.mcp_tools.connections import BoundedProtocol
+
     check_loopback(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     with socket.socket(family) as bound:
@@ -84,7 +85,7 @@ def serve_http(
             log_config=None,
             access_log=False,
             lifespan="on",
-            limit_concurrency=MAX_CONNECTIONS,
+            http=BoundedProtocol,
             timeout_keep_alive=KEEP_ALIVE_S,
         )
         shown = f"[{host}]" if ":" in host else host
@@ -104,7 +105,7 @@ def check_loopback(host: str) -> None:
         local = False
     if not local:
         raise HarnessError(
-            f"{host} is not a loopback address in numbers; message search is served to this"
+            f"{host} is not a loopback address in numbers; the tools are served to this"
             f" machine alone: {LOCALHOST} or ::1"
         )
 
@@ -151,6 +152,8 @@ class Guard:
         if self._tokens is not None and _token(scope) not in self._tokens:
             asked = {"www-authenticate": "Bearer"}
             return PlainTextResponse("the token is missing or unknown", 401, asked)
+        if scope["method"] == "GET" and scope["path"] == PATH:
+            return PlainTextResponse("nothing is streamed", 405, {"allow": "POST"})
         if self._now >= MAX_REQUESTS:
             return PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})
         return None

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from engines.lexical.analysis import Language
-from engines.lexical.typed import Clause, Occur
+from engines.lexical.typed import Clause, Occur, seldom
 from engines.stacks.code.terms import words
 
 Phrase = tuple[str, ...]
@@ -47,7 +47,7 @@ def _of(clause: Clause, language: Language) -> TermClause:
     if clause.quoted or _is_run(clause):
         return TermClause(clause.occur, (tuple(in_order),) if in_order else ())
     joined = [whole for _, wholes in both for whole in wholes]
-    return TermClause(clause.occur, tuple((term,) for term in [*in_order, *joined]))
+    return TermClause(clause.occur, tuple((term,) for term in seldom([*in_order, *joined], str)))
 
 
 def _is_run(clause: Clause) -> bool:

@@ -47,3 +47,10 @@ def test_what_is_wrong_is_said_with_a_code_and_the_remedy(
     assert said in told
     assert "pydantic" not in told
     assert len(told) < 800
+
+
+@pytest.mark.parametrize("name", ["ranking", "importance", "date_start", "mode", "project_key"])
+def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) -> None:
+    told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
+    assert len(told) < 1_100
+    assert told.isprintable()

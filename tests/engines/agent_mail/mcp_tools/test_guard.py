@@ -79,3 +79,15 @@ def test_without_a_token_no_one_is_answered(said: str) -> None:
 def test_no_more_than_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MAX_REQUESTS", 0)
     assert ask()[0] == 503
+
+
+def test_a_request_for_a_stream_takes_no_place() -> None:
+    """The server sends no messages of its own; each such stream kept one of the places for ever."""
+
+    async def asked() -> httpx.Response:
+        transport = httpx.ASGITransport(Guard(who, "127.0.0.1", 80_80, None))
+        async with httpx.AsyncClient(transport=transport) as client:
+            return await client.get("http://127.0.0.1:8080/mcp")
+
+    found = anyio.run(asked)
+    assert (found.status_code, found.headers["allow"]) == (405, "POST")

@@ -1,0 +1,93 @@
+"""What a disk refused, whichever library was told: it is full, it cannot be written, or it fails.
+
+Python, SQLite, NumPy and libraries in Rust each say it in their own way, and few name the file.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import re
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from harness.core.durable.leftovers import LEFT_OVER
+from harness.core.errors import BadFile
+
+FULL = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EFBIG})
+DISK = FULL | {errno.EIO, errno.EROFS}
+"""What a disk answers to a write; ``FULL`` where it has no room."""
+NO_ROOM = "Free some space on that disk, then run the same command again"
+READ_ONLY = "Name a place on a disk that can be written, or make this one writable"
+FAILING = "Check that disk and any limit of a file's size, then run the same command again"
+REMEDIES = {**dict.fromkeys(FULL, NO_ROOM), errno.EROFS: READ_ONLY, errno.EIO: FAILING}
+ROOM = 1 << 20
+"""Bytes that are left on a disk with room; SQLite calls a full one a failing one at times."""
+PRIMARY = 0xFF
+"""The part of SQLite's code that says what kind of error it is."""
+BY_SQLITE = {
+    sqlite3.SQLITE_FULL: errno.ENOSPC,
+    sqlite3.SQLITE_IOERR: errno.EIO,
+    sqlite3.SQLITE_READONLY: errno.EROFS,
+}
+BY_RUST = re.compile(r"(?:\(os error |\bOs \{ code: )(\d+)")
+BY_NUMPY = re.compile(r"^\d+ requested and \d+ written$")
+
+
+@contextmanager
+def naming(path: Path) -> Iterator[None]:
+    """Name the file that a disk refused: a failed write(2) does not say which one it was.
+
+    Errors that name another file, or that come of no refusal, are not changed.
+
+    Raises:
+        OSError: with ``path`` and the number of the disk's answer.
+    """
+    try:
+        yield
+    except Exception as exc:
+        told = refusal(exc)
+        named = isinstance(exc, BadFile) or (told and told.filename and not _passing(told.filename))
+        if told is None or named:
+            raise
+        number = told.errno or errno.EIO
+        if number == errno.EIO and not _has_room(path):
+            number = errno.ENOSPC
+        raise OSError(number, os.strerror(number), str(path)) from exc
+
+
+def refusal(exc: BaseException) -> OSError | None:
+    """Give the disk's answer that an error comes of; None where it comes of another cause."""
+    told: BaseException | None = exc
+    while told is not None:
+        found = _as_os_error(told)
+        if found.errno in DISK:
+            return found
+        told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
+    return None
+
+
+def _as_os_error(exc: BaseException) -> OSError:
+    if isinstance(exc, sqlite3.Error):
+        code = getattr(exc, "sqlite_errorcode", None) or 0
+        return OSError(BY_SQLITE.get(code & PRIMARY), str(exc))
+    if isinstance(exc, OSError) and exc.errno is not None:
+        return exc
+    if isinstance(exc, OSError) and BY_NUMPY.match(str(exc)):
+        return OSError(errno.ENOSPC, str(exc))
+    by_rust = BY_RUST.search(str(exc))
+    return OSError(int(by_rust[1]) if by_rust else None, str(exc))
+
+
+def _passing(named: object) -> bool:
+    """Tell whether a file has no lasting name yet: it is written beside its place."""
+    return any(part.endswith(LEFT_OVER) for part in Path(str(named)).parts)
+
+
+def _has_room(path: Path) -> bool:
+    """Tell whether the disk of a path, or of the nearest folder above it, has room."""
+    there = next(one for one in (path, *path.absolute().parents) if one.exists())
+    about = os.statvfs(there)
+    return about.f_bavail * about.f_frsize >= ROOM
