@@ -116,8 +116,8 @@ def _records(path: Path) -> Iterator[tuple[int, ShownList | Click]]:
             found = _RECORD.validate_json(checked(line))
         except (Malformed, ValidationError) as exc:
             said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
-            cure = "Remove the line: a writer that was killed may have cut it off."
-            raise BadFile(path, f"the line is not a record ({said})", cure, number) from exc
+            hint = "Remove the line: a writer that was killed may have cut it off."
+            raise BadFile(path, f"the line is not a record ({said})", hint, number) from exc
         if isinstance(found, ShownList) and not (
             len(found.documents) == len(found.teams)
             and all(0 <= team < len(found.arms) for team in found.teams)
