@@ -130,8 +130,10 @@ def test_lists_are_mixed_while_the_ledger_allows_it_and_clicks_are_reported(
     at = ("--at", str(ledger))
     shipped = ROOT / "policy" / "mail.toml"
     assert harness("migrate", "begin", "--policy", str(shipped), "--serving", "fts5", *at).code == 0
-    interleaved = str(ROOT / "examples" / "shadow" / "interleaved.toml")
-    more = ["--interleaved", interleaved, "--clicks", str(clicks), "--ledger", str(ledger)]
+    text = (ROOT / "examples" / "shadow" / "interleaved.toml").read_text(encoding="utf-8")
+    patient = tmp_path / "interleaved.toml"
+    patient.write_text(text.replace("wait_ms = 200", "wait_ms = 20_000"), encoding="utf-8")
+    more = ["--interleaved", str(patient), "--clicks", str(clicks), "--ledger", str(ledger)]
     with serving() as control, serving() as candidate:
         start = [*words(control, candidate, tmp_path / "log"), *more]
         with listening(start, ROOT) as (proxy, process), httpx.Client(trust_env=False) as client:

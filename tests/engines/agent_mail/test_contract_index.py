@@ -149,3 +149,4 @@ def test_the_hash_embedder_needs_no_model_and_is_not_taken_for_one() -> None:
     near, far = embedder.embed(["deployment issues", "rollout problems"])
     assert float(near @ far) == pytest.approx(0, abs=0.2), "it knows words, not meanings"
     assert not isinstance(embedder, OnnxEmbedder)
+    assert embedder.identity == "fnv1a-64, 384 dimensions", "its index is signed as a hash"

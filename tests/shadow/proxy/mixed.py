@@ -22,6 +22,8 @@ from tests.shadow.wire import Speaks, wired
 from tests.source import ROOT
 
 HOW = read_interleaved(ROOT / "examples" / "shadow" / "interleaved.toml")
+PATIENT = HOW.model_copy(update={"wait_ms": 20_000.0})
+"""Waits longer than a busy machine takes."""
 
 
 @dataclass
@@ -44,7 +46,7 @@ def mixing(
     control: Speaks,
     other: Speaks | str,
     *,
-    how: Interleaved = HOW,
+    how: Interleaved = PATIENT,
     reading: Reading = READING,
     on: bool = True,
 ) -> Iterator[Mixed]:

@@ -21,7 +21,7 @@ from harness.shadow.clicks.sessions import preferences
 from harness.shadow.clicks.team_draft import team_draft
 from harness.shadow.proxy.http_mixing import LIST
 from tests.make.shadow.servers import settled
-from tests.shadow.proxy.mixed import HOW, mixing
+from tests.shadow.proxy.mixed import HOW, PATIENT, mixing
 from tests.shadow.wire import (
     SEARCH,
     WAIT_S,
@@ -161,10 +161,11 @@ FAILS: dict[str, Speaks | str] = {
 def test_a_candidate_that_fails_costs_no_byte_and_counts_for_no_one(
     tmp_path: Path, how: str
 ) -> None:
-    with mixing(tmp_path, Wire([OURS], [len(SEARCH)]), FAILS[how]) as proxy:
+    waits = HOW if how == "silence" else PATIENT
+    with mixing(tmp_path, Wire([OURS], [len(SEARCH)]), FAILS[how], how=waits) as proxy:
         start = monotonic()
         assert said_to(proxy.url, SEARCH) == OURS
-        assert monotonic() - start < 5
+        assert monotonic() - start < PATIENT.wait_ms / 1_000
         (shown,) = proxy.clicks.shown
     assert shown.failed.startswith("tantivy: ")
     assert ("no answer within 200 ms" in shown.failed) == (how == "silence")
@@ -251,7 +252,7 @@ def test_what_comes_while_a_list_is_mixed_waits_for_it(tmp_path: Path) -> None:
         heard.set()
         hangs(opened)
 
-    with mixing(tmp_path, again(OURS), hears) as proxy, joined(proxy.url) as client:
+    with mixing(tmp_path, again(OURS), hears, how=HOW) as proxy, joined(proxy.url) as client:
         client.settimeout(WAIT_S)
         client.sendall(SEARCH)
         assert heard.wait(WAIT_S)
@@ -358,9 +359,8 @@ def test_a_stop_delivers_the_list_that_is_being_mixed(tmp_path: Path) -> None:
             may.wait(WAIT_S)
             opened.sendall(THEIRS)
 
-    how = HOW.model_copy(update={"wait_ms": 20_000.0})
     with ExitStack() as open_:
-        with mixing(tmp_path, again(OURS), slow, how=how) as proxy:
+        with mixing(tmp_path, again(OURS), slow) as proxy:
             client = open_.enter_context(joined(proxy.url))
             client.settimeout(WAIT_S)
             client.sendall(SEARCH)
