@@ -17,7 +17,11 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
+    from harness.stages.judging.pool import Choice
+    from harness.stats.inference import Inference
 
+SIGNS = {"non_inferior": -1.0, "superior": 1.0}
+"""On which side of 0 the bound of a gate lies."""
 File = Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")]
 
 
@@ -40,17 +44,28 @@ def pool(
     ran: Annotated[
         Path | None, typer.Option("--run", help="Folder that harness run wrote, with --out.")
     ] = None,
+    order: Annotated[str, typer.Option(help="bounds, settle or random.")] = "bounds",
+    asks: Annotated[
+        str, typer.Option(help="With --order settle: non_inferior or superior, as in a policy.")
+    ] = "",
+    margin: Annotated[
+        float | None, typer.Option(min=0, max=1, help="With --order settle: margin of the gate.")
+    ] = None,
 ) -> None:
     """Write the pairs of query and document whose judgement would settle a comparison.
 
-    Most decisive first: by how much narrower the bounds of the mean difference get. The file is
-    in TREC's form with ? for a grade; harness judge fills it in, or any editor.
+    Most decisive first: by how much narrower the bounds of the mean difference get. With --order
+    settle, by how far the end of the interval that a gate rests on is expected to move. Once the
+    gate is settled, nothing is written. With --order random, pairs are drawn for harness assisted.
+    The file is in TREC's form with ? for a grade; harness judge fills it in, or any editor.
 
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
     from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
+    from harness.core.gate import Verdict
+    from harness.stages.judging.pool import Compared, Order
     from harness.stages.judging.pool import pool as write
 
     project = Project.own()
@@ -61,14 +76,51 @@ def pool(
             " of the harness run: name that with --run"
         )
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    found = write(layout, control, candidate, measure, size, to)
+    inference = Project.here().params.score.inference(1)
+    choice = _choice(order, asks, margin, inference)
+    compared = Compared(control, candidate, measure)
+    found = write(layout, compared, choice, size, to)
+    if choice.order is Order.RANDOM:
+        out.print(
+            f"drew {found.pairs} of the {found.of} pairs that one arm alone shows, and wrote them"
+            f" to {to}. Judge them all: harness judge {to}\n"
+            "Then: harness assisted --sampled pairs",
+            markup=False,
+        )
+        return
     out.print(
         f"{measure} of {candidate} - {control} lies within [{found.worst:+.4f}, {found.best:+.4f}]"
-        f" over {found.queries} queries, whatever the missing judgements say.\n"
-        f"{found.of} pairs would narrow that; wrote the first {found.pairs} to {to}.",
+        f" over {found.queries} queries, whatever the missing judgements say.",
         markup=False,
     )
-    out.print(f"Judge them: harness judge {to}", markup=False)
+    if found.verdict is not Verdict.INCONCLUSIVE:
+        out.print(
+            f"{found.verdict.name}: {asks} by {margin:g} is settled; {found.of} unjudged pairs"
+            " cannot change it, and no pool was written",
+            markup=False,
+        )
+        return
+    does = "are unjudged" if choice.order is Order.SETTLE else "would narrow that"
+    out.print(
+        f"{found.of} pairs {does}; wrote the first {found.pairs} to {to}.\n"
+        f"Judge them: harness judge {to}",
+        markup=False,
+    )
+
+
+def _choice(order: str, asks: str, margin: float | None, inference: Inference) -> Choice:
+    """Take what the options say of the order."""
+    from harness.core.errors import HarnessError, UnknownName
+    from harness.stages.judging.pool import Choice, Order
+
+    if order not in set(Order):
+        raise UnknownName("order of a pool", order, Order)
+    settle = order == Order.SETTLE
+    if settle != bool(asks) or settle != (margin is not None):
+        raise HarnessError("--order settle needs --asks and --margin, and no other order has them")
+    if settle and asks not in SIGNS:
+        raise UnknownName("gate that can be settled", asks, SIGNS)
+    return Choice(Order(order), inference, SIGNS.get(asks, 0.0) * (margin or 0.0))
 
 
 def judge(
