@@ -17,6 +17,7 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
+    from harness.measures.unjudged.settling import Look
     from harness.stages.judging.pool import Choice
     from harness.stats.inference import Inference
 
@@ -55,16 +56,16 @@ def pool(
     """Write the pairs of query and document whose judgement would settle a comparison.
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
-    settle, by how far the end of the interval that a gate rests on is expected to move. Once the
-    gate is settled, nothing is written. With --order random, pairs are drawn for harness assisted.
-    The file is in TREC's form with ? for a grade; harness judge fills it in, or any editor.
+    settle, whole queries come in a drawn order, those more often that can move the difference more.
+    The verdict holds at every look, and once it is there nothing is written. With --order random,
+    pairs are drawn for harness assisted. The file is in TREC's form with ? for a grade; harness
+    judge fills it in, or any editor.
 
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
     from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
-    from harness.core.gate import Verdict
     from harness.stages.judging.pool import Compared, Order
     from harness.stages.judging.pool import pool as write
 
@@ -80,32 +81,38 @@ def pool(
     choice = _choice(order, asks, margin, inference)
     compared = Compared(control, candidate, measure)
     found = write(layout, compared, choice, size, to)
-    if choice.order is Order.RANDOM:
+    if found.look:
+        _show_look(found.look, f"{asks} by {margin:g}")
+    elif choice.order is Order.RANDOM:
         out.print(
-            f"drew {found.pairs} of the {found.of} pairs that one arm alone shows, and wrote them"
-            f" to {to}. Judge them all: harness judge {to}\n"
-            "Then: harness assisted --sampled pairs",
+            f"{found.of} pairs are shown by one arm alone; {found.pairs} were drawn. Judge them"
+            " all, then: harness assisted --sampled pairs",
             markup=False,
         )
-        return
-    out.print(
-        f"{measure} of {candidate} - {control} lies within [{found.worst:+.4f}, {found.best:+.4f}]"
-        f" over {found.queries} queries, whatever the missing judgements say.",
-        markup=False,
-    )
-    if found.verdict is not Verdict.INCONCLUSIVE:
+    else:
         out.print(
-            f"{found.verdict.name}: {asks} by {margin:g} is settled; {found.of} unjudged pairs"
-            " cannot change it, and no pool was written",
+            f"{measure} of {candidate} - {control} lies within"
+            f" [{found.worst:+.4f}, {found.best:+.4f}]"
+            f" over {found.queries} queries, whatever the missing judgements say.\n"
+            f"{found.of} pairs would narrow that; wrote the first {found.pairs} to {to}.",
             markup=False,
         )
-        return
-    does = "are unjudged" if choice.order is Order.SETTLE else "would narrow that"
-    out.print(
-        f"{found.of} pairs {does}; wrote the first {found.pairs} to {to}.\n"
-        f"Judge them: harness judge {to}",
-        markup=False,
-    )
+    if found.pairs:
+        out.print(f"Judge them: harness judge {to}", markup=False)
+
+
+def _show_look(look: Look, gate: str) -> None:
+    from harness.core.gate import Verdict
+
+    mean = "" if look.mean is None else f", with a difference of about {look.mean:+.3f}"
+    done = f"after {look.judged} of {look.drawn} drawn queries{mean}"
+    if look.verdict is not Verdict.INCONCLUSIVE:
+        said = f"{look.verdict.name}: {gate} is settled {done}. No pool was written."
+    elif look.missing:
+        said = f"{gate} is open {done}. {len(look.missing)} pairs are left."
+    else:
+        said = f"{gate} is open {done}. Add queries: no pair is left, and no pool was written."
+    out.print(said, markup=False)
 
 
 def _choice(order: str, asks: str, margin: float | None, inference: Inference) -> Choice:

@@ -1,176 +1,169 @@
-"""Which judgement comes next, if a bound on a mean difference is to be settled soon.
+"""Which queries people judge next, if a bound on a mean difference is to be settled soon.
 
-Whether a candidate loses less than a margin rests on one end of the interval: the low end if it
-does, the high end if it does not. So a pair is worth what judging it is expected to move that end,
-over a likely and an unlikely grade. Today's order of a pool takes both ends, and both grades for
-equally likely. Every query counts from the start, at its worst for the end that is looked at, and
-bounds only ever get nearer to each other. So no choice of pairs moves the mean, and the verdict is
-the one that all judgements would give, however often it is looked at.
+Before anything is judged, two rankings say how much a query can move the difference at most: little
+where they share their first documents. So queries come in a drawn order, and each is judged, whole,
+with a probability in proportion to that. Its difference counts by the inverse (Horvitz and
+Thompson, JASA 47, 1952), so that the mean is that of all queries, and no query counts for more than
+the largest difference there can be. Auditors sample accounts in this way (Shekhar, Xu, Lipton,
+Liang and Ramdas, "Risk-limiting financial audits via weighted sampling without replacement", UAI
+2023).
+
+Order and probabilities rest on the rankings and a seed alone, and the evidence is that of
+``harness.stats.sequential.evalues``. So the verdict may be looked at after every query, and a false
+one comes with (1 - confidence) / 2 at most on each side, over all looks together.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from random import Random
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.core.errors import UnknownName
+from harness.core.gate import Verdict
 from harness.measures.unjudged.bounds import RATIOS, Bounding, Case
+from harness.stats.bounded import Span
+from harness.stats.sequential.evalues import p_above
 
-STRENGTH = 5.0
-"""Judged documents at a rank from which on what was found there outweighs what is assumed."""
-ROUNDING = 1e-12
-Floats = NDArray[np.float64]
-
-
-class Next(NamedTuple):
-    """A pair to judge."""
-
-    gain: float
-    """How far the end of its query's difference is expected to move."""
-    query_id: str
-    doc_id: str
+FEWEST = 3
+"""Drawn clusters with a value below which nothing is said."""
 
 
-class Ends(NamedTuple):
-    """Worst and best difference of one query, each counted against what it would prove."""
+class Drawn(NamedTuple):
+    """Queries that are judged together: one, or those of a cluster."""
 
-    low: float
-    high: float
+    query_ids: tuple[str, ...]
+    chance: float
+    """With which they were to be judged."""
+
+
+class Look(NamedTuple):
+    """What is known after some judgements."""
+
+    verdict: Verdict
+    """Of "the mean difference lies above the bound"."""
+    judged: int
+    """Drawn clusters that were judged whole, up to the first that was not, or to the verdict."""
+    drawn: int
+    """All that were drawn."""
+    missing: tuple[tuple[str, str], ...]
+    """Pairs that come next, query by query."""
+    mean: float | None
+    """Estimate of the mean difference; None while no query with a value was judged."""
 
 
 @dataclass(frozen=True, slots=True)
 class Settling:
-    """A bound on the mean difference of two arms, and what its queries leave open.
-
-    It keeps what it bounded, so it is for one comparison.
-    """
+    """A bound on the mean difference of two arms, and the queries that were drawn to settle it."""
 
     bounding: Bounding
     bound: float
-    _known: dict[tuple[str, frozenset[tuple[str, int]]], Ends] = field(default_factory=dict)
+    drawn: tuple[Drawn, ...]
 
     @classmethod
-    def of(cls, bounding: Bounding, bound: float) -> Settling:
-        """Take a measure whose bounds are exact while nothing is judged yet.
+    def of(
+        cls,
+        bounding: Bounding,
+        bound: float,
+        cases: Mapping[str, Case],
+        clusters: Mapping[str, str],
+        seed: int,
+    ) -> Settling:
+        """Draw from all queries; their judgements are not looked at.
 
         Raises:
-            UnknownName: it is none.
+            UnknownName: the measure has no exact bounds while nothing is judged.
         """
         name = bounding.asked.name
         if name not in RATIOS:
-            raise UnknownName("measure for the order settle", name, ("nDCG@k", "P@k", "R@k"))
-        return cls(bounding, bound)
+            raise UnknownName("measure for the order settle", f"{name}@k", ("nDCG@k", "P@k", "R@k"))
+        units: dict[tuple[bool, str], list[str]] = {}
+        for query_id in sorted(cases):
+            unit = query_id in clusters, clusters.get(query_id, query_id)
+            units.setdefault(unit, []).append(query_id)
+        placed: list[tuple[float, Drawn]] = []
+        for (_, label), query_ids in units.items():
+            rng = Random(f"{seed} {label}")
+            place, coin = rng.random(), rng.random()
+            chance = max(_chance(bounding, bound, cases[query_id]) for query_id in query_ids)
+            if coin < chance:
+                placed.append((place, Drawn(tuple(query_ids), chance)))
+        return cls(bounding, bound, tuple(one for _, one in sorted(placed)))
 
-    def ends(self, query_id: str, case: Case) -> Ends:
-        """Bound one query.
+    def look(self, cases: Mapping[str, Case], *, confidence: float) -> Look:
+        """Judge by what is judged, in the drawn order up to the first query that is not."""
+        values: list[float] = []
+        weights: list[float] = []
+        for judged, (query_ids, chance) in enumerate(self.drawn):
+            each = [cases[query_id] for query_id in query_ids]
+            if any(self.bounding.unjudged(case) for case in each):
+                missing = self._missing(cases, judged)
+                return self._open(judged, missing, values, weights)
+            known = [self._difference(case) for case in each if self.bounding.defined(case)]
+            if not known:
+                continue
+            values.append((float(np.mean(known)) - self.bound) / chance)
+            weights.append(1 / chance)
+            verdict = self._verdict(values, confidence)
+            if verdict is not Verdict.INCONCLUSIVE:
+                return self._open(judged + 1, (), values, weights)._replace(verdict=verdict)
+        return self._open(len(self.drawn), (), values, weights)
 
-        A query without a relevant document does not count. While none is known, it may not count,
-        and so its ends prove nothing beyond the bound.
-        """
-        key = query_id, frozenset(case.grades.items())
-        if key not in self._known:
-            self._known[key] = self._ends(case)
-        return self._known[key]
+    def _difference(self, case: Case) -> float:
+        return self.bounding.difference(case).worst
 
-    def _ends(self, case: Case) -> Ends:
-        if self.bounding.defined(case):
-            return Ends(*self.bounding.difference(case))
-        if not self.bounding.unjudged(case):
-            return Ends(self.bound, self.bound)
-        worst, best = self.bounding.difference(case)
-        return Ends(min(worst, self.bound), max(best, self.bound))
+    def _missing(self, cases: Mapping[str, Case], since: int) -> tuple[tuple[str, str], ...]:
+        """List what is unjudged, query by query, each query's documents in an order of its own."""
+        found: list[tuple[str, str]] = []
+        for query_ids, _ in self.drawn[since:]:
+            for query_id in query_ids:
+                docs = list(self.bounding.unjudged(cases[query_id]))
+                Random(query_id).shuffle(docs)
+                found += [(query_id, doc_id) for doc_id in docs]
+        return tuple(found)
 
-    def values(self, cases: Mapping[str, Case]) -> Floats:
-        """Give the ends of all queries, shape (queries, 2)."""
-        found = [self.ends(query_id, case) for query_id, case in cases.items()]
-        return np.array(found, dtype=np.float64).reshape(-1, 2)
+    def _open(
+        self,
+        judged: int,
+        missing: tuple[tuple[str, str], ...],
+        values: Sequence[float],
+        weights: Sequence[float],
+    ) -> Look:
+        mean = self.bound + sum(values) / sum(weights) if weights else None
+        return Look(Verdict.INCONCLUSIVE, judged, len(self.drawn), missing, mean)
 
-    def upward(self, cases: Mapping[str, Case]) -> bool:
-        """Tell whether the mean is rather above the bound, the middle of each query taken."""
-        return bool(self.values(cases).mean() >= self.bound)
-
-    def following(self, cases: Mapping[str, Case], size: int) -> list[Next]:
-        """Give the next pairs, at most ``size``, the most decisive first.
-
-        Of a query's pairs each comes after its better ones, which count as given the likelier
-        grade by then. Where no pair moves the likelier end, those that move the other are given.
-        """
-        up, likely = self.upward(cases), Likely.of(self.bounding, cases.values())
-        first = self._toward(cases, likely, size, end=0 if up else 1)
-        return first or self._toward(cases, likely, size, end=1 if up else 0)
-
-    def _toward(
-        self, cases: Mapping[str, Case], likely: Likely, size: int, *, end: int
-    ) -> list[Next]:
-        now = dict(cases)
-        each = (self._next(query_id, case, likely, end) for query_id, case in now.items())
-        waiting = [(-one.gain, one.query_id, one.doc_id) for one in each if one]
-        heapq.heapify(waiting)
-        found: list[Next] = []
-        while waiting and len(found) < size:
-            negative, query_id, doc_id = heapq.heappop(waiting)
-            found.append(Next(-negative, query_id, doc_id))
-            grade = self.bounding.scale[-1] if likely.expects(now[query_id], doc_id) else 0
-            now[query_id] = now[query_id].with_judged(doc_id, grade)
-            after = self._next(query_id, now[query_id], likely, end)
-            if after:
-                heapq.heappush(waiting, (-after.gain, after.query_id, after.doc_id))
-        return found
-
-    def _next(self, query_id: str, case: Case, likely: Likely, end: int) -> Next | None:
-        """Find the pair of a query whose judgement is expected to move that end most."""
-        here, top = self.ends(query_id, case)[end], self.bounding.scale[-1]
-        best: Next | None = None
-        for doc_id in self.bounding.unjudged(case):
-            chance = likely.of_pair(case, doc_id)
-            graded = ((chance, top), (1 - chance, 0))
-            there = sum(
-                share * self.ends(query_id, case.with_judged(doc_id, grade))[end]
-                for share, grade in graded
-            )
-            gain = abs(there - here)
-            if gain > ROUNDING and (best is None or gain > best.gain):
-                best = Next(gain, query_id, doc_id)
-        return best
+    def _verdict(self, values: Sequence[float], confidence: float) -> Verdict:
+        """Bet on either side of the bound; a query that was not drawn wins and loses nothing."""
+        if len(values) < FEWEST:
+            return Verdict.INCONCLUSIVE
+        above = np.array(values)
+        most, level = 1 + abs(self.bound), (1 - confidence) / 2
+        span = Span(-most, most)
+        if p_above(above.clip(*span), 0.0, span=span, clusters=None) <= level:
+            return Verdict.PASS
+        below = p_above(-above.clip(*span), 0.0, span=span, clusters=None)
+        return Verdict.FAIL if below <= level else Verdict.INCONCLUSIVE
 
 
-@dataclass(frozen=True, slots=True)
-class Likely:
-    """How likely a document is to be relevant, by the better of its two ranks."""
+def _chance(bounding: Bounding, bound: float, case: Case) -> float:
+    """Give the probability with which a query is judged: its largest distance to the bound.
 
-    judged: Mapping[int, int]
-    relevant: Mapping[int, int]
-
-    @classmethod
-    def of(cls, bounding: Bounding, cases: Iterable[Case]) -> Likely:
-        """Count what is judged of what the arms show."""
-        judged: dict[int, int] = {}
-        relevant: dict[int, int] = {}
-        for case in cases:
-            for doc_id, grade in case.grades.items():
-                rank = _rank(case, doc_id)
-                judged[rank] = judged.get(rank, 0) + 1
-                relevant[rank] = relevant.get(rank, 0) + (bounding.gain(grade) > 0)
-        return cls(judged, relevant)
-
-    def expects(self, case: Case, doc_id: str) -> bool:
-        """Tell whether a document is rather relevant than not."""
-        return self.of_pair(case, doc_id) > 1 / 2
-
-    def of_pair(self, case: Case, doc_id: str) -> float:
-        """Take the share that was relevant at this rank, drawn towards 1 / (rank + 1)."""
-        rank = _rank(case, doc_id)
-        assumed = STRENGTH / (rank + 1)
-        return (assumed + self.relevant.get(rank, 0)) / (STRENGTH + self.judged.get(rank, 0))
+    As a share of the largest that any query can have. Inverse probabilities then never make a
+    query count for more than that.
+    """
+    nothing = case._replace(grades={})
+    if not bounding.unjudged(nothing):
+        return 0.0
+    most = max(map(abs, bounding.difference(nothing)))
+    return (most + abs(bound)) / (1 + abs(bound))
 
 
-def _rank(case: Case, doc_id: str) -> int:
-    """Better of a document's two ranks, from 1; one behind the longer list if no arm shows it."""
-    shown = (case.control, case.candidate)
-    ranks = [ids.index(doc_id) for ids in shown if doc_id in ids]
-    return 1 + min(ranks, default=max(map(len, shown)))
+def scale_of(bounding: Bounding) -> range:
+    """Give a scale by which a query's bounds do not depend on the judgements.
+
+    A ratio of sums over levels of gain is largest at one level alone, so one relevant grade does.
+    """
+    return range(max(1, bounding.asked.rel) + 1)

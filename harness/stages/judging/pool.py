@@ -9,14 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from harness.core.clusters import codes
 from harness.core.durable.journal import completed
 from harness.core.durable.owned import check_new
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.gate import Verdict
 from harness.core.printable import one_line
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
@@ -24,19 +19,17 @@ from harness.corpus import pool as pools
 from harness.corpus.pool import Pair, Pool
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.measures.spans import span_of
-from harness.measures.unjudged.runs import Floats, bounding, cases, differences, narrowing
-from harness.measures.unjudged.settling import Settling
+from harness.measures.unjudged.bounds import Bounding
+from harness.measures.unjudged.runs import bounding, cases, differences, narrowing
+from harness.measures.unjudged.settling import Look, Settling, scale_of
 from harness.report.plain import snippet
 from harness.stages.custody.proof import check_run
 from harness.stages.judging.assisted import one_sided
 from harness.stages.layout import Layout
 from harness.stats.inference import Inference
-from harness.stats.interval import interval
 
 TITLE, SNIPPET = 200, 600
 """Longest texts of a document, in characters."""
-TOUCH = 1e-12
 
 
 class Order(StrEnum):
@@ -45,7 +38,7 @@ class Order(StrEnum):
     BOUNDS = "bounds"
     """Those that narrow the bounds of the mean difference."""
     SETTLE = "settle"
-    """Those that are expected to settle on which side of a bound it lies."""
+    """Whole queries, drawn by how much they can move it, until it is known to pass a bound."""
     RANDOM = "random"
     """All that one arm alone shows, judged or not, as they are drawn."""
 
@@ -81,8 +74,8 @@ class Pooled(NamedTuple):
     worst: float
     best: float
     """Bounds of the mean difference, candidate - control."""
-    verdict: Verdict = Verdict.INCONCLUSIVE
-    """Of "the mean difference is above the bound", whatever the missing judgements say."""
+    look: Look | None = None
+    """Of the order settle: whether the bound is settled."""
 
 
 class _Runs(NamedTuple):
@@ -104,7 +97,7 @@ def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Pa
     By their bounds, unjudged pairs of queries that both arms answered and that have a value of the
     measure as they are judged now (method, section 2) are ordered by how much they narrow the
     bounds of the mean difference, each judged alone; equals by query and document. To settle a
-    bound, every query that both answered counts, and nothing is written where it is settled.
+    bound, queries are drawn that are judged whole, and nothing is written once it is settled.
 
     Raises:
         NotOurs: ``path``, or the file beside it, is there already.
@@ -183,43 +176,14 @@ def _settling(
 ) -> tuple[Chosen, Pooled]:
     control, candidate, qrels, ids = runs
     wanted = bounding(measure, qrels)
-    settling = Settling.of(wanted, choice.bound)
+    wanted = Bounding.of(measure, {*wanted.scale, *scale_of(wanted)})
     begun = Qrels({query_id: qrels.grades.get(query_id, {}) for query_id in ids})
-    open_ = dict(cases(control, candidate, begun, ids, wanted.asked.cutoff))
-    ends, clusters = settling.values(open_), codes(ids, data.clusters())
-    worst, best = ends.mean(axis=0).tolist()
-    left = sum(len(wanted.unjudged(case)) for case in open_.values())
-    said = verdict(ends, measure, choice, clusters)
-    following = [] if said is not Verdict.INCONCLUSIVE else settling.following(open_, size)
-    if said is Verdict.INCONCLUSIVE and not following:
-        raise EvidenceError(
-            f"no judgement is missing that would settle {measure}; judge more queries instead"
-        )
-    chosen = {(one.query_id, one.doc_id): one.gain / len(ids) for one in following}
-    return chosen, Pooled(len(chosen), left, len(ids), worst, best, said)
-
-
-def verdict(
-    ends: Floats, measure: str, choice: Choice, clusters: NDArray[np.int64] | None
-) -> Verdict:
-    """Judge by the worst and the best ends of all queries; open where they do not agree.
-
-    ``ends`` has shape (queries, 2). The query set is fixed and ends only get nearer to each other,
-    so looking again errs no more often than judging everything and looking once.
-    """
-    span = span_of(measure)
-    low, high = (
-        interval(
-            ends[:, at],
-            span=span.differences if span else None,
-            inference=choice.inference,
-            clusters=clusters,
-        )
-        for at in (0, 1)
-    )
-    if low.low > choice.bound + TOUCH:
-        return Verdict.PASS
-    return Verdict.FAIL if high.high < choice.bound - TOUCH else Verdict.INCONCLUSIVE
+    each = dict(cases(control, candidate, begun, ids, wanted.asked.cutoff))
+    seed, confidence = choice.inference.seed, choice.inference.confidence
+    settling = Settling.of(wanted, choice.bound, each, data.clusters(), seed)
+    look = settling.look(each, confidence=confidence)
+    chosen = dict.fromkeys(look.missing[:size], 0.0)
+    return chosen, Pooled(len(chosen), len(look.missing), len(ids), -1.0, 1.0, look)
 
 
 def _pairs(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Pair, ...]:

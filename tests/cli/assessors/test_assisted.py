@@ -90,7 +90,7 @@ def test_pairs_that_were_drawn_are_judged_by_themselves(project: Toy, harness: H
     assert said.code == 0, said
     every = harness(*drawn, "100000", "--out", "all.qrels")
     count = len(pool.read(project.root / "all.qrels").pairs)
-    assert f"drew {count} of the {count} pairs that one arm alone shows" in every.out
+    assert f"{count} pairs are shown by one arm alone; {count} were drawn." in every.out
     first = pool.read(project.root / "people.qrels").pairs
     assert first == pool.read(project.root / "all.qrels").pairs[:60]
     assert len({pair.query_id for pair in first}) > 20

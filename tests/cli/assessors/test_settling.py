@@ -9,7 +9,7 @@ import pytest
 from harness.corpus import pool, trec
 from harness.serve import form
 from tests.cli.conftest import Harness, Said
-from tests.toy import CONTROL, Toy
+from tests.make.toy import CONTROL, Toy
 
 pytestmark = pytest.mark.slow
 PAIR = ("--control", CONTROL, "--candidate", "hash-hybrid", "--measure", "nDCG@10")
@@ -38,22 +38,33 @@ def test_it_is_judged_until_the_gate_is_settled(
     labels = 0
     for at in range(30):
         path = project.root / f"pool{at}.qrels"
-        said = settle(harness, "0.2", path)
+        said = settle(harness, "0.5", path)
         assert said.code == 0, said
         if not path.exists():
             break
         made = pool.read(path)
         assert form.sit("pool", path, {}).pair == made.pairs[0]
-        assert "pairs are unjudged; wrote the first" in said.out
+        assert "non_inferior by 0.5 is open after " in said.out
         for pair in made.pairs:
             pool.regrade(path, pair, None, judged.get((pair.query_id, pair.doc_id), 0))
         labels += len(made.pairs)
         assert harness("judge", path, "--merge", "toy", "--by", "ada").code == 0
-    assert "PASS: non_inferior by 0.2 is settled; " in said.out
-    assert "unjudged pairs cannot change it, and no pool was written" in said.out
+    assert "PASS: non_inferior by 0.5 is settled after " in said.out
+    assert "No pool was written." in said.out
+    assert "Judge them" not in said.out
     assert labels > 0
-    left = int(said.out.split("is settled; ")[1].split()[0])
-    assert left > 0
+    said = settle(harness, "0.01", project.root / "more.qrels")
+    while (project.root / "more.qrels").exists():
+        path = (project.root / "more.qrels").rename(project.root / "left.qrels")
+        pool.beside(project.root / "more.qrels").rename(pool.beside(path))
+        for pair in pool.read(path).pairs:
+            pool.regrade(path, pair, None, judged.get((pair.query_id, pair.doc_id), 0))
+        assert harness("judge", path, "--merge", "toy", "--by", "ada").code == 0
+        for file in (path, pool.beside(path)):
+            file.unlink()
+        said = settle(harness, "0.01", project.root / "more.qrels")
+    assert said.code == 0
+    assert "Add queries: no pair is left, and no pool was written." in said.out
 
 
 def test_the_order_has_no_options_of_another(
