@@ -9,10 +9,10 @@ query come from other queries (five folds; Zrnic and Candès, PNAS 2024), so tha
 itself. The interval joins those of the two independent parts, each by ``harness.stats.bootstrap``,
 by the square root of squares (Zou and Donner, Statistics in Medicine 27, 2008).
 
-Where people judged pairs drawn over all queries, not whole queries, each query's expected
-difference is corrected by the pairs that people judged of it, over the share of pairs that were
-drawn (Horvitz and Thompson, JASA 47, 1952; for labels, Zrnic and Candès, "Active statistical
-inference", ICML 2024). Errors of one query then count once, and not as a whole query of them.
+Where people judged pairs drawn over all queries, not whole queries, each query has an expected
+difference. The pairs that people judged of it correct that, over the share of pairs that were drawn
+(Horvitz and Thompson, JASA 47, 1952; Zrnic and Candès, "Active statistical inference", ICML 2024).
+Errors of one query then count once, and not as a whole query of them.
 """
 
 from __future__ import annotations
@@ -120,8 +120,8 @@ def assisted_by_pairs(
     if judged.sum() < FEWEST_PAIRS or len(moved) < FEWEST or judged.all():
         raise EvidenceError(
             f"people judged {int(judged.sum())} of {len(judged)} pairs, and {len(moved)}"
-            f" independent queries have a relevant one of them; at least {FEWEST_PAIRS} pairs and"
-            f" {FEWEST} such queries must be judged, and others must be left to the machine"
+            f" independent queries have a relevant one. At least {FEWEST_PAIRS} pairs and {FEWEST}"
+            " such queries must be judged, and others must be left to the machine"
         )
     fold = _folds(groups, inference.seed)[shown.query]
     alone, both = np.zeros(len(judged)), np.zeros(len(judged))

@@ -19,10 +19,8 @@ if TYPE_CHECKING:
     from harness.corpus.pool import Pool
     from harness.measures.unjudged.settling import Look
     from harness.stages.judging.pool import Choice
-    from harness.stats.inference import Inference
 
 SIGNS = {"non_inferior": -1.0, "superior": 1.0}
-"""On which side of 0 the bound of a gate lies."""
 File = Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")]
 
 
@@ -77,10 +75,8 @@ def pool(
             " of the harness run: name that with --run"
         )
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    inference = Project.here().params.score.inference(1)
-    choice = _choice(order, asks, margin, inference)
-    compared = Compared(control, candidate, measure)
-    found = write(layout, compared, choice, size, to)
+    choice = _choice(order, asks, margin)
+    found = write(layout, Compared(control, candidate, measure), choice, size, to)
     if found.look:
         _show_look(found.look, f"{asks} by {margin:g}")
     elif choice.order is Order.RANDOM:
@@ -115,7 +111,7 @@ def _show_look(look: Look, gate: str) -> None:
     out.print(said, markup=False)
 
 
-def _choice(order: str, asks: str, margin: float | None, inference: Inference) -> Choice:
+def _choice(order: str, asks: str, margin: float | None) -> Choice:
     """Take what the options say of the order."""
     from harness.core.errors import HarnessError, UnknownName
     from harness.stages.judging.pool import Choice, Order
@@ -127,6 +123,7 @@ def _choice(order: str, asks: str, margin: float | None, inference: Inference) -
         raise HarnessError("--order settle needs --asks and --margin, and no other order has them")
     if settle and asks not in SIGNS:
         raise UnknownName("gate that can be settled", asks, SIGNS)
+    inference = Project.here().params.score.inference(1)
     return Choice(Order(order), inference, SIGNS.get(asks, 0.0) * (margin or 0.0))
 
 

@@ -3,10 +3,9 @@
 Before anything is judged, two rankings say how much a query can move the difference at most: little
 where they share their first documents. So queries come in a drawn order, and each is judged, whole,
 with a probability in proportion to that. Its difference counts by the inverse (Horvitz and
-Thompson, JASA 47, 1952), so that the mean is that of all queries, and no query counts for more than
-the largest difference there can be. Auditors sample accounts in this way (Shekhar, Xu, Lipton,
-Liang and Ramdas, "Risk-limiting financial audits via weighted sampling without replacement", UAI
-2023).
+Thompson, JASA 47, 1952). So the mean is that of all queries, and no query counts for more than the
+largest difference there can be. Auditors sample accounts in this way (Shekhar, Xu, Lipton, Liang
+and Ramdas, "Risk-limiting financial audits via weighted sampling without replacement", UAI 2023).
 
 Order and probabilities rest on the rankings and a seed alone, and the evidence is that of
 ``harness.stats.sequential.evalues``. So the verdict may be looked at after every query, and a false

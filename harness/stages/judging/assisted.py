@@ -159,8 +159,8 @@ def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, s
         pairs = sum(len(lacking[q]) for q in begun)
         raise EvidenceError(
             f"{path}: {len(begun)} queries are judged in part, for example {begun[0]};"
-            f" judge their {pairs} missing documents, leave these queries out, or say"
-            " --sampled pairs if the pairs were drawn over all queries"
+            f" judge their {pairs} missing documents, or leave these queries out. If the pairs"
+            " were drawn over all queries, say --sampled pairs"
         )
     apart = np.array([bool(docs) for docs in signs.values()])
     judged: Flags = np.array([q in people.grades for q in signs]) & apart

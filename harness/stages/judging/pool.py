@@ -94,10 +94,10 @@ Chosen = Mapping[tuple[str, str], float]
 def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Path) -> Pooled:
     """Write at most ``size`` pairs into ``path``, and their texts beside it.
 
-    By their bounds, unjudged pairs of queries that both arms answered and that have a value of the
-    measure as they are judged now (method, section 2) are ordered by how much they narrow the
-    bounds of the mean difference, each judged alone; equals by query and document. To settle a
-    bound, queries are drawn that are judged whole, and nothing is written once it is settled.
+    The order bounds looks at queries that both arms answered and that have a value of the measure
+    as they are judged now (method, section 2). Pairs are ordered by how much they narrow the bounds
+    of the mean difference, each judged alone; equals by query and document. To settle a bound,
+    queries are drawn that are judged whole, and nothing is written once it is settled.
 
     Raises:
         NotOurs: ``path``, or the file beside it, is there already.

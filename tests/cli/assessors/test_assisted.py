@@ -100,7 +100,7 @@ def test_pairs_that_were_drawn_are_judged_by_themselves(project: Toy, harness: H
     human.write_text(
         "".join(f"{p.query_id} 0 {p.doc_id} {grades[p.query_id, p.doc_id]}\n" for p in first)
     )
-    assert "say --sampled pairs if the pairs were drawn over all queries" in typed(harness).error
+    assert "If the pairs were drawn over all queries, say --sampled pairs" in typed(harness).error
     said = typed(harness, "--sampled", "pairs")
     assert said.code == 0, said
     assert "n = 60 pairs" in said.out
