@@ -11,8 +11,8 @@ by the square root of squares (Zou and Donner, Statistics in Medicine 27, 2008).
 
 Where people judged pairs drawn over all queries, not whole queries, each query has an expected
 difference. The pairs that people judged of it correct that, over the share of pairs that were drawn
-(Horvitz and Thompson, JASA 47, 1952; Zrnic and Candès, "Active statistical inference", ICML 2024).
-Errors of one query then count once, and not as a whole query of them.
+(Horvitz and Thompson, JASA 47, 1952). Zrnic and Candès use it for labels ("Active statistical
+inference", ICML 2024). Errors of one query then count once, and not as a whole query of them.
 """
 
 from __future__ import annotations

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from itertools import product
 
 import numpy as np
@@ -134,6 +135,28 @@ def test_a_query_without_a_relevant_document_says_nothing() -> None:
     nothing = Withheld(BINARY, held.bound, held.cases, none, {})
     look = settling(held).look(nothing.judged(held.cases, held.pairs), confidence=0.95)
     assert (look.verdict, look.judged, look.mean) == (Verdict.INCONCLUSIVE, look.drawn, None)
+
+
+def test_a_query_counts_by_the_inverse_of_its_probability() -> None:
+    """So the mean over draws is that of all queries, though queries that move much are more."""
+    held = world(60, gain=0.2)
+    whole = held.judged(held.cases, held.pairs)
+    true = {q: BINARY.difference(c).worst for q, c in whole.items() if BINARY.defined(c)}
+    near = replace(held, bound=float(np.mean(list(true.values()))))
+    means = []
+    for seed in range(60):
+        drawn = settling(near, seed)
+        look = drawn.look(whole, confidence=0.999_999)
+        by = [(true[q], one.chance) for one in drawn.drawn for q in one.query_ids if q in true]
+        summed = sum((value - near.bound) / chance for value, chance in by)
+        assert look.mean == pytest.approx(near.bound + summed / sum(1 / c for _, c in by))
+        means.append(look.mean)
+    assert np.mean(means) == pytest.approx(near.bound, abs=0.02)
+    plain = [
+        np.mean([true[q] for one in settling(near, s).drawn for q in one.query_ids if q in true])
+        for s in range(60)
+    ]
+    assert abs(np.mean(plain) - near.bound) > 2 * abs(np.mean(means) - near.bound)
 
 
 def test_queries_of_a_cluster_are_drawn_together_and_count_once() -> None:
