@@ -143,14 +143,14 @@ def test_a_query_counts_by_the_inverse_of_its_probability() -> None:
     whole = held.judged(held.cases, held.pairs)
     true = {q: BINARY.difference(c).worst for q, c in whole.items() if BINARY.defined(c)}
     near = replace(held, bound=float(np.mean(list(true.values()))))
-    means = []
+    means: list[float] = []
     for seed in range(60):
         drawn = settling(near, seed)
         look = drawn.look(whole, confidence=0.999_999)
         by = [(true[q], one.chance) for one in drawn.drawn for q in one.query_ids if q in true]
         summed = sum((value - near.bound) / chance for value, chance in by)
         assert look.mean == pytest.approx(near.bound + summed / sum(1 / c for _, c in by))
-        means.append(look.mean)
+        means.append(look.mean or 0.0)
     assert np.mean(means) == pytest.approx(near.bound, abs=0.02)
     plain = [
         np.mean([true[q] for one in settling(near, s).drawn for q in one.query_ids if q in true])
