@@ -8,7 +8,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.stats.assisted import UniqueHits, assisted
+from harness.stats.assisted import Assisted, assisted, assisted_by_pairs, saved
+from harness.stats.calibration import Flags, UniqueHits
 from harness.stats.inference import Inference
 from harness.stats.raters.kappa import kappa
 
@@ -54,36 +55,54 @@ class Judged(NamedTuple):
     """Promoted although the candidate loses exactly the margin."""
     trusted: float
     saved: float | None
-    """Human labels saved at equal width, where the judge was trusted; None where it never was."""
+    """Of the labels of people who judge whole queries alone, at equal width, where the judge was
+    trusted; None where it never was."""
+    by_machine: float | None
+    """The same of people who judge what was judged here, alone."""
     believed: float
     """Promoted where the machine's labels were taken for true."""
 
 
-def judged(judge: Judge, trials: int) -> Judged:
-    """Judge a candidate whose true loss is the margin."""
+def judged(judge: Judge, trials: int, *, pairs: bool = False) -> Judged:
+    """Judge a candidate whose true loss is the margin.
+
+    People judge ``LABELLED`` whole queries, or with ``pairs`` as many pairs of all queries.
+    """
     rng = np.random.default_rng(SEED)
     held = promoted = trusted = believed = 0
-    saved = []
+    whole, same = [], []
     for trial in range(trials):
         shown, labels = _world(rng, judge)
         inference = Inference(confidence=CONFIDENCE, resamples=RESAMPLES, seed=trial)
-        people = np.arange(QUERIES) < LABELLED
-        found = assisted(shown, people, clusters=None, inference=inference)
-        known = people[shown.query]
+        of_queries = _of_queries(shown, inference)
+        known = shown.query < LABELLED
+        found = of_queries
+        if pairs:
+            known = known[np.random.default_rng((SEED, trial)).permutation(len(known))]
+            found = assisted_by_pairs(
+                shown, known, queries=QUERIES, clusters=None, inference=inference
+            )
         alike = kappa(shown.human[known], labels[known], shown.query[known], confidence=CONFIDENCE)
         trust = alike.low >= TRUST
         used = found.assisted if trust else found.human
         held += used.low <= -MARGIN <= used.high
         promoted += used.low > -MARGIN
         trusted += trust
-        saved += [found.saved] if trust else []
+        whole += [saved(of_queries.human, found.assisted)] if trust else []
+        same += [found.saved] if trust else []
         plain = np.bincount(shown.query, weights=shown.weight * labels, minlength=QUERIES)
         half = 1.96 * plain.std() / QUERIES**0.5
         believed += plain.mean() - half > -MARGIN
     return Judged(
         held / trials, promoted / trials, trusted / trials,
-        float(np.mean(saved)) if saved else None, believed / trials,
+        float(np.mean(whole)) if whole else None, float(np.mean(same)) if same else None,
+        believed / trials,
     )  # fmt: skip
+
+
+def _of_queries(shown: UniqueHits, inference: Inference) -> Assisted:
+    people: Flags = np.arange(QUERIES) < LABELLED
+    return assisted(shown, people, clusters=None, inference=inference)
 
 
 def _world(rng: np.random.Generator, judge: Judge) -> tuple[UniqueHits, Floats]:

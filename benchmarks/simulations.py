@@ -278,17 +278,18 @@ def show_logs(trials: int) -> Iterator[str]:
 
 
 def show_judges(trials: int) -> Iterator[str]:
-    """One line for each machine that judges."""
+    """One line for each machine that judges, and for what people judge beside it."""
     yield (
-        "| machine | coverage | promoted at the margin | trusted | human labels saved |"
-        " promoted where it is believed |"
+        "| machine | people judge | coverage | promoted at the margin | trusted | labels saved |"
+        " by the machine | promoted where it is believed |"
     )
-    yield "| --- |" + " ---: |" * 5
+    yield "| --- | --- |" + " ---: |" * 6
     for name, judge in JUDGES.items():
-        found = judged(judge, trials)
-        saved = "" if found.saved is None else f"{found.saved:.0%}"
-        shares = f"{found.coverage:.1%} | {found.promoted:.1%} | {found.trusted:.1%}"
-        yield f"| {name} | {shares} | {saved} | {found.believed:.1%} |"
+        for judges in ("queries", "pairs"):
+            found = judged(judge, trials, pairs=judges == "pairs")
+            shares = f"{found.coverage:.1%} | {found.promoted:.1%} | {found.trusted:.1%}"
+            less = ("" if one is None else f"{one:.0%}" for one in (found.saved, found.by_machine))
+            yield f"| {name} | {judges} | {shares} | {' | '.join(less)} | {found.believed:.1%} |"
 
 
 def show_clicks(trials: int) -> Iterator[str]:

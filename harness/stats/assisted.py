@@ -4,46 +4,35 @@ Prediction-powered inference (Angelopoulos, Duchi and Zrnic, "PPI++", 2023). The
 people judged are a random part of all. The machine's difference over the other queries is corrected
 by how far it is off where people judged. Its weight makes the variance smallest, and is at most 1.
 
-Grades of the machine are calibrated: each counts as the share of its documents that people found
-relevant. Weight and calibration of a query come from other queries (five folds; Zrnic and Candès,
-PNAS 2024), so that no query corrects itself. The interval joins those of the two independent parts,
-each by ``harness.stats.bootstrap``, by the square root of squares (Zou and Donner, Statistics in
-Medicine 27, 2008).
+Documents are expected to be relevant by ``harness.stats.calibration``. Weight and calibration of a
+query come from other queries (five folds; Zrnic and Candès, PNAS 2024), so that no query corrects
+itself. The interval joins those of the two independent parts, each by ``harness.stats.bootstrap``,
+by the square root of squares (Zou and Donner, Statistics in Medicine 27, 2008).
+
+Where people judged pairs drawn over all queries, not whole queries, each query has an expected
+difference. The pairs that people judged of it correct that, over the share of pairs that were drawn
+(Horvitz and Thompson, JASA 47, 1952). Zrnic and Candès use it for labels ("Active statistical
+inference", ICML 2024). Errors of one query then count once, and not as a whole query of them.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
+from harness.stats.calibration import Codes, Flags, Floats, UniqueHits, calibration, expected
 from harness.stats.inference import Inference
 
 FOLDS = 5
 FEWEST = 10
 """Independent queries that people judged and found a difference in; fewer show no spread."""
-Floats = NDArray[np.float64]
-Codes = NDArray[np.int64]
-Flags = NDArray[np.bool_]
-
-
-class UniqueHits(NamedTuple):
-    """Documents that one arm shows and the other does not, each array of shape (documents,)."""
-
-    query: Codes
-    """Place of its query."""
-    weight: Floats
-    """What it adds to the query's difference where it is relevant."""
-    human: Floats
-    """1 relevant, 0 not, NaN where people did not judge it."""
-    machine: Codes
-    """Grade by the machine, from 0; the largest code stands for none."""
+FEWEST_PAIRS = 50
+"""Pairs that people judged where pairs were drawn; fewer do not calibrate a machine."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +51,13 @@ class Assisted:
     @property
     def saved(self) -> float:
         """Share of the human judgements that the machine's replace at equal width."""
-        widths = [one.high - one.low for one in (self.assisted, self.human)]
-        return 1 - (widths[0] / widths[1]) ** 2 if widths[1] else 0.0
+        return saved(self.human, self.assisted)
+
+
+def saved(alone: Estimate, other: Estimate) -> float:
+    """Share of the judgements behind ``alone`` that ``other`` does without at equal width."""
+    widths = [one.high - one.low for one in (other, alone)]
+    return 1 - (widths[0] / widths[1]) ** 2 if widths[1] else 0.0
 
 
 def assisted(
@@ -92,7 +86,7 @@ def assisted(
     weights = []
     for at in range(FOLDS):
         train = judged & (fold != at)
-        predicted = _by_query(shown, _calibrated(shown, train[shown.query]), len(judged))
+        predicted = _by_query(shown, expected(shown, train[shown.query]), len(judged))
         weight = _weight(human[train], predicted[train], predicted[~judged])
         weights.append(weight)
         own = fold == at
@@ -110,22 +104,41 @@ def assisted(
     )
 
 
-def calibration(shown: UniqueHits, which: Flags) -> tuple[float | None, ...]:
-    """Share of relevant documents among ``which`` by grade of the machine."""
-    codes = int(shown.machine.max(initial=0)) + 1
-    counts = np.bincount(shown.machine[which], minlength=codes)
-    sums = np.bincount(shown.machine[which], weights=shown.human[which], minlength=codes)
-    return tuple(
-        float(total / count) if count else None for total, count in zip(sums, counts, strict=True)
+def assisted_by_pairs(
+    shown: UniqueHits, judged: Flags, *, queries: int, clusters: Codes | None, inference: Inference
+) -> Assisted:
+    """Estimate the mean difference over ``queries``, of whose pairs people judged ``judged``.
+
+    ``judged`` has shape (documents,), and is a random part of them.
+
+    Raises:
+        EvidenceError: people judged fewer than fifty pairs, fewer than ten independent queries
+            have one that is relevant, or people judged all pairs.
+    """
+    groups = np.arange(queries) if clusters is None else clusters
+    moved = np.unique(groups[shown.query[judged & (shown.human > 0)]])
+    if judged.sum() < FEWEST_PAIRS or len(moved) < FEWEST or judged.all():
+        raise EvidenceError(
+            f"people judged {int(judged.sum())} of {len(judged)} pairs, and {len(moved)}"
+            f" independent queries have a relevant one. At least {FEWEST_PAIRS} pairs and {FEWEST}"
+            " such queries must be judged, and others must be left to the machine"
+        )
+    fold = _folds(groups, inference.seed)[shown.query]
+    alone, both = np.zeros(len(judged)), np.zeros(len(judged))
+    for at in range(FOLDS):
+        train, own = judged & (fold != at), fold == at
+        alone[own] = shown.human[train].mean()
+        both[own] = expected(shown, train)[own]
+    share = judged.mean()
+    human, joined = (
+        _interval(
+            _by_query(shown, guess + np.where(judged, shown.human - guess, 0.0) / share, queries),
+            groups,
+            inference,
+        )
+        for guess in (alone, both)
     )
-
-
-def _calibrated(shown: UniqueHits, train: Flags) -> Floats:
-    """Give each document the share of its grade; a grade that people never judged, that of all."""
-    overall = float(shown.human[train].mean()) if train.any() else 0.0
-    shares = [overall if one is None else one for one in calibration(shown, train)]
-    found: Floats = np.array(shares)[shown.machine]
-    return found
+    return Assisted(human, joined, 1.0, calibration(shown, judged))
 
 
 def _by_query(shown: UniqueHits, relevant: Floats, queries: int) -> Floats:

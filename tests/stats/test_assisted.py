@@ -10,7 +10,8 @@ import pytest
 
 from benchmarks.simulated_judges import JUDGES, judged
 from harness.core.errors import EvidenceError
-from harness.stats.assisted import UniqueHits, assisted, calibration
+from harness.stats.assisted import assisted, assisted_by_pairs, saved
+from harness.stats.calibration import UniqueHits
 from harness.stats.inference import Inference
 from harness.stats.raters.kappa import kappa
 
@@ -74,11 +75,47 @@ def test_too_few_and_all_are_refused(count: int) -> None:
         assisted(world()[0], np.arange(400) < count, clusters=None, inference=RULES)
 
 
-def test_a_grade_that_people_never_judged_has_no_share() -> None:
-    shown = UniqueHits(
-        np.zeros(3, int), np.ones(3), np.array([1.0, 0.0, np.nan]), np.array([0, 0, 1])
+def test_pairs_of_all_queries_say_more_than_as_many_of_whole_queries() -> None:
+    shown, true = world()
+    drawn = np.random.default_rng(1).permutation(len(shown.query)) < 800
+    whole = assisted(shown, np.arange(400) < 80, clusters=None, inference=RULES)
+    found = assisted_by_pairs(shown, drawn, queries=400, clusters=None, inference=RULES)
+    assert saved(whole.human, found.human) > 0.1
+    assert found.saved > 0.6
+    assert found.calibration == (0.0, 1.0)
+    for one in (found.human, found.assisted):
+        assert one.low < true < one.high
+        assert one.n == 400
+
+
+def test_no_pair_that_people_did_not_judge_is_used() -> None:
+    shown, _ = world(machine="mute")
+    drawn = np.random.default_rng(1).permutation(len(shown.query)) < 800
+    hidden = shown._replace(human=np.where(drawn, shown.human, np.nan))
+    found = [
+        assisted_by_pairs(one, drawn, queries=400, clusters=None, inference=RULES)
+        for one in (shown, hidden)
+    ]
+    assert found[0] == found[1]
+    assert found[0].saved == pytest.approx(0, abs=0.1)
+
+
+def test_clusters_widen_the_interval_of_pairs() -> None:
+    shown, _ = world()
+    twins = shown._replace(human=np.where(shown.query % 2, np.roll(shown.human, 10), shown.human))
+    drawn = np.random.default_rng(1).permutation(len(shown.query)) < 3_500
+    alone, paired = (
+        assisted_by_pairs(twins, drawn, queries=400, clusters=clusters, inference=RULES).human
+        for clusters in (None, np.arange(400) // 2)
     )
-    assert calibration(shown, np.array([True, True, False])) == (0.5, None)
+    assert paired.high - paired.low > 1.1 * (alone.high - alone.low)
+
+
+@pytest.mark.parametrize("count", [49, 4_000])
+def test_too_few_pairs_and_all_are_refused(count: int) -> None:
+    drawn = np.arange(4_000) < count
+    with pytest.raises(EvidenceError, match=f"people judged {count} of 4000 pairs, and"):
+        assisted_by_pairs(world()[0], drawn, queries=400, clusters=None, inference=RULES)
 
 
 def test_kappa_by_hand() -> None:
@@ -101,10 +138,13 @@ def chance(rate: float, trials: int) -> float:
 @pytest.mark.slow
 @pytest.mark.simulation
 @pytest.mark.sampled(2)
+@pytest.mark.parametrize("pairs", [False, True], ids=["queries", "pairs"])
 @pytest.mark.parametrize("name", JUDGES)
-def test_whatever_the_machine_errs_the_interval_is_valid(name: str, draws: Draws) -> None:
-    trials = draws(60, 1_000)
-    found = judged(JUDGES[name], trials)
+def test_whatever_the_machine_errs_the_interval_is_valid(
+    name: str, draws: Draws, *, pairs: bool
+) -> None:
+    trials = draws(40, 1_000)
+    found = judged(JUDGES[name], trials, pairs=pairs)
     assert 1 - found.coverage <= chance(0.06, trials)
     assert found.promoted <= chance(0.03, trials)
     if name == "partial to the candidate":
@@ -114,3 +154,12 @@ def test_whatever_the_machine_errs_the_interval_is_valid(name: str, draws: Draws
         assert found.saved > 0.6
     if name in {"guesses", "says the opposite"}:
         assert found.trusted < 0.05
+
+
+@pytest.mark.slow
+@pytest.mark.simulation
+def test_a_machine_that_agrees_in_85_percent_saves_half_of_the_labels(draws: Draws) -> None:
+    found = judged(JUDGES["agrees in 85 %"], draws(10, 200), pairs=True)
+    assert found.saved is not None
+    assert found.by_machine is not None
+    assert found.saved > 0.5 > found.by_machine > 0.35

@@ -17,7 +17,10 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
+    from harness.measures.unjudged.settling import Look
+    from harness.stages.judging.pool import Choice
 
+SIGNS = {"non_inferior": -1.0, "superior": 1.0}
 File = Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")]
 
 
@@ -40,17 +43,28 @@ def pool(
     ran: Annotated[
         Path | None, typer.Option("--run", help="Folder that harness run wrote, with --out.")
     ] = None,
+    order: Annotated[str, typer.Option(help="bounds, settle or random.")] = "bounds",
+    asks: Annotated[
+        str, typer.Option(help="With --order settle: non_inferior or superior, as in a policy.")
+    ] = "",
+    margin: Annotated[
+        float | None, typer.Option(min=0, max=1, help="With --order settle: margin of the gate.")
+    ] = None,
 ) -> None:
     """Write the pairs of query and document whose judgement would settle a comparison.
 
-    Most decisive first: by how much narrower the bounds of the mean difference get. The file is
-    in TREC's form with ? for a grade; harness judge fills it in, or any editor.
+    Most decisive first: by how much narrower the bounds of the mean difference get. With --order
+    settle, whole queries come in a drawn order, those more often that can move the difference more.
+    The verdict holds at every look, and once it is there nothing is written. With --order random,
+    pairs are drawn for harness assisted. The file is in TREC's form with ? for a grade; harness
+    judge fills it in, or any editor.
 
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
     from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
+    from harness.stages.judging.pool import Compared, Order
     from harness.stages.judging.pool import pool as write
 
     project = Project.own()
@@ -61,14 +75,56 @@ def pool(
             " of the harness run: name that with --run"
         )
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    found = write(layout, control, candidate, measure, size, to)
-    out.print(
-        f"{measure} of {candidate} - {control} lies within [{found.worst:+.4f}, {found.best:+.4f}]"
-        f" over {found.queries} queries, whatever the missing judgements say.\n"
-        f"{found.of} pairs would narrow that; wrote the first {found.pairs} to {to}.",
-        markup=False,
-    )
-    out.print(f"Judge them: harness judge {to}", markup=False)
+    choice = _choice(order, asks, margin)
+    found = write(layout, Compared(control, candidate, measure), choice, size, to)
+    if found.look:
+        _show_look(found.look, f"{asks} by {margin:g}")
+    elif choice.order is Order.RANDOM:
+        out.print(
+            f"{found.of} pairs are shown by one arm alone; {found.pairs} were drawn. Judge them"
+            " all, then: harness assisted --sampled pairs",
+            markup=False,
+        )
+    else:
+        out.print(
+            f"{measure} of {candidate} - {control} lies within"
+            f" [{found.worst:+.4f}, {found.best:+.4f}]"
+            f" over {found.queries} queries, whatever the missing judgements say.\n"
+            f"{found.of} pairs would narrow that; wrote the first {found.pairs} to {to}.",
+            markup=False,
+        )
+    if found.pairs:
+        out.print(f"Judge them: harness judge {to}", markup=False)
+
+
+def _show_look(look: Look, gate: str) -> None:
+    from harness.core.gate import Verdict
+
+    mean = "" if look.mean is None else f", with a difference of about {look.mean:+.3f}"
+    done = f"after {look.judged} of {look.drawn} drawn queries{mean}"
+    if look.verdict is not Verdict.INCONCLUSIVE:
+        said = f"{look.verdict.name}: {gate} is settled {done}. No pool was written."
+    elif look.missing:
+        said = f"{gate} is open {done}. {len(look.missing)} pairs are left."
+    else:
+        said = f"{gate} is open {done}. Add queries: no pair is left, and no pool was written."
+    out.print(said, markup=False)
+
+
+def _choice(order: str, asks: str, margin: float | None) -> Choice:
+    """Take what the options say of the order."""
+    from harness.core.errors import HarnessError, UnknownName
+    from harness.stages.judging.pool import Choice, Order
+
+    if order not in set(Order):
+        raise UnknownName("order of a pool", order, Order)
+    settle = order == Order.SETTLE
+    if settle != bool(asks) or settle != (margin is not None):
+        raise HarnessError("--order settle needs --asks and --margin, and no other order has them")
+    if settle and asks not in SIGNS:
+        raise UnknownName("gate that can be settled", asks, SIGNS)
+    inference = Project.here().params.score.inference(1)
+    return Choice(Order(order), inference, SIGNS.get(asks, 0.0) * (margin or 0.0))
 
 
 def judge(

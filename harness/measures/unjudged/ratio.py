@@ -63,18 +63,20 @@ class Ratio(NamedTuple):
 
     @property
     def largest(self) -> float:
-        """The largest value over all completions, exact but for rounding.
+        """The largest value over all completions that give one, exact but for rounding.
 
+        Where nothing is judged relevant yet, the search begins at the best single document.
         Of all completions with the same counts by level, the best gives the highest levels to the
         documents that add most (rearrangement). So only counts by level are searched. The ratio is
         maximized by Dinkelbach's method (Management Science 1967), each step level by level. A
         document of a level is also of all levels below it.
         """
         sums = (0.0, *accumulate(sorted(self.weights, reverse=True)))
-        found = self.as_judged
+        found = self.as_judged if self.defined else max(self.weights) / self.worth[1]
         for _ in range(STEPS):
             part = self._best(sums, found)
-            better = (self.base + part.top) / (self._judged_bottom + part.bottom)
+            bottom = self._judged_bottom + part.bottom
+            better = (self.base + part.top) / bottom if bottom else found
             if not better > found:
                 break
             found = better

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
@@ -22,12 +23,21 @@ from harness.gates.judge_trusted import trusted
 from harness.measures.name import parse
 from harness.stages.custody.proof import check_run
 from harness.stages.layout import Layout
-from harness.stats.assisted import Assisted, Codes, Flags, UniqueHits, assisted
+from harness.stats.assisted import Assisted, assisted, assisted_by_pairs
+from harness.stats.calibration import Codes, Flags, UniqueHits
 from harness.stats.inference import Inference
 from harness.stats.raters.kappa import kappa
 
 MEASURE = "P"
-Pair = tuple[str, str]
+
+
+class Sampled(StrEnum):
+    """What was drawn at random for people to judge."""
+
+    QUERIES = "queries"
+    """Queries, each judged whole."""
+    PAIRS = "pairs"
+    """Pairs of all queries."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +53,7 @@ class Judging:
     least_kappa: float
     """Below it the machine's judgements are not used at all."""
     margin: float
+    sampled: Sampled = Sampled.QUERIES
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +67,7 @@ class AssistedDifference:
     """Grade of the machine by its code; None for documents that it did not judge."""
     queries: int
     judged: int
-    """Queries that people judged."""
+    """Queries that people judged; pairs where pairs were drawn."""
     trusted: bool
     verdict: Verdict
     """Of "the candidate loses less than the margin"."""
@@ -71,7 +82,8 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
     """Estimate candidate - control over the queries that both arms answered.
 
     A query counts as judged by people where they judged every document within the cutoff that one
-    arm shows and the other does not. Which queries people judge must be drawn at random.
+    arm shows and the other does not. Which queries people judge must be drawn at random. Where
+    pairs were drawn, each of these documents counts by itself.
 
     Raises:
         UnknownName: the measure is not a precision at a cutoff.
@@ -81,26 +93,36 @@ def difference(layout: Layout, judging: Judging, inference: Inference) -> Assist
     """
     measure = parse(judging.measure)
     if measure.NAME != MEASURE:
-        known = ("P@5", "P@10", "P(rel=2)@10")
-        raise UnknownName("measure to which each document adds by itself", judging.measure, known)
+        measures = ("P@5", "P@10", "P(rel=2)@10")
+        raise UnknownName(
+            "measure to which each document adds by itself", judging.measure, measures
+        )
     depth, relevant = int(measure.params["cutoff"]), int(measure.params.get("rel", 1))
     for arm in (judging.control, judging.candidate):
         check_run(layout, arm)
     runs = read_run(layout.run(judging.control)), read_run(layout.run(judging.candidate))
     answered = frozenset(_answered(runs[0])) & frozenset(_answered(runs[1]))
     ids = tuple(q for q in runs[0].query_ids if q in answered)
-    signs = {q: _apart(*(run.ranking(q, depth) for run in runs)) for q in ids}
+    signs = {q: one_sided(*(run.ranking(q, depth) for run in runs)) for q in ids}
     people = labels.judgements(judging.human, "person")
     machine = labels.judgements(judging.machine, "machine")
-    judged = _judged(signs, people, judging.human, inference.seed)
     shown, grades = _shown(signs, (people, machine), depth, relevant)
     clusters = codes(ids, Prepared.open(layout.data).clusters())
-    found = assisted(shown, judged, clusters=clusters, inference=inference)
-    alike = _agreement(shown, grades, judged, relevant, clusters, inference)
+    if judging.sampled is Sampled.PAIRS:
+        known = ~np.isnan(shown.human)
+        judged = int(known.sum())
+        found = assisted_by_pairs(
+            shown, known, queries=len(ids), clusters=clusters, inference=inference
+        )
+    else:
+        whole = _judged(signs, people, judging.human, inference.seed)
+        known, judged = whole[shown.query], int(whole.sum())
+        found = assisted(shown, whole, clusters=clusters, inference=inference)
+    alike = _agreement(shown, grades, known, relevant, clusters, inference)
     fine = trusted(alike, judging.least_kappa)
     used = found.assisted if fine else found.human
     verdict = _verdict(used, -judging.margin)
-    return AssistedDifference(found, alike, grades, len(ids), int(judged.sum()), fine, verdict)
+    return AssistedDifference(found, alike, grades, len(ids), judged, fine, verdict)
 
 
 def _verdict(used: Estimate, limit: float) -> Verdict:
@@ -114,7 +136,7 @@ def _answered(run: Run) -> list[str]:
     return [query_id for query_id, status in ended if status == Status.ANSWERED]
 
 
-def _apart(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int]:
+def one_sided(control: Sequence[str], candidate: Sequence[str]) -> dict[str, int]:
     """Give 1 for each document of the candidate alone, -1 for each of the control alone."""
     both = set(control) & set(candidate)
     found = dict.fromkeys(control, -1) | dict.fromkeys(candidate, 1)
@@ -137,7 +159,8 @@ def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, s
         pairs = sum(len(lacking[q]) for q in begun)
         raise EvidenceError(
             f"{path}: {len(begun)} queries are judged in part, for example {begun[0]};"
-            f" judge their {pairs} missing documents, or leave these queries out"
+            f" judge their {pairs} missing documents, or leave these queries out. If the pairs"
+            " were drawn over all queries, say --sampled pairs"
         )
     apart = np.array([bool(docs) for docs in signs.values()])
     judged: Flags = np.array([q in people.grades for q in signs]) & apart
@@ -174,12 +197,12 @@ def _shown(
 def _agreement(  # noqa: PLR0917  all of it is needed
     shown: UniqueHits,
     grades: Sequence[int | None],
-    judged: Flags,
+    known: Flags,
     relevant: int,
     clusters: Codes | None,
     inference: Inference,
 ) -> Estimate:
-    both = judged[shown.query] & (shown.machine < len(grades) - 1)
+    both = known & (shown.machine < len(grades) - 1)
     if not both.any():
         raise EvidenceError("no document was judged by people and by the machine")
     yes = np.array([float(grade is not None and grade >= relevant) for grade in grades])

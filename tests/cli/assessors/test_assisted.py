@@ -7,6 +7,7 @@ from zlib import crc32
 
 import pytest
 
+from harness.corpus import pool
 from harness.corpus.runs import read_run
 from harness.stages.judging.assisted import Judging, difference
 from harness.stats.inference import Inference
@@ -78,3 +79,39 @@ def test_what_is_refused_is_named(project: Toy, harness: Harness) -> None:
     (project.root / "machine.qrels").write_text("q01 0 elsewhere 1\n")
     human.write_text("".join(lines))
     assert "no document was judged by people and by the machine" in typed(harness).error
+
+
+def test_pairs_that_were_drawn_are_judged_by_themselves(project: Toy, harness: Harness) -> None:
+    """A pool is drawn of what one arm alone shows; the machine judges all of it, people a part."""
+    human, machine = write(project)
+    arms = ("--control", CONTROL, "--candidate", CANDIDATE, "--measure", "P@10")
+    drawn = ("pool", "--dataset", "toy", *arms, "--order", "random", "--size")
+    said = harness(*drawn, "60", "--out", "people.qrels")
+    assert said.code == 0, said
+    every = harness(*drawn, "100000", "--out", "all.qrels")
+    count = len(pool.read(project.root / "all.qrels").pairs)
+    assert f"{count} pairs are shown by one arm alone; {count} were drawn." in every.out
+    first = pool.read(project.root / "people.qrels").pairs
+    assert first == pool.read(project.root / "all.qrels").pairs[:60]
+    assert len({pair.query_id for pair in first}) > 20
+    grades = {
+        tuple(line.split()[::2]): line.split()[3] for line in machine.read_text().splitlines()
+    }
+    human.write_text(
+        "".join(f"{p.query_id} 0 {p.doc_id} {grades[p.query_id, p.doc_id]}\n" for p in first)
+    )
+    assert "If the pairs were drawn over all queries, say --sampled pairs" in typed(harness).error
+    said = typed(harness, "--sampled", "pairs")
+    assert said.code == 0, said
+    assert "n = 60 pairs" in said.out
+    assert "the machine is used" in said.out
+    assert "kind of what was drawn named 'words'" in typed(harness, "--sampled", "words").error
+
+
+def test_only_a_precision_is_drawn_for(project: Toy, harness: Harness) -> None:
+    arms = ("--control", CONTROL, "--candidate", CANDIDATE, "--measure", "nDCG@10")
+    words = ("--order", "random", "--size", "5", "--out", "p.qrels")
+    said = harness("pool", "--dataset", "toy", *arms, *words)
+    assert said.code == 2
+    assert "no measure for the order random named 'nDCG@10'; there is P@5, P@10" in said.error
+    assert not (project.root / "p.qrels").exists()
