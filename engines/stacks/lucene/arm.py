@@ -7,17 +7,20 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, Self
+
+from pydantic import Field, model_validator
 
 from engines.contract import manifest
+from engines.contract.settings import StackSettings
+from engines.lexical import title_weight
 from engines.lexical.typed import Clause, Occur, clauses
 from engines.ranking.order import by_best
 from engines.stacks.lucene.java import Classes, lucene
-from engines.stacks.lucene.settings import Settings
 from harness.core.engine import Answer, Engine, Manifest, Searcher
 from harness.core.errors import IndexNotReady
 from harness.core.files import write_text
@@ -189,3 +192,33 @@ class QueryMaker:
             if query is not None:
                 some.add(self._boost(query, weight), self._occur[Occur.SHOULD])
         return some.build() if any(query is not None for query, _ in found) else None
+
+
+class Settings(StackSettings):
+    """Which Lucene, how texts become words, and how they are ranked."""
+
+    jars: str = "/usr/share/java"
+    """Folder with the jars of Lucene."""
+    analyzer: Literal["standard", "english"] = "standard"
+    """Words in lower case, or their stems without stop words."""
+    k1: float = Field(default=1.2, ge=0, le=10)
+    b: float = Field(default=0.75, ge=0, le=1)
+    bm25_over: Literal["document", "fields"] = "document"
+    """One BM25 over the whole document, its title counted ``title_weight`` times, as Tantivy's arms
+    count it; or one of each field, added."""
+    title_weight: float = Field(default=2.0, ge=0, le=100)
+    text_weight: float = Field(default=1.0, gt=0, le=100)
+
+    @model_validator(mode="after")
+    def _title_is_repeated(self) -> Self:
+        title_weight.check(self)
+        return self
+
+    @property
+    def weights(self) -> Mapping[str, float]:
+        """Weight of each field that is searched."""
+        return title_weight.weights(self)
+
+    def indexed(self, title: str, text: str) -> Mapping[str, Sequence[str]]:
+        """Give what is indexed in each field."""
+        return title_weight.indexed(self, title, text)

@@ -137,7 +137,7 @@ def mbox(
     A mail is named by its Message-ID without brackets. Mails that are malformed are taken over as
     far as they can be read, and reported.
     """
-    from harness.stages.imports.mbox import import_mbox
+    from harness.stages.imports.collections import import_mbox
 
     to = target(name, split, title, source, licence, dangling=allow_dangling, force=force)
     mbox_import = import_mbox(

@@ -5,17 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core import digest
 from harness.core.digest import of_queries
 from harness.core.durable.journal import Change, changing
 from harness.core.durable.owned import check_apart
+from harness.core.durable.scratch import scratch
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.names import check_distinct, checked
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import beir, card, jsonl, pool, prepared, topics, trec
+from harness.corpus import beir, card, jsonl, mbox, pool, prepared, topics, trec
 from harness.corpus.card import Card, Digests
 from harness.corpus.form import with_forms
 from harness.stages.imports.report import (
@@ -242,3 +244,33 @@ def judgements(path: Path, about: About) -> tuple[Qrels, About]:
     judged = trec.collect(path, enumerate(found.judgements, start=1))
     odd = f"{len(found.open)} pairs of the pool are not judged."
     return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about
+
+
+class MboxImport(NamedTuple):
+    """What was taken over, and what is odd about single mails."""
+
+    report: ImportReport
+    notes: tuple[mbox.Note, ...]
+
+
+def import_mbox(to: Target, *, mbox_file: Path, queries_file: Path, qrels_file: Path) -> MboxImport:
+    """Register the mails of an mbox file; judgements name them by Message-ID, without brackets.
+
+    Mail holds neither queries nor judgements: both are JSON lines and TREC lines as in
+    ``import_jsonl``. What is odd about mails is counted on the card.
+
+    Raises:
+        BadFile, DatasetError: as ``import_jsonl``.
+    """
+    found = mbox.read(mbox_file)
+    odd = (*to.about.warnings, *mbox.problems_of(found))
+    with scratch() as folder:
+        corpus = folder / "corpus.jsonl"
+        jsonl.write_documents(corpus, found.documents)
+        report = import_jsonl(
+            replace(to, about=replace(to.about, warnings=odd)),
+            corpus_file=corpus,
+            queries_file=queries_file,
+            qrels_file=qrels_file,
+        )
+    return MboxImport(report, found.notes)

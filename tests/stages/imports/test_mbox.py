@@ -12,8 +12,7 @@ from harness.cli.data import importing
 from harness.core.errors import DatasetError
 from harness.corpus import card
 from harness.corpus.prepared import Prepared
-from harness.stages.imports.collections import Target
-from harness.stages.imports.mbox import MboxImport, import_mbox
+from harness.stages.imports.collections import MboxImport, Target, import_mbox
 from harness.stages.prepare import prepare
 
 MAILS = (
