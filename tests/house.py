@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cache
@@ -102,5 +103,6 @@ def figures() -> Mapping[str, int]:
 
 
 if __name__ == "__main__":
+    argparse.ArgumentParser(description=__doc__).parse_args()
     for what, count in figures().items():
         print(f"{count:6,}  {what}")  # noqa: T201  a command

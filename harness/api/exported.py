@@ -14,6 +14,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import digest
+from harness.core.disk import REMEDIES
 from harness.core.durable.owned import EXPORT, check_free, mark, set_mark
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_json
@@ -54,7 +55,8 @@ def exported(
             write_json(beside / LIST, {"format": FORMAT, "of": dict(about), "sha256": of_files})
             set_mark(beside, EXPORT, project)
     except OSError as exc:
-        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {HINT}") from exc
+        remedy = REMEDIES.get(exc.errno or 0, HINT)
+        raise HarnessError(f"{to}: cannot be written ({exc.strerror}). {remedy}") from exc
 
 
 def check(to: Path, reads: Sequence[Path] = ()) -> None:

@@ -146,8 +146,9 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
         Overtaken: the pair has another grade than ``was`` by now; it keeps that.
         BadFile: the pool cannot be read, or the pair is gone from it.
     """
+    completed(path, within=(path.parent,))
     with held(path):
-        pool = read(path)
+        pool = read_held(path)
         at = pool.at(pair.query_id, pair.doc_id)
         if at is None:
             raise BadFile(path, f"{pair.doc_id} for query {pair.query_id} is gone", HINT)
@@ -168,6 +169,15 @@ def read(path: Path) -> Pool:
         BadFile: a file is missing or malformed, or the two are not about the same pairs.
     """
     completed(path, within=(path.parent,))
+    return read_held(path)
+
+
+def read_held(path: Path) -> Pool:
+    """Read a pool that is held already, and so is whole: a lock is not given twice.
+
+    Raises:
+        BadFile: as ``read``.
+    """
     texts = {(pair.query_id, pair.doc_id): pair for pair in _texts(beside(path))}
     found: dict[tuple[str, str], int | None] = {}
     for number, line in _lines(path):

@@ -12,6 +12,7 @@ from pathlib import Path
 from string import Template
 from typing import NamedTuple
 
+from harness.core.disk import REMEDIES
 from harness.core.durable.scratch import scratch
 from harness.core.errors import HarnessError
 from harness.core.files import replacing_folder, write_text
@@ -86,7 +87,8 @@ def begin(wanted: Begun) -> tuple[str, ...]:
         return _written(wanted)
     except OSError as exc:
         problem = f"{wanted.folder}: cannot be made ({exc.strerror})"
-        raise HarnessError(f"{problem}. Name one where you may write") from exc
+        remedy = REMEDIES.get(exc.errno or 0, "Name one where you may write")
+        raise HarnessError(f"{problem}. {remedy}") from exc
 
 
 def _written(wanted: Begun) -> tuple[str, ...]:

@@ -10,7 +10,7 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core import digest
-from harness.core.durable.journal import changing
+from harness.core.durable.journal import changing, completed
 from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile
 from harness.core.files import json_text
@@ -80,6 +80,7 @@ def from_log(path: Path, to: Path, *, kind: str, fields: Fields, size: int, seed
         BadFile: the log cannot be read, or has no query.
         HarnessError: ``size`` is below what each stratum needs.
     """
+    completed(to, within=(to.parent,))
     for file in (to, beside(to)):
         check_new(file, reads=[path])
     with Tally.open() as tally:

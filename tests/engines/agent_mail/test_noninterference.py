@@ -96,6 +96,43 @@ def test_every_answer_of_the_tool_is_the_same_bytes(
     assert len(said) == 1
 
 
+PREFIXES = st.one_of(
+    st.text(max_size=12),
+    st.sampled_from((
+        "re",
+        "de",
+        "deployment fa",
+        "mer",
+        "部",
+        "sec",
+        "a" * 50_000,
+        "de*",
+        "-de",
+        "re (",
+    )),
+    st.text("abcdefghijklmnopqrstuvwxyz", min_size=2, max_size=3),
+)
+
+
+@settings(deadline=None, max_examples=STEPS)
+@given(
+    prefix=PREFIXES,
+    limit=st.integers(1, 50),
+    key=st.sampled_from(["*", "harbour", "quarry", "no such"]),
+)
+def test_every_completed_subject_is_the_same_bytes(
+    worlds: tuple[World, ...], prefix: str, limit: int, key: str
+) -> None:
+    assert len({one.completed(prefix, limit, key) for one in worlds}) == 1
+
+
+def test_a_beginning_completes_subjects_of_what_is_shown(worlds: tuple[World, ...]) -> None:
+    (said,) = {one.completed("re", 50) for one in worlds}
+    shown = [one["subject"] for one in json.loads(said)["subjects"]]
+    assert shown
+    assert all(any(word.startswith("re") for word in text.lower().split()) for text in shown)
+
+
 def test_the_worlds_do_differ(worlds: tuple[World, ...]) -> None:
     found = [len(one.mail.ids(SearchQuery("merger", limit=1000))) for one in worlds]
     assert found == [0, 9, 60]

@@ -15,6 +15,7 @@ from engines.stacks.agent_mail.contract.query import SearchMode, SearchQuery
 from engines.stacks.agent_mail.mcp_tools.arguments import InProject, resolved
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from engines.stacks.agent_mail.mcp_tools.search import Identity, Surface
+from engines.stacks.agent_mail.mcp_tools.subjects import Beginning
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Visibility, viewer
 from engines.stacks.agent_mail.sqlite.directory import Directory
@@ -49,6 +50,17 @@ class World:
         except Refused as exc:
             return str(exc).encode()
         found.get("explain", {}).pop("timing", None)
+        return json.dumps(found, sort_keys=True).encode()
+
+    def completed(self, prefix: str, limit: int, project_key: str = "*") -> bytes:
+        """Complete a subject as the viewer."""
+        mail = self.mail
+        surface = Surface(mail.service, mail.store, self.identity, SearchMode.LEXICAL, EYE)
+        given = Beginning(project_key=project_key, prefix=prefix, limit=limit)
+        try:
+            found = surface.subjects(given).written()
+        except Refused as exc:
+            return str(exc).encode()
         return json.dumps(found, sort_keys=True).encode()
 
 

@@ -113,6 +113,7 @@ def test_what_the_endpoint_refuses_is_not_tried_again(
         ("OPENAI_BASE_URL", "", "OPENAI_BASE_URL is not an address"),
         ("OPENAI_BASE_URL", "file:///etc", "OPENAI_BASE_URL is not an address"),
         ("OPENAI_BASE_URL", "http://a:b@127.0.0.1/v1", "OPENAI_BASE_URL is not an address"),
+        ("OPENAI_BASE_URL", "http://xn--/v1", "OPENAI_BASE_URL is not an address"),
         ("OPENAI_BASE_URL", "http://example.org/v1", "would send it the key in the open"),
         ("OPENAI_API_KEY", "", "OPENAI_API_KEY is not set"),
         ("OPENAI_API_KEY", "a\nb", "OPENAI_API_KEY is not set, or not a key"),

@@ -5,11 +5,14 @@ from __future__ import annotations
 import json
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from itertools import combinations
 from pathlib import Path
 
 import pytest
 
+from harness.core.durable.journal import Change, journal_of
+from harness.core.durable.locks import held
 from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, BadName, HarnessError, UnknownName
 from harness.corpus import labels, pool_times
@@ -236,3 +239,35 @@ def test_a_header_that_is_damaged_is_named(tmp_path: Path) -> None:
     (panel.folder / "panel.json").write_text("{}")
     with pytest.raises(BadFile, match=r"panel\.json: is not a panel's"):
         read(panel.folder)
+
+
+def cut_off(path: Path, text: str) -> None:
+    """Leave the journal of a change that no one completed."""
+    left = Change(path, (path.parent,), "cut off")
+    left.write(path, text)
+    left.prepare(path, "")
+    journal = journal_of(path)
+    told = json.loads(journal.read_text())
+    del told["proof"]
+    journal.write_text(json.dumps(told))
+
+
+@pytest.mark.parametrize("what", ["settle", "judge"])
+def test_a_change_that_was_cut_off_is_completed_by_whoever_holds_the_pool(
+    tmp_path: Path, what: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Reading the pool within its lock waited ten minutes for that lock."""
+    monkeypatch.setattr("harness.core.durable.journal.held", partial(held, patience_s=0.2))
+    panel = dealt(tmp_path, 10, 1.0)
+    for name, given in zip(NAMES, (0, 1, 1), strict=True):
+        grade(panel, name, *[given] * len(panel.parts[name].pairs))
+    panel = read(panel.folder)
+    first = settle(panel, tmp_path / "settled.qrels")
+    path = panel.disagreements
+    cut_off(path, path.read_text())
+    if what == "settle":
+        assert settle(panel, tmp_path / "settled.qrels").open == first.open > 0
+    else:
+        pools.regrade(path, pools.read_held(path).pairs[0], None, 1)
+        assert pools.read(path).grades[0] == 1
+    assert not journal_of(path).exists()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import shutil
 from pathlib import Path
 
@@ -41,6 +42,8 @@ def test_an_example_is_read(path: Path) -> None:
         (OVERLAP.replace('name = "overlap"', 'name = "../x"'), "name: Value error"),
         (ENDPOINT.replace("retries = 2", "retries = 99"), "retries: "),
         (ENDPOINT.replace("per_minute = 1000000.0", "per_minute = inf"), "per_minute: "),
+        (ENDPOINT.replace("per_minute = 1000000.0", "per_minute = 1e-300"), "per_minute: "),
+        (re.sub("timeout_s = .*", "timeout_s = 1e300", ENDPOINT), "timeout_s: "),
         ("name = ", "Invalid value"),
     ],
 )

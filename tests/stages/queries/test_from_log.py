@@ -7,9 +7,11 @@ import random
 import tracemalloc
 from collections import Counter
 from pathlib import Path
+from unittest import mock
 
 import pytest
 
+from harness.core.durable.journal import Change, journal_of
 from harness.core.durable.owned import NotOurs
 from harness.core.errors import BadFile, HarnessError
 from harness.corpus import jsonl
@@ -199,3 +201,24 @@ def test_a_shadow_log_tells_the_texts_of_divergences(measured: Toy, tmp_path: Pa
     assert made.card.log_format == "shadow"
     assert made.card.requests + made.card.untold_requests == observed
     assert made.card.untold_requests > 0
+
+
+def test_a_sample_that_was_cut_off_is_completed_first(tmp_path: Path) -> None:
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"query": f"salt {at}"}) + "\n" for at in range(90)))
+    to = tmp_path / "out.jsonl"
+    whole = make(log)
+    wanted = to.read_text()
+    to.unlink()
+    left = Change(to, (tmp_path,), "queries from-log")
+    left.write(to, wanted)
+    with (
+        mock.patch.object(left, "_apply", side_effect=OSError),
+        pytest.raises(OSError, match=r"^$"),
+    ):
+        left.commit()
+    with pytest.raises(NotOurs, match="is there already"):
+        make(log)
+    assert to.read_text() == wanted
+    assert not journal_of(to).exists()
+    assert whole.queries

@@ -197,16 +197,17 @@ def _address() -> str:
     said = os.environ.get(URL, "")
     try:
         url = httpx.URL(said)
-    except httpx.InvalidURL:
-        url = httpx.URL("")
-    if url.scheme not in {"http", "https"} or not url.host or url.userinfo or url.query:
+        host = url.host
+    except (httpx.InvalidURL, UnicodeError):
+        url, host = httpx.URL(""), ""
+    if url.scheme not in {"http", "https"} or not host or url.userinfo or url.query:
         raise HarnessError(
             f"{URL} is not an address. Set it in the environment, for example"
             " http://127.0.0.1:11434/v1"
         )
-    if url.scheme == "http" and url.host not in LOCAL:
+    if url.scheme == "http" and host not in LOCAL:
         raise HarnessError(
-            f"{URL}: {url.host} is another machine, and http would send it the key in the open."
+            f"{URL}: {host} is another machine, and http would send it the key in the open."
             " Write https, or use a tunnel to 127.0.0.1"
         )
     return said

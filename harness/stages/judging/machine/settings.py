@@ -14,6 +14,8 @@ from harness.core.names import Name
 from harness.core.reading import Malformed
 
 REMEDY = "docs/judging.md lists the keys"
+MINUTES = 24 * 60
+"""Of a day."""
 Text = Annotated[str, Field(min_length=1)]
 Price = Annotated[float, Field(ge=0)]
 Cuts = Annotated[tuple[float, ...], Field(min_length=1, strict=False)]
@@ -41,11 +43,12 @@ class EndpointSettings(_Table):
     """Of a million tokens of answers."""
     budget: Annotated[float, Field(ge=0)]
     """Most that the judge may cost over all its commands."""
-    per_minute: Annotated[float, Field(gt=0)]
-    """Most requests in a minute."""
+    per_minute: Annotated[float, Field(ge=1 / MINUTES)]
+    """Most requests in a minute; one a day at least."""
     retries: Annotated[int, Field(ge=0, le=20)]
     """Attempts after the first one."""
-    timeout_s: Annotated[float, Field(gt=0)]
+    timeout_s: Annotated[float, Field(gt=0, le=60 * MINUTES)]
+    """Seconds that a request may take; one day at most."""
 
 
 class _Scored(_Table):
