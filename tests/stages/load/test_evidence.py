@@ -27,6 +27,7 @@ from tests.stages.load.test_stage import MS, in_here
 
 pytestmark = pytest.mark.slow
 WANTED = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+NARROW = HEAD.replace("0.95", "0.5")
 QUEUEING = """
 [[step.gate]]
 name = "Nobody waits long"
@@ -48,7 +49,8 @@ def done(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
     project = measured.copied(tmp_path_factory.mktemp("loaded") / "project")
     project.layout.race_receipt.unlink(missing_ok=True)
     shutil.rmtree(project.layout.experiments, ignore_errors=True)
-    project.policy(HEAD.replace("0.95", "0.5") + STEP + GATES + QUEUEING)
+    project.policy(NARROW + STEP + GATES + QUEUEING)
+    project.compare_again()
     params = project.params.load.model_copy(update={"rounds": 2, "seconds": 0.15})
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(loading, "run_pool", in_here)
@@ -86,7 +88,7 @@ def test_a_load_test_is_judged_and_derived_again(project: Toy) -> None:
 
 
 def test_a_load_that_the_policy_does_not_look_at_changes_no_decision(project: Toy) -> None:
-    project.policy(HEAD + STEP + GATES)
+    project.policy(NARROW + STEP + GATES)
     project.decide()
     trials_of(project.layout).unlink()
     verify(project.layout)
