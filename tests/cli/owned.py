@@ -139,8 +139,8 @@ IN_PLACE = {
 }  # fmt: skip
 """What is changed where it lies, and must be what the command takes it for."""
 READ = {
-    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--human", "--interleaved", "--key",
-    "--ledger", "--machine", "--policy", "--guidelines",
+    "--arm", "--arrivals", "--assessor", "--baseline", "--bounds", "--guidelines", "--human",
+    "--interleaved", "--key", "--ledger", "--machine", "--policy",
     "--qrels", "--queries", "--reading", "--register", "--run", "--search", "--shadow",
     "--shadow-settings", "--signed-by", "--switch-file", "--viewers", "corpus", "file", "folder",
     "folders", "log", "logs", "path", "pool", "qrels", "queries", "run", "sample",
