@@ -103,9 +103,8 @@ def _judged(regression: Regression) -> None:
 
     for decision in regression.decisions:
         out.print(f"  {WORDS[decision.verdict.value]}  {escape(decision.step)}")
-        for finding in decision.blocking:
-            for line in blocking_lines(finding):
-                out.print(f"            {escape(line)}")
+        for line in blocking_lines(decision.blocking):
+            out.print(f"            {escape(line)}")
 
 
 def _means(regression: Regression) -> None:

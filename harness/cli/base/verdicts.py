@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
 
 from rich.markup import escape
 from rich.table import Table
@@ -28,23 +29,33 @@ def show(dataset: str, decisions: Iterable[StepDecision]) -> None:
         out.print(f"  {found.step:<10} [{COLOURS[found.outcome]}]{word}[/]  {escape(arms)}")
         if found.blocked_by:
             out.print(f"             waits for the step {found.blocked_by}")
-        for finding in found.blocking:
-            for line in blocking_lines(finding):
-                out.print(f"             {escape(line)}")
+        for line in blocking_lines(found.blocking):
+            out.print(f"             {escape(line)}")
 
 
-def blocking_lines(finding: Finding) -> Iterator[str]:
-    """Say what a gate measured and requires, why, and what leads to a decision."""
-    named = f"{finding.verdict.upper()}: {finding.gate}"
-    if finding.estimate is None:
-        yield f"{named}: {finding.reason}"
-    else:
-        value = in_unit(finding.estimate.value, finding.unit)
-        ends = interval_in(finding.estimate, finding.unit)
-        yield f"{named}: {value} {ends}; required: {finding.bound}"
-        yield f"  {finding.reason}"
-    if finding.remedy:
-        yield f"  to reach a decision: {finding.remedy}"
+def blocking_lines(blocking: Iterable[Finding]) -> Iterator[str]:
+    """Say what each gate measured and requires, why, and what leads to a decision.
+
+    Neighbours for which nothing was measured, for one reason, are said together.
+    """
+    for _, alike in groupby(blocking, key=_said):
+        finding, *others = alike
+        gates = ", ".join([finding.gate, *(one.gate for one in others)])
+        named = f"{finding.verdict.upper()}: {gates}"
+        if finding.estimate is None:
+            yield f"{named}: {finding.reason}"
+        else:
+            value = in_unit(finding.estimate.value, finding.unit)
+            ends = interval_in(finding.estimate, finding.unit)
+            yield f"{named}: {value} {ends}; required: {finding.bound}"
+            yield f"  {finding.reason}"
+        if finding.remedy:
+            yield f"  to reach a decision: {finding.remedy}"
+
+
+def _said(finding: Finding) -> tuple[str, ...]:
+    alone = "" if finding.estimate is None else finding.gate
+    return finding.verdict, finding.reason, finding.remedy, alone
 
 
 def leaderboard(means: Means, measures: Sequence[str]) -> None:

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 
 from harness.core.gate import Verdict
-from harness.report.page.cards import Card, Tone
+from harness.report.page.cards import Card, GateRow, Tone
 
 SAID = {
     Tone.ROLLBACK: "take back",
@@ -18,6 +18,7 @@ SAID = {
 """In the order in which they are said."""
 BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
 IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
+ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
 BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
@@ -42,11 +43,20 @@ def _why(card: Card, *, alone: bool) -> str:
     if gate.interval:
         bound = gate.bound.replace("the control's", f"{card.control}'s")
         said = f"{gate.value} {gate.interval}, required: {bound}"
-    others = Counter(row.verdict for row in (*card.because[1:], *card.more))
+    rest = (*card.because[1:], *card.more)
+    alike = [row for row in rest if not gate.interval and _same_cause(row, gate)]
+    others = Counter(row.verdict for row in rest if row not in alike)
     more = [f"{others[verdict]} more {word}" for verdict, word in BLOCKS.items() if others[verdict]]
     and_more = f"; {_listed(more)}" if more else ""
-    found = f"{gate.gate} {IS[gate.verdict]} ({said}{and_more})"
+    subject = f"{gate.gate} {IS[gate.verdict]}"
+    if alike:
+        subject = f"{gate.gate} and {len(alike)} more {ARE[gate.verdict]}"
+    found = f"{subject} ({said}{and_more})"
     return f": {found}" if alone else f". {card.step}: {found}"
+
+
+def _same_cause(one: GateRow, other: GateRow) -> bool:
+    return (one.verdict, one.reason) == (other.verdict, other.reason)
 
 
 def _listed(names: Iterable[str]) -> str:

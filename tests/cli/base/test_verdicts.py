@@ -51,6 +51,28 @@ def test_what_was_measured_stands_before_what_is_required(
     ]
 
 
+def test_one_cause_of_many_gates_is_said_once(capsys: pytest.CaptureFixture[str]) -> None:
+    busy = replace(FINDING, reason="machine too busy")
+    measured = replace(busy, estimate=Estimate(2.0, 1.0, 4.0, 400))
+    rows = (busy, replace(busy, gate="Mean"), measured, replace(measured, gate="p99"), FINDING)
+    show("toy", [replace(STEP, findings=rows)])
+    assert [line.strip() for line in capsys.readouterr().out.splitlines()[3:]] == [
+        "INCONCLUSIVE: Speed [p95], Mean: machine too busy",
+        "to reach a decision: a quiet machine",
+        *(
+            line
+            for gate in ("Speed [p95]", "p99")
+            for line in (
+                f"INCONCLUSIVE: {gate}: 2.00 times [1.00, 4.00]; required: less than 3",
+                "machine too busy",
+                "to reach a decision: a quiet machine",
+            )
+        ),
+        "INCONCLUSIVE: Speed [p95]: ratio [0.5, 4.0]",
+        "to reach a decision: a quiet machine",
+    ]
+
+
 @pytest.mark.parametrize(
     ("verdict", "taken", "word"),
     [

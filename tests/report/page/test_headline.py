@@ -17,6 +17,7 @@ GATE = GateRow(
 )  # fmt: skip
 
 OPEN = replace(GATE, verdict=Verdict.INCONCLUSIVE)
+BUSY = replace(OPEN, interval="", reason="too busy")
 
 
 def step(name: str, tone: Tone, *because: GateRow) -> Card:
@@ -69,6 +70,13 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
             (
                 "No to a: Names are found fails (-0.0500 [-0.0700, -0.0300], required: loses less"
                 " than 0.02; 1 more failed and 2 more inconclusive)."
+            ),
+        ),
+        (
+            (replace(step("a", Tone.UNSURE, BUSY, BUSY, OPEN), more=(BUSY,)),),
+            (
+                "Not yet to a: Names are found and 2 more are inconclusive"
+                " (too busy; 1 more inconclusive)."
             ),
         ),
     ],
