@@ -116,7 +116,7 @@ async def _connect(url: str) -> tuple[asyncio.StreamReader, asyncio.StreamWriter
     return await asyncio.open_connection(host, int(port))
 
 
-async def _timed(url: str, rate: float, seconds: float, lanes: int = 32) -> list[float]:
+async def timed(url: str, rate: float, seconds: float, lanes: int = 32) -> list[float]:
     """Milliseconds from when each request was due to the end of its answer."""
     due: asyncio.Queue[float] = asyncio.Queue()
     found: list[float] = []
@@ -181,7 +181,7 @@ def _compare(ends: dict[str, str], rate: float, seconds: float, rounds: int) -> 
     rows: dict[str, list[np.ndarray]] = {name: [] for name in ends}
     for _ in range(rounds):
         for name, url in ends.items():
-            times = asyncio.run(_timed(url, rate, seconds))
+            times = asyncio.run(timed(url, rate, seconds))
             rows[name].append(np.percentile(times, [50, 95, 99]))
     medians = {name: np.median(found, axis=0) for name, found in rows.items()}
     before, after = medians.values()

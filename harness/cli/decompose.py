@@ -27,8 +27,12 @@ def register(app: typer.Typer) -> None:
 
 
 def decompose(
-    control: Annotated[str, typer.Option(help="The arm that serves today.")],
-    candidate: Annotated[str, typer.Option(help="The arm whose stages are compared.")],
+    control: Annotated[
+        str, typer.Option(help="The arm that serves today: its name, or its TOML file.")
+    ],
+    candidate: Annotated[
+        str, typer.Option(help="The arm whose stages are compared: its name, or its TOML file.")
+    ],
     dataset: OneDataset = "",
     left: Annotated[
         Path | None,

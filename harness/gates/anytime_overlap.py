@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
 from harness.gates.base.live import Floats, LiveSettings, judge_live
-from harness.gates.base.rules import Rules, Share, Where
+from harness.gates.base.rules import Depth, Rules, Share, Where
 
 
 class Settings(LiveSettings):
     """The mean of Jaccard@``k`` over live queries must lie above ``floor``."""
 
-    k: Annotated[int, Field(ge=1)]
+    k: Depth
     floor: Share
 
     @property

@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Finding
 from harness.gates.base.live import RareSettings, judge_live
-from harness.gates.base.rules import Rules
+from harness.gates.base.rules import Ratio, Rules
 
 
 class Settings(RareSettings):
     """The share of pairs beyond ``max_ratio`` times the control's time, below ``max_share``."""
 
-    max_ratio: Annotated[float, Field(gt=0)]
+    max_ratio: Ratio
 
     @property
     def befalls(self) -> str:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
-
-from pydantic import Field
-
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Rules, Where, below, plain
+from harness.gates.base.rules import Ratio, Rules, Where, below, plain
 from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready, repeats, steadfast
 
 
 class Settings(TimedSettings):
     """The candidate's percentile or mean, over the control's, must lie below ``max_ratio``."""
 
-    max_ratio: Annotated[float, Field(gt=0)]
+    max_ratio: Ratio
 
     @property
     def bound(self) -> str:

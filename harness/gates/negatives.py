@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Annotated
 
 import numpy as np
-from pydantic import Field
 
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
@@ -14,7 +12,7 @@ from harness.core.run import Status
 from harness.core.scores import Scores
 from harness.gates.base.paired import judge_above
 from harness.gates.base.queries import SampleSettings, scores_of
-from harness.gates.base.rules import Rules, Share, Where
+from harness.gates.base.rules import Depth, Rules, Share, Where
 
 NEGATIVE = "negative_query"
 
@@ -26,7 +24,7 @@ class Settings(SampleSettings):
     """
 
     slice: None = None
-    depth: Annotated[int, Field(ge=1)]
+    depth: Depth
     max_more: Share
 
     @property

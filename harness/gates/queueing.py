@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Annotated, ClassVar, Literal
-
-from pydantic import Field
+from typing import ClassVar, Literal
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding
 from harness.core.load import AtRate, Load
 from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
-from harness.gates.base.rules import Rules, Share, below, plain
+from harness.gates.base.rules import MinQueries, Noise, Ratio, Rules, Share, below, plain
 from harness.gates.base.timing import Hindrance
 from harness.replay.load.rounds import median_of
 
@@ -25,15 +23,15 @@ class Settings(BudgetSettings):
 
     timed: ClassVar[bool] = True
     loaded: ClassVar[bool] = True
-    rate: Annotated[float, Field(gt=0)]
+    rate: Ratio
     """Arrivals a second; the load test must have run at this rate."""
     percent: Literal["p50", "p90", "p95", "p99"]
-    max_noise: Annotated[float, Field(gt=1)]
+    max_noise: Noise
     """Largest A/A ratio: the first arm, opened twice, must agree within this factor in every
     round."""
     max_busy: Share
     """Largest share of the processors that other programs may have used before a round."""
-    min_arrivals: Annotated[int, Field(ge=2)]
+    min_arrivals: MinQueries
     """Fewest arrivals of a round."""
 
     @property

@@ -6,7 +6,7 @@ from typing import Annotated
 
 from pydantic import BaseModel, ConfigDict, Field
 
-AtLeastOne = Annotated[int, Field(ge=1)]
+AtLeastOne = Annotated[int, Field(ge=1, le=1_000_000)]
 
 
 class Demands(BaseModel):
@@ -15,7 +15,7 @@ class Demands(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     k: AtLeastOne | None = None
     """Fewest hits requested from every arm."""
-    time_limit_s: Annotated[float, Field(gt=0)] | None = None
+    time_limit_s: Annotated[float, Field(gt=0, le=86_400)] | None = None
     """Longest time limit of a query."""
     depth: AtLeastOne | None = None
     """Hits at which RBO, the taus and the classes were computed, exactly."""

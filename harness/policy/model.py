@@ -18,11 +18,16 @@ from harness.gates.base.registry import Rule
 from harness.gates.base.rules import GateSettings, Rules
 from harness.policy.demands import NOTHING, Demands
 from harness.stats.error_budget import BudgetedStage, ErrorBudget, error_budget
+from harness.stats.inference import MOST_CONFIDENCE
 
 Probability = Annotated[float, Field(gt=0, lt=1)]
 Text = Annotated[str, Field(min_length=1)]
 FORMAT = 1
 """Of the files that are read; raised where a key changes its meaning."""
+MOST_DAYS, MOST_ATTEMPTS = 36_500, 1_000
+"""A hundred years, within which a day has a date; attempts at a step, of which each has its share
+of the error."""
+Days = Annotated[int, Field(ge=1, le=MOST_DAYS)]
 FEWEST_RESAMPLES, MOST_RESAMPLES = 1_000, 10_000_000
 """Below this the ends of a 95 % interval rest on fewer than 25 draws each."""
 
@@ -37,10 +42,10 @@ class Header(_Table):
     name: Label
     version: Annotated[int, Field(ge=1)]
     seed: Annotated[int, Field(ge=0)]
-    confidence: Annotated[float, Field(ge=0.5, lt=1)]
+    confidence: Annotated[float, Field(ge=0.5, le=MOST_CONFIDENCE)]
     resamples: Annotated[int, Field(ge=FEWEST_RESAMPLES, le=MOST_RESAMPLES)]
     power: Probability
-    evidence_days: Annotated[int, Field(ge=1)]
+    evidence_days: Days
     alpha: Probability | None = None
     chained: bool = True
     clusters: Clustering = BY_TEXT
@@ -59,11 +64,11 @@ class StepTable(_Table):
     candidate: Name
     taken: bool
     baseline: Annotated[str, Field(pattern="^[0-9a-f]{12,64}$")] | None = None
-    attempts: Annotated[int, Field(ge=1)] = 1
+    attempts: Annotated[int, Field(ge=1, le=MOST_ATTEMPTS)] = 1
     accepted: Text | None = None
     accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
-    shadow_days: Annotated[int, Field(ge=1)] | None = None
+    shadow_days: Days | None = None
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 

@@ -13,11 +13,12 @@ from harness.core.errors import BadPolicy
 from harness.core.formats import MAX_YAML_BYTES, yaml_of
 from harness.core.names import Name, fault
 from harness.core.reading import Malformed, naming, text_of
-from harness.stats.inference import Inference
+from harness.stats.inference import MOST_CONFIDENCE, Inference
 
 ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")
 MOST_HITS, MOST_RESAMPLES, MOST_ROUNDS, A_DAY_S = 1_000_000, 10_000_000, 10_000, 86_400
+MOST_TRIALS, MOST_HOURS = 1_000_000, 876_000
 MOST_WORKERS = 256
 """Processes, and threads in each: a slip of a digit must not start programs until memory ends."""
 
@@ -41,7 +42,7 @@ class ReplayParams(_Section):
     """How arms are queried."""
 
     k: int = Field(ge=1, le=MOST_HITS)
-    time_limit_s: float = Field(gt=0)
+    time_limit_s: float = Field(gt=0, le=A_DAY_S)
     seed: int
 
 
@@ -49,7 +50,7 @@ class ScoreParams(_Section):
     """What is measured, and how intervals of means are drawn."""
 
     measures: tuple[str, ...] = Field(min_length=1, strict=False)
-    confidence: float = Field(gt=0.5, lt=1)
+    confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
     resamples: int = Field(ge=1_000, le=MOST_RESAMPLES)
     seed: int
 
@@ -63,25 +64,25 @@ class ScoreParams(_Section):
 class CompareParams(_Section):
     """How deep two rankings are compared."""
 
-    depths: tuple[int, ...] = Field(min_length=1, strict=False)
+    depths: tuple[Annotated[int, Field(le=MOST_HITS)], ...] = Field(min_length=1, strict=False)
     rbo_p: float = Field(gt=0, lt=1)
 
 
 class SelftestParams(_Section):
     """How gates are tried where the truth is known."""
 
-    trials: int = Field(ge=0)
+    trials: int = Field(ge=0, le=MOST_TRIALS)
 
 
 class RaceParams(_Section):
     """How arms are timed."""
 
     processes: int = Field(ge=1, le=MOST_WORKERS)
-    queries: int = Field(ge=1)
+    queries: int = Field(ge=1, le=MOST_HITS)
     k: int = Field(ge=1, le=MOST_HITS)
-    warmup: int = Field(ge=0)
-    repeated: int = Field(ge=1)
-    resume_hours: float = Field(ge=0)
+    warmup: int = Field(ge=0, le=MOST_HITS)
+    repeated: int = Field(ge=1, le=MOST_HITS)
+    resume_hours: float = Field(ge=0, le=MOST_HOURS)
     seed: int
 
 
@@ -93,14 +94,14 @@ class LoadParams(_Section):
     threads: int = Field(ge=1, le=MOST_WORKERS)
     seconds: float = Field(gt=0, le=A_DAY_S)
     rounds: int = Field(ge=1, le=MOST_ROUNDS)
-    cold: int = Field(ge=0)
-    warm: int = Field(ge=0)
-    rates: tuple[float, ...] = Field(min_length=1, strict=False)
-    max_lag: float = Field(gt=0)
-    max_noise: float = Field(gt=1)
-    resolution: float = Field(gt=1)
-    confidence: float = Field(gt=0.5, lt=1)
-    resume_hours: float = Field(ge=0)
+    cold: int = Field(ge=0, le=MOST_HITS)
+    warm: int = Field(ge=0, le=MOST_HITS)
+    rates: tuple[Annotated[float, Field(le=MOST_HITS)], ...] = Field(min_length=1, strict=False)
+    max_lag: float = Field(gt=0, le=MOST_HITS)
+    max_noise: float = Field(gt=1, le=MOST_HITS)
+    resolution: float = Field(gt=1, le=MOST_HITS)
+    confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
+    resume_hours: float = Field(ge=0, le=MOST_HOURS)
     seed: int
 
 

@@ -59,7 +59,8 @@ def bca_each(
     freedom df of the spread are ``2 n / (kurtosis - 1)``, at most n - 1 (Satterthwaite, Biometrics
     2, 1946). The levels are those of Student's t with df, widened by sqrt(n / (n-1)) (Hesterberg,
     The American Statistician 69, 2015). Bias and acceleration are estimates from the same few
-    queries, so they are multiplied by (df / (n - 1)) squared.
+    queries, so they are multiplied by (df / (n - 1)) squared. An end that the acceleration moves
+    past infinity is the extreme of the resampled means, as it is in the limit.
 
     From 1,000 queries on, a resample gives each query a random weight instead of a count
     (Praestgaard and Wellner, Annals of Probability 21, 1993). The resampled means have the same
@@ -143,7 +144,9 @@ def _interval(values: Floats, means: Floats, left_out: Floats, confidence: float
         trust * (squared * jackknife).sum() / (6 * squares * math.sqrt(squares)) if squares else 0.0
     )
     ends = bias + _reach(confidence, df, len(jackknife)) * np.array([-1.0, 1.0])
-    low, high = np.quantile(means, ndtr(bias + ends / (1 - acceleration * ends)))
+    room = 1 - acceleration * ends
+    moved = np.where(room > 0, ends / np.where(room > 0, room, 1), np.copysign(math.inf, ends))
+    low, high = np.quantile(means, ndtr(bias + moved))
     return Estimate(mean, float(low), float(high), len(values))
 
 

@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from harness.core.errors import HarnessError
 
+MOST_CONFIDENCE = 0.999_999
+"""Beyond it an end rests on resamples that hardly ever come, and 1 less it on rounding."""
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Inference:

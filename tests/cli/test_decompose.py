@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -20,6 +21,7 @@ from harness.stages.compare.decompose import DecomposeRequest, decompose
 from harness.stages.compare.decomposition import kept
 from tests.cli.conftest import Harness
 from tests.make.toy import NAME, Toy
+from tests.source import ROOT
 
 pytestmark = pytest.mark.slow
 WORDS = ("decompose", "--control", "fts5", "--candidate", "hash-hybrid")
@@ -99,6 +101,24 @@ def test_an_arm_without_stages_and_an_imported_run_have_one_step(
     said = harness(*WORDS[:-1], "other", "--out", left, "--to", tmp_path / "two.csv")
     assert said.code == 0, said
     assert rows(tmp_path / "two.csv") == rows(tmp_path / "one.csv")
+
+
+def test_an_engine_of_ones_own_is_taken_apart_by_its_file(
+    project: Toy, harness: Harness, tmp_path: Path
+) -> None:
+    """A path was refused, so no run of such an engine could be taken apart."""
+    own = project.root / "mine" / "own.toml"
+    shutil.copytree(ROOT / "examples" / "own_engine", own.parent)
+    run = ("run", "--dataset", NAME, "--arms", f"fts5,{own}", "--control", "fts5")
+    assert harness(*run, "--out", tmp_path / "ran").code == 0
+    words = ("decompose", "--control", "fts5", "--candidate", own, "--out", tmp_path / "ran")
+    said = harness(*words, "--to", tmp_path / "own.csv")
+    assert said.code == 0, said
+    assert "own - fts5" in said.out
+    difference = [float(row["difference"]) for row in rows(tmp_path / "own.csv")]
+    assert f"mean of {len(difference)} queries" in said.out
+    own.with_name("own.py").write_text("# changed\n" + own.with_name("own.py").read_text())
+    assert "own" in harness(*words).error
 
 
 def test_stages_that_are_not_of_this_answer_are_refused(

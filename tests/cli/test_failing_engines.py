@@ -14,7 +14,6 @@ from unittest import mock
 
 import pytest
 
-from engines import registry
 from harness.stages.layout import Layout
 from tests.cli import broken_engine
 from tests.cli.broken_engine import ENDLESS, FAILURES, MOMENTS, stamped
@@ -32,7 +31,8 @@ COMMANDS = {
     "arm check": ("{arm}",),
     "ask": (*DATA, "balo", "--arm", "{arm}"),
     "ask of a run": ("balo", "--out", "ran", "--arm", "{arm}"),
-    "decompose": (*DATA, "--control", "fts5", "--candidate", "own"),
+    "decompose": PAIR,
+    "decompose of a run": ("--out", "ran", "--control", "fts5", "--candidate", "{arm}"),
     "index": (*DATA, "--arm", "{arm}"),
     "load": (*DATA, "--arm", "{arm}", "--rate", "50"),
     "mail-server": (*DATA, "--arm", "{arm}"),
@@ -102,16 +102,10 @@ def whole(measured: Toy, tmp_path_factory: pytest.TempPathFactory) -> Toy:
 
 
 @pytest.fixture
-def ready(whole: Toy, project: Toy, monkeypatch: pytest.MonkeyPatch) -> Toy:
-    """Give a test a copy, in the folder that its commands are called in.
-
-    The engine is among the arms of the program too, for ``decompose`` takes none by its file.
-    """
+def ready(whole: Toy, project: Toy) -> Toy:
+    """Give a test a copy, in the folder that its commands are called in."""
     shutil.rmtree(project.root)
-    made = whole.copied(project.root)
-    found, own = registry.path_of, made.root / "broken" / "own.toml"
-    monkeypatch.setattr(registry, "path_of", lambda name: own if name == "own" else found(name))
-    return made
+    return whole.copied(project.root)
 
 
 @pytest.fixture(autouse=True)

@@ -177,6 +177,8 @@ def test_a_killed_search_asks_no_query_twice(
         ),
         ("[space]", "[space]\nb = []", "values.b"),
         ('"nDCG@10"', '"nDGC@10"', "nDGC@10"),
+        ('"nDCG@10"', '"P(rel=99)@5"', "beir: has no judged query with a value of P(rel=99)@5"),
+        ("confidence = 0.95", "confidence = 0.9999999999999999", "less than or equal to 0.999999"),
         ("[search]", "[search", "space.toml:1: is not TOML"),
     ],
 )

@@ -1,81 +1,72 @@
-"""A gate over what its evidence leaves open."""
+"""Every number of a policy, of ``params.yaml`` and of bounds for live traffic has an end above.
+
+A gate of 10^20 queries had its canary answer as many; a hundred thousand million days are no date.
+"""
 
 from __future__ import annotations
 
-from pathlib import Path
+from collections.abc import Iterator
+from types import UnionType
+from typing import Annotated, Any, get_args, get_origin
 
 import pytest
+from annotated_types import Le, Lt
+from pydantic import BaseModel
 
-from harness.core.gate import OF_VERDICT, Cause, Verdict
-from harness.policy.decide import judge_over
-from harness.policy.load import load_policy
-from harness.policy.model import Gate
-from tests.make import gate_inputs
+from harness.gates.base import registry
+from harness.policy.demands import Demands
+from harness.policy.model import Header, StepTable
+from harness.shadow.live.settings import Settings
+from harness.shadow.watch.bounds import Bounds
+from harness.stages.params import Params
 
-HEAD = """\
-[policy]
-name = "toy"
-version = 1
-seed = 3
-confidence = 0.95
-resamples = 1000
-power = 0.8
-evidence_days = 7
-[[step]]
-name = "step"
-control = "old"
-candidate = "new"
-taken = false
-[[step.gate]]
-name = "Quality"
-measure = "nDCG@10"
-margin = 0.05
-min_queries = 20
-"""
+LABELS = {"seed", "version", "format"}
+"""Numbers that only name something."""
 
 
-def gate(folder: Path, rule: str) -> Gate:
-    (folder / "policy.toml").write_text(f'{HEAD}rule = "{rule}"\n')
-    return load_policy(folder / "policy.toml").steps[0].gates[0]
+def numbers(model: type[BaseModel], within: str = "") -> Iterator[tuple[str, bool]]:
+    """Yield each number of a model and its tables, and whether it is bounded above."""
+    for name, field in model.model_fields.items():
+        place = f"{within}{name}"
+        for kind, marks in kinds(field.annotation, field.metadata):
+            if isinstance(kind, type) and issubclass(kind, BaseModel):
+                yield from numbers(kind, f"{place}.")
+            elif kind in {int, float} and name not in LABELS:
+                yield place, any(isinstance(mark, Le | Lt) for mark in marks)
 
 
-@pytest.mark.parametrize(
-    ("rule", "now", "ends", "said"),
-    [
-        ("non_inferior", 0.0, (-0.01, 0.02), Verdict.PASS),
-        ("non_inferior", 0.0, (-0.2, 0.02), Verdict.INCONCLUSIVE),
-        ("non_inferior", -0.2, (-0.3, -0.1), Verdict.FAIL),
-        ("non_inferior", -0.2, (-0.3, 0.1), Verdict.INCONCLUSIVE),
-        ("equivalent", 0.0, (-0.01, 0.01), Verdict.PASS),
-        ("equivalent", 0.2, (-0.3, 0.3), Verdict.INCONCLUSIVE),
-        ("equivalent", 0.2, (0.1, 0.3), Verdict.FAIL),
-        ("equivalent", 0.0, (-0.01, 0.2), Verdict.INCONCLUSIVE),
-    ],
-)
-def test_one_answer_at_both_ends_or_none(
-    tmp_path: Path, rule: str, now: float, ends: tuple[float, float], said: Verdict
-) -> None:
-    control = gate_inputs.levels(100)
-    middle, *others = (
-        gate_inputs.scored(control, gate_inputs.shifted(control, by, 0.02)) for by in (now, *ends)
-    )
-    finding = judge_over(gate(tmp_path, rule), middle, others, gate_inputs.RULES)
-    alone = gate(tmp_path, rule).judge(middle, gate_inputs.RULES)
-    assert finding.verdict is said
-    turned = said is Verdict.INCONCLUSIVE and alone.verdict is not said
-    assert finding.cause is (Cause.TIES if turned else OF_VERDICT[said])
-    assert alone.estimate
-    assert finding.estimate
-    assert finding.estimate.value == alone.estimate.value
-    assert finding.estimate.low < alone.estimate.low < alone.estimate.high < finding.estimate.high
-    assert "at the ends of what ties leave open" in finding.reason
-    assert bool(finding.remedy) is (said is Verdict.INCONCLUSIVE)
+def kinds(annotation: Any, marks: list[Any]) -> Iterator[tuple[Any, list[Any]]]:  # noqa: ANN401  a type
+    """Take unions, tuples and annotations apart."""
+    if get_origin(annotation) is Annotated:
+        inner, *more = get_args(annotation)
+        more = [one for mark in more for one in getattr(mark, "metadata", [mark])]
+        yield from kinds(inner, [*marks, *more])
+    elif get_args(annotation) or isinstance(annotation, UnionType):
+        for one in get_args(annotation):
+            yield from kinds(one, marks)
+    else:
+        yield annotation, marks
 
 
-def test_where_nothing_is_open_nothing_changes(tmp_path: Path) -> None:
-    control = gate_inputs.levels(100)
-    same = gate_inputs.scored(control, gate_inputs.shifted(control, 0.0, 0.02))
-    quality = gate(tmp_path, "non_inferior")
-    alone = quality.judge(same, gate_inputs.RULES)
-    assert judge_over(quality, same, (), gate_inputs.RULES) == alone
-    assert judge_over(quality, same, (same, same), gate_inputs.RULES) == alone
+MODELS: dict[str, Any] = {
+    "policy": Header,
+    "step": StepTable,
+    "demands": Demands,
+    "params": Params,
+    "shadow": Settings,
+    "watch": Bounds,
+    **{name: registry.load(name).settings for name in registry.names()},
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_every_number_is_bounded_above(name: str) -> None:
+    assert [place for place, bounded in numbers(MODELS[name]) if not bounded] == []
+
+
+def test_a_number_without_an_end_is_seen() -> None:
+    class Open(BaseModel):
+        width: float
+        depth: Annotated[int, Le(5)] | None = None
+
+    assert dict(numbers(Open)) == {"width": False, "depth": True}

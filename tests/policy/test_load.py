@@ -95,6 +95,7 @@ def test_a_good_policy(tmp_path: Path) -> None:
         ("power = 0.8", 'power = "0.8"', 7, "policy.power is '0.8'"),
         ("resamples = 1000", "resamples = 10", 6, "greater than or equal to 1000"),
         ("confidence = 0.95", "confidence = 95", 5, "policy.confidence is 95"),
+        ("confidence = 0.95", "confidence = 0.9999999", 5, "less than or equal to 0.999999"),
         ("confidence = 0.95", "confidence = nan", 5, "policy.confidence is nan"),
         ("[policy]", "[polcy]", 1, "the policy has an unknown key polcy. Its keys are policy"),
         ("margin = 0.02 ", "margn = 0.02 ", 24, "'Quality' (rule non_inferior) has an unknown"),

@@ -100,6 +100,14 @@ def test_more_confidence_is_wider() -> None:
     assert wide.low < narrow.low < narrow.high < wide.high
 
 
+@pytest.mark.parametrize("confidence", [0.995, 0.999, 0.999_999])
+def test_an_end_beyond_infinity_is_an_extreme_and_not_the_other_end(confidence: float) -> None:
+    """Of three queries, one of which lost all, it said that none is lost: from 0 to 0."""
+    for values in ([-1.0, 0.0, 0.0], [1.0, 0.0, 0.0], [-1.0, *[0.0] * 3], [-1.0, *[0.05] * 4]):
+        found = bca(np.array(values), confidence=confidence, resamples=2_000, seed=1, clusters=None)
+        assert found.low < found.value < found.high, values
+
+
 def test_copies_of_a_query_in_one_cluster_add_no_certainty() -> None:
     values = np.random.default_rng(4).normal(size=60)
     alone = bca(values, confidence=0.95, resamples=10_000, seed=1, clusters=None)

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from harness.core.gate import Cause
-from harness.gates.base.rules import GateSettings, Where
+from harness.gates.base.rules import MOST_RATIO, GateSettings, Milliseconds, Where
 from harness.gates.base.timing import Hindrance
 
 NS_PER_MS = 1_000_000
@@ -22,9 +22,9 @@ class BudgetSettings(GateSettings):
     machine are scaled by its time for that work, by a factor of at most ``max_scale``.
     """
 
-    max_ms: Annotated[float, Field(gt=0)]
-    reference_ms: Annotated[float, Field(gt=0)]
-    max_scale: Annotated[float, Field(ge=1)]
+    max_ms: Milliseconds
+    reference_ms: Milliseconds
+    max_scale: Annotated[float, Field(ge=1, le=MOST_RATIO)]
 
     @property
     def passes(self) -> Where:

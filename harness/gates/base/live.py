@@ -15,6 +15,8 @@ from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.doubts import Bound, doubts
 from harness.gates.base.rules import (
+    A_DAY_S,
+    MOST_QUERIES,
     GateSettings,
     MinQueries,
     Rules,
@@ -38,9 +40,9 @@ class LiveSettings(GateSettings):
     timed: ClassVar[bool] = True
     min_pairs: MinQueries
     """Fewest pairs that a verdict needs."""
-    block_pairs: Annotated[int, Field(ge=1)]
+    block_pairs: Annotated[int, Field(ge=1, le=MOST_QUERIES)]
     """Fewest pairs of a block; 1 treats each pair as independent of those before it."""
-    block_s: Annotated[float, Field(ge=0)]
+    block_s: Annotated[float, Field(ge=0, le=A_DAY_S)]
     """Shortest time of a block, in seconds; 0 to cut by pairs alone."""
 
     @property

@@ -40,8 +40,14 @@ Share = Annotated[float, Field(gt=0, lt=1), AfterValidator(_shown)]
 """A bound between 0 and 1, at least a millionth away from both."""
 Margin = Annotated[Share, AfterValidator(_held)]
 """The allowed loss of a measure: above 0 and below 1."""
-MinQueries = Annotated[int, Field(ge=2)]
+MOST_QUERIES, MOST_DEPTH, MOST_RATIO, A_DAY_S = 100_000, 1_000, 1_000_000, 86_400
+"""Largest numbers of a gate, whose canary answers as many queries."""
+MinQueries = Annotated[int, Field(ge=2, le=MOST_QUERIES)]
 """Fewest independent queries of a gate, at least 2, because one has no spread."""
+Ratio = Annotated[float, Field(gt=0, le=MOST_RATIO)]
+Noise = Annotated[float, Field(gt=1, le=MOST_RATIO)]
+Milliseconds = Annotated[float, Field(gt=0, le=1_000 * A_DAY_S)]
+Depth = Annotated[int, Field(ge=1, le=MOST_DEPTH)]
 Where = Literal["above", "below", "within"]
 CUT_OFF = re.compile(r"@([0-9]+)$")
 TOUCH = 1e-12

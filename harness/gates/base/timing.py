@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, ClassVar, Literal, NamedTuple
+from typing import ClassVar, Literal, NamedTuple
 
 import numpy as np
-from pydantic import Field
 
 from harness.core.evidence import Evidence, Race
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.scores import Estimate
-from harness.gates.base.rules import GateSettings, MinQueries, Rules, plain
+from harness.gates.base.rules import GateSettings, MinQueries, Noise, Ratio, Rules, plain
 from harness.stats.times import caches, processes
 from harness.stats.times.quantiles import Nanoseconds
 
@@ -26,9 +25,9 @@ class TimedSettings(GateSettings):
 
     timed: ClassVar[bool] = True
     percent: Percent
-    max_noise: Annotated[float, Field(gt=1)]
+    max_noise: Noise
     """Largest A/A ratio: an arm must agree with itself across processes within this factor."""
-    max_stolen: Annotated[float, Field(gt=0)]
+    max_stolen: Ratio
     """Largest share of an arm's time that it may have lost to the system."""
     min_queries: MinQueries
 

@@ -21,6 +21,8 @@ from harness.shadow.live.worker import Open, ThreadWorker, Worker
 from harness.shadow.log.between import Between, write
 
 NS_PER_MS, NS_PER_S = 1_000_000, 1_000_000_000
+MOST_MS = 86_400_000
+"""A day; of times in seconds it bounds slips of the hand alone."""
 
 
 class _Table(BaseModel):
@@ -38,27 +40,27 @@ class Sampling(_Table):
 class LimitsTable(_Table):
     """``harness.shadow.live.limits.Limits``."""
 
-    in_flight: int = Field(ge=1)
-    queue: int = Field(ge=0)
-    budget_s: float = Field(gt=0)
-    late_ms: float = Field(gt=0)
-    hang_ms: float = Field(gt=0)
-    start_s: float = Field(gt=0)
-    memory_mib: int = Field(ge=1)
-    backoff_ms: float = Field(gt=0)
-    backoff_most_ms: float = Field(gt=0)
-    abandoned: int = Field(ge=0)
-    close_s: float = Field(gt=0)
+    in_flight: int = Field(ge=1, le=MILLION)
+    queue: int = Field(ge=0, le=MILLION)
+    budget_s: float = Field(gt=0, le=MOST_MS)
+    late_ms: float = Field(gt=0, le=MOST_MS)
+    hang_ms: float = Field(gt=0, le=MOST_MS)
+    start_s: float = Field(gt=0, le=MOST_MS)
+    memory_mib: int = Field(ge=1, le=MILLION)
+    backoff_ms: float = Field(gt=0, le=MOST_MS)
+    backoff_most_ms: float = Field(gt=0, le=MOST_MS)
+    abandoned: int = Field(ge=0, le=MILLION)
+    close_s: float = Field(gt=0, le=MOST_MS)
 
 
 class RecordingTable(_Table):
     """``harness.shadow.live.limits.Recording``."""
 
-    batch: int = Field(ge=1)
-    linger_ms: float = Field(ge=0)
-    backlog: int = Field(ge=1)
-    rotate_mib: int = Field(ge=1)
-    sync_ms: float = Field(ge=0)
+    batch: int = Field(ge=1, le=MILLION)
+    linger_ms: float = Field(ge=0, le=MOST_MS)
+    backlog: int = Field(ge=1, le=MILLION)
+    rotate_mib: int = Field(ge=1, le=MILLION)
+    sync_ms: float = Field(ge=0, le=MOST_MS)
     persistence: float = Field(gt=0, lt=1)
 
 

@@ -41,15 +41,21 @@ def bound(host: str, port: int) -> Iterator[tuple[socket.socket, str]]:
         yield opened, f"http://{shown}:{opened.getsockname()[1]}"
 
 
-def server(app: ASGIApp) -> uvicorn.Server:
-    """Make a server of an application; an answer has no header that this one did not give it."""
+def server(app: ASGIApp, connections: int | None = None) -> uvicorn.Server:
+    """Make a server of an application; an answer has no header that this one did not give it.
+
+    Where clients hold more than so many connections, those without a whole request are closed.
+    """
     import uvicorn
+
+    from harness.core.serving.connections import BoundedProtocol, bounded
 
     config = uvicorn.Config(
         app,
         log_config=None,
         access_log=False,
         lifespan="on",
+        http=bounded(connections) if connections else BoundedProtocol,
         server_header=False,
         date_header=False,
     )

@@ -28,6 +28,7 @@ from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.pair import Served
 from harness.shadow.live.side import told
 from harness.shadow.proxy.backend import Backend
+from harness.shadow.proxy.http_proxy import all_room
 from harness.shadow.proxy.listening import bound, server
 from harness.shadow.proxy.mcp_control import McpControl
 from harness.shadow.proxy.reading import Reading, Unreadable
@@ -143,7 +144,7 @@ async def serve(
         )
         with bound(host, port) as (opened, url):
             ready(f"{url}{PATH}")
-            await server(over_http).serve(sockets=[opened])
+            await server(over_http, all_room(1).connections).serve(sockets=[opened])
 
 
 def _structured(call_tool_result: CallToolResult) -> dict[str, Any]:

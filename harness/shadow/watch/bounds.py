@@ -8,6 +8,11 @@ from __future__ import annotations
 
 from pydantic import BaseModel, ConfigDict, Field
 
+from harness.stats.inference import MOST_CONFIDENCE
+
+MOST = 1_000_000
+"""Largest number of a bound."""
+
 
 class _Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
@@ -16,13 +21,13 @@ class _Table(BaseModel):
 class Watched(_Table):
     """How sure, and what counts as slow."""
 
-    confidence: float = Field(gt=0.5, lt=1)
+    confidence: float = Field(gt=0.5, le=MOST_CONFIDENCE)
     """Of every confidence sequence, two-sided."""
-    slow_ratio: float = Field(gt=1)
+    slow_ratio: float = Field(gt=1, le=MOST)
     """A pair is slow where the candidate took more than so many times the control's time."""
     seed: int = Field(ge=0)
     """Of the permutations."""
-    resamples: int = Field(ge=99)
+    resamples: int = Field(ge=99, le=MOST)
     """Permutations of each comparison of two windows."""
 
 
@@ -42,14 +47,14 @@ class ChurnBound(_Table):
     """How often an arm may answer a repeated query otherwise while its index stands still."""
 
     max_share: float = Field(ge=0, lt=1)
-    remember: int = Field(ge=1)
+    remember: int = Field(ge=1, le=MOST)
     """Queries of each arm whose last answer is kept; those asked longest ago are forgotten."""
 
 
 class ScoresBound(_Table):
     """How far an arm's first scores may move from the first window to a later one."""
 
-    window: int = Field(ge=20)
+    window: int = Field(ge=20, le=MOST)
     """Answers with a hit in each window."""
     max_distance: float = Field(ge=0, le=1)
     """Largest gap between the two distributions."""
@@ -59,7 +64,7 @@ class ScoresBound(_Table):
 class MixBound(_Table):
     """How far the mix of slices may move from the first window to a later one."""
 
-    window: int = Field(ge=20)
+    window: int = Field(ge=20, le=MOST)
     """Attempts in each window."""
     max_distance: float = Field(ge=0, le=1)
     """Jensen-Shannon divergence to base 2."""

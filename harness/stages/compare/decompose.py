@@ -41,9 +41,19 @@ class DecomposeRequest:
 
     control: str
     candidate: str
+    """Names of arms, or paths to their TOML files."""
     measure: str
     k: int
     """Hits asked of each stage: as many as were replayed."""
+
+    @property
+    def names(self) -> tuple[str, str]:
+        """Names of control and candidate.
+
+        Raises:
+            InvalidArm, BadName: a path is that of no arm.
+        """
+        return _name(self.control), _name(self.candidate)
 
 
 def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Path) -> Decomposed:
@@ -55,11 +65,11 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
         EvidenceError: an arm was not replayed, or something was changed since.
         UnknownName: it is not a measure.
     """
-    for arm in (wanted.control, wanted.candidate):
+    for arm in wanted.names:
         check_run(layout, arm)
     data = Prepared.open(layout.data)
     queries, qrels = data.queries(), data.qrels()
-    control, shown = (read_run(layout.run(arm)) for arm in (wanted.control, wanted.candidate))
+    control, shown = (read_run(layout.run(arm)) for arm in wanted.names)
     asked = [query.query_id for query in queries]
     paired = Paired.of(
         *(score(run, qrels, [wanted.measure], asked)[wanted.measure] for run in (control, shown))
@@ -73,7 +83,7 @@ def decompose(layout: Layout, wanted: DecomposeRequest, rules: Rules, cache: Pat
     by_id = {query.query_id: query for query in queries}
     return Decomposed(
         dataset=data.manifest.name,
-        names=(wanted.control, wanted.candidate),
+        names=wanted.names,
         measure=wanted.measure,
         queries=tuple(by_id[query_id] for query_id in ids),
         control=paired.control[kept],
@@ -112,11 +122,16 @@ def check_ending(to: Path) -> None:
         raise HarnessError(f"{to}: no format ends so; name a file that ends in .csv or .json")
 
 
+def _name(arm: str) -> str:
+    """Give the name of an arm; that of a run that was imported has no file."""
+    return arms.path_of(arm).stem if "/" in arm or arm.endswith(".toml") else arm
+
+
 def _trace(
     layout: Layout, wanted: DecomposeRequest, queries: Sequence[Query], shown: Run, cache: Path
 ) -> Traced:
     """Open the candidate; one that was imported has no stages."""
-    manifest = read_manifest(layout, wanted.candidate)
+    manifest = read_manifest(layout, wanted.names[1])
     if manifest.engine == IMPORTED:
         return unstaged(shown)
     arm = arms.load(wanted.candidate, cache)

@@ -13,6 +13,7 @@ from harness.core.errors import BadFile
 from harness.core.formats import toml_file
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
+from harness.stats.inference import MOST_CONFIDENCE
 
 MAX_CANDIDATES = 10_000
 HINT = "docs/how-to/tune.md describes the file"
@@ -32,7 +33,7 @@ class SearchTable(_Table):
     """Parts of each data set's queries; each is left out once."""
     seed: Annotated[int, Field(ge=0)]
     """Draws the folds, the order of queries and the interval."""
-    confidence: Annotated[float, Field(ge=0.5, lt=1)]
+    confidence: Annotated[float, Field(ge=0.5, le=MOST_CONFIDENCE)]
     resamples: Annotated[int, Field(ge=1_000, le=10_000_000)]
     first: Annotated[int, Field(ge=1)] | None = None
     """Independent queries of each data set in the first round of successive halving; without it

@@ -155,6 +155,8 @@ def _collection(data: Prepared, measure: str) -> Collection:
     nothing = Run.of("nothing", (Row(query_id, Status.ANSWERED) for query_id in ids))
     defined = score(nothing, qrels, [measure], ids)[measure].by_query
     kept = tuple(query for query in judged if query.query_id in defined)
+    if not kept:
+        raise EvidenceError(f"{data.manifest.name}: has no judged query with a value of {measure}")
     return Collection(data, kept, qrels)
 
 

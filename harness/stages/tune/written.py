@@ -10,6 +10,7 @@ from pathlib import Path
 from engines.contract.settings import with_values
 from harness.core.errors import BadFile, HarnessError
 from harness.core.formats import toml_of
+from harness.core.names import checked
 from harness.core.reading import Malformed, text_of
 from harness.core.records import Scalar
 from harness.policy import lines
@@ -28,9 +29,11 @@ def check_place(to: Path, arm: Path, stack: str) -> None:
 
     Raises:
         HarnessError: ``to`` is not a TOML file, is the arm, or its stack lies elsewhere.
+        BadName: no arm can be called so.
     """
     if to.suffix != ".toml":
         raise HarnessError(f"{to}: name a .toml file; the record is written beside it")
+    checked("an arm", to.stem)
     if to.resolve() == arm.resolve():
         raise HarnessError(f"{to}: is the arm that is tuned. Name another file")
     if stack.endswith(".py") and to.resolve().parent != arm.resolve().parent:

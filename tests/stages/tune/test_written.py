@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.errors import BadFile, HarnessError
+from harness.core.errors import BadFile, BadName, HarnessError
 from harness.core.formats import toml_of
 from harness.core.records import Scalar
 from harness.stages.tune.written import MARK, arm_text, check_place, is_ours
@@ -57,6 +57,12 @@ def test_a_value_that_has_no_line_of_its_own_is_refused(arm: Path, table: str) -
     arm.write_text(f'summary = "x"\nstack = "own.py"\n[settings]\n{table}\n')
     with pytest.raises(BadFile, match="on a line of its own"):
         arm_text(arm, {"deep.k1": 2}, "r.json")
+
+
+def test_a_file_whose_name_no_arm_can_have_is_refused(arm: Path) -> None:
+    """The whole search was done, and no command took the arm."""
+    with pytest.raises(BadName, match="may have letters"):
+        check_place(arm.with_name("a b.toml"), arm, "tantivy")
 
 
 def test_an_arm_is_written_where_it_finds_its_code(arm: Path) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from collections.abc import Callable, Mapping
 from ipaddress import ip_address
 from typing import Any
@@ -12,7 +13,7 @@ from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, Response
-from starlette.types import ASGIApp, Receive, Send
+from starlette.types import ASGIApp, Message, Receive, Send
 from starlette.types import Scope as Request
 
 from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
@@ -24,7 +25,7 @@ METRICS_PATH = "/metrics"
 MAX_BODY_BYTES = 256 * 1024
 """Of one request; a query and its filters take a few hundred."""
 MAX_REQUESTS = 32
-"""Answered at once; one more is refused and may come again."""
+"""Answered at once; one more is refused and may come again. Only whole ones count."""
 BEARER = "bearer "
 PATH = "/mcp"
 """Where the tools are. A GET of it would wait for messages of the server, which sends none."""
@@ -58,7 +59,7 @@ def serve_http(
     """
     import uvicorn
 
-    from engines.stacks.agent_mail.mcp_tools.connections import BoundedProtocol
+    from harness.core.serving.connections import BoundedProtocol
 
     check_loopback(host)
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
@@ -132,10 +133,16 @@ class Guard:
         if refused is not None:
             await refused(scope, receive, send)
             return
+        whole = await _whole(receive)
+        if self._now >= MAX_REQUESTS:
+            await PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})(
+                scope, receive, send
+            )
+            return
         self._now += 1
         caller = CALLER.set(self._tokens[_token(scope)] if self._tokens is not None else None)
         try:
-            await self._app(scope, receive, send)
+            await self._app(scope, whole, send)
         finally:
             CALLER.reset(caller)
             self._now -= 1
@@ -154,9 +161,26 @@ class Guard:
             return PlainTextResponse("the token is missing or unknown", 401, asked)
         if scope["method"] == "GET" and scope["path"] == PATH:
             return PlainTextResponse("nothing is streamed", 405, {"allow": "POST"})
-        if self._now >= MAX_REQUESTS:
-            return PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})
         return None
+
+
+async def _whole(receive: Receive) -> Receive:
+    """Wait for a request to come whole, so that half a one takes no place of those answered.
+
+    Of one that is too long the beginning is enough, for it is refused.
+    """
+    came: deque[Message] = deque()
+    size = 0
+    while size <= MAX_BODY_BYTES:
+        came.append(await receive())
+        size += len(came[-1].get("body", b""))
+        if not came[-1].get("more_body", False):
+            break
+
+    async def again() -> Message:
+        return came.popleft() if came else await receive()
+
+    return again
 
 
 def _token(scope: Request) -> str:

@@ -1,0 +1,1 @@
+"""HTTP servers of the program: what their clients may hold."""
