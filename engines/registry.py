@@ -35,6 +35,7 @@ PACKAGES = {
     "mail": "agent_mail.arm",
     "postgres": "postgres.arm",
     "writing": "writing.arm",
+    "xapian": "xapian.arm",
 }
 """Stacks of several modules, and which of them makes the engine."""
 SERVED = {"http", "postgres"}

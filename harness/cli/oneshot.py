@@ -86,7 +86,8 @@ def run(
     it writes OUT/decision.json and OUT/junit.xml. Each race and decision is a line of the
     experiment log in OUT/work, so that repeated looks are counted. --log shares one log among
     folders. A killed run goes on where it was; a second one in the same folder is refused.
-    --workers or --cluster share embedding, replay, scoring and resampling; no result depends on it.
+    --workers or --cluster share embedding, replay, scoring, resampling and bounds; no result
+    depends on it.
 
     Example: harness run --dataset python-docs --arms fts5,tantivy --control fts5 --out out
 

@@ -121,6 +121,10 @@ LUCENE = Elsewhere(
     "it needs the extra lucene, Java and jars",
     "tests/engines/lucene/test_lucene.py::test_it_keeps_the_contract",
 )
+XAPIAN = Elsewhere(
+    "it needs the packages python3-xapian and xapian-tools",
+    "tests/engines/xapian/test_xapian.py::test_it_keeps_the_contract",
+)
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
@@ -193,6 +197,10 @@ ELSEWHERE = {
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/r-mailing-lists": LUCENE,
+    "harness arm check examples/xapian/xapian.toml": XAPIAN,
+    "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
+    "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
         "tests/stages/score/test_partitioned.py::test_two_processes_give_the_same_values",

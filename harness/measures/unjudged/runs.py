@@ -12,6 +12,7 @@ from harness.core.errors import EvidenceError
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.measures.unjudged.bounds import Bounding, Case
+from harness.measures.unjudged.spanning import spans
 
 Floats = NDArray[np.float64]
 
@@ -82,13 +83,13 @@ def bounds(
         EvidenceError: a query was not asked, or has no value.
     """
     wanted = bounding(measure, qrels)
-    found, unjudged = [], []
+    each, unjudged = [], []
     for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
         if not wanted.defined(case):
             raise EvidenceError(f"query {query_id} has no {measure}: no document answers it")
-        found.append((wanted.control(case), wanted.candidate(case), wanted.difference(case)))
+        each.append(case)
         unjudged.append(len(wanted.unjudged(case)))
-    values = np.array(found, dtype=np.float64).reshape(-1, 3, 2)
+    values = spans(wanted, each)
     return Bounded(
         measure,
         tuple(query_ids),

@@ -1,0 +1,1 @@
+"""Xapian on servers of its own, one a shard, searched as one database."""
