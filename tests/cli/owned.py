@@ -68,6 +68,13 @@ OWNED = {
         command="shadow http",
     ),
     "shadow mcp": Owns((*SERVERS, *SHADOW), "--out", SHADOW_LOG, runs=False),
+    "shadow mcp with clicks": Owns(
+        (*SERVERS, *SHADOW, "--interleaved", "interleaved_mcp.toml", "--out", "called{}"),
+        "--clicks",
+        CLICKS,
+        runs=False,
+        command="shadow mcp",
+    ),
     "mail-server": Owns(
         ("--dataset", "toy", "--arm", "fts5", *SHADOW[2:]), "--shadow-log", SHADOW_LOG, runs=False
     ),

@@ -154,10 +154,6 @@ class HttpMixer:
         """
         self._log.add(Click(*self._how.click.of(as_json(exchange))))
 
-    def close(self) -> None:
-        """Close the log."""
-        self._log.close()
-
     def _own_json(self, exchange: Exchange) -> Any:  # noqa: ANN401  any JSON
         if exchange.error or not exchange.whole or exchange.status != OK:
             raise Unreadable("the control did not answer")

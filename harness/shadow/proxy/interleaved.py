@@ -42,8 +42,8 @@ class ClickTable(_Table):
         return _named(request, self.list), _named(request, self.document)
 
 
-class Interleaved(_Table):
-    """The whole file."""
+class InterleavedLists(_Table):
+    """What the file says, whatever the servers speak."""
 
     arms: Annotated[tuple[Annotated[str, AfterValidator(_arm)], ...], Field(strict=False)] = Field(
         min_length=2, max_length=2
@@ -58,7 +58,6 @@ class Interleaved(_Table):
     """Where a request says which page it is about; empty where it cannot."""
     first_page: int = Field(ge=0)
     """What stands there for the first one; other pages are not mixed."""
-    click: ClickTable
 
     def mixes(self, request: Any) -> bool:  # noqa: ANN401  any JSON
         """Tell whether a request is about the first page."""
@@ -74,6 +73,19 @@ class Interleaved(_Table):
         except UnresolvedPointer:
             found = ""
         return sha256(found.encode("utf-8", "replace")).hexdigest()[:DIGITS] if found else ""
+
+
+class Interleaved(InterleavedLists):
+    """The whole file, of servers over HTTP."""
+
+    click: ClickTable
+
+
+class InterleavedCalls(InterleavedLists):
+    """The whole file, of MCP servers; pointers lead into the arguments of a call."""
+
+    click_tool: str = Field(pattern=r"^[A-Za-z0-9_-]*$")
+    """The tool of the proxy that takes clicks; empty where they come by no tool."""
 
 
 def _named(request: Any, pointer: str) -> str:  # noqa: ANN401  any JSON

@@ -23,6 +23,7 @@ from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
 from harness.shadow.proxy.backend import Backend
 from harness.shadow.proxy.mcp_control import McpControl
+from harness.shadow.proxy.mcp_mixing import McpMixer
 from harness.shadow.proxy.mcp_proxy import KIND, serve
 from harness.shadow.proxy.reading import Reading, Unreadable
 
@@ -108,12 +109,15 @@ def shadow_mcp(
     http: tuple[str, int] | None,
     *,
     ready: Callable[[str], object],
+    mixes: Callable[[McpControl], McpMixer] | None = None,
 ) -> None:
     """Serve as the control does, over pipes or over HTTP, with the candidate as its shadow.
 
+    ``mixes`` makes what mixes the lists of both, over a connection to the candidate of its own.
+
     Raises:
         IndexNotReady: the control does not answer.
-        HarnessError: the address of the proxy cannot be had.
+        HarnessError: the address of the proxy cannot be had, or the name of the tool for clicks.
         EvidenceError: another process writes a log to the folder.
     """
     opens = partial(mcp_candidate, candidate, reading)
@@ -125,13 +129,19 @@ def shadow_mcp(
             behind = McpControl(partial(_control, control, timeout_s), timeout_s)
             async with anyio.create_task_group() as group:
                 await group.start(behind.run)
-                await serve(behind, reading, comparison, http, ready)
+                mixer = mixes(_absent_or_there(candidate, timeout_s)) if mixes else None
+                await serve(behind, reading, comparison, http, ready, mixer=mixer)
                 group.cancel_scope.cancel()
 
         try:
             anyio.run(run)
         except BaseExceptionGroup as group:
             raise _first(group) from group
+
+
+def _absent_or_there(candidate: McpServer, timeout_s: float) -> McpControl:
+    """Give a candidate that no call waits to be connected to."""
+    return McpControl(partial(_control, candidate, timeout_s), patience_s=0, required=False)
 
 
 def _control(where: McpServer, timeout_s: float) -> Client:

@@ -66,4 +66,4 @@ def mixing(
         tunnel = partial(MixedTunnel, mixer=mixer)
         with passing(address, made, reading, tunnel=tunnel) as url:
             yield Mixed(url, made, folder, told)
-        mixer.close()
+        log.close()
