@@ -7,9 +7,10 @@ judge``. JSON lines beside it hold what a person must see to judge.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Annotated, NamedTuple
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -103,15 +104,17 @@ def beside(path: Path) -> Path:
     return path.with_name(f"{path.name}.jsonl")
 
 
-def begin(path: Path, pool: Pool) -> None:
-    """Write a new pool with what lies beside it; both are there or none.
+def begin(path: Path, pool: Pool, more: Mapping[Path, str] = MappingProxyType({})) -> None:
+    """Write a new pool with what lies beside it, and ``more``; all are there or none.
 
     Raises:
         NotOurs: there is such a file already.
     """
     with changing(path, within=(path.parent,), what="pool") as change:
-        for file in (path, beside(path)):
+        for file in (path, beside(path), *more):
             check_new(file)
+        for file, text in more.items():
+            change.write(file, text)
         change.write(beside(path), texts_of(pool))
         change.write(path, grades_of(pool))
 

@@ -7,6 +7,7 @@ the grade that the pair had when it was shown; a new grade is written only if it
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 from urllib.parse import parse_qsl, quote, urlencode
@@ -17,6 +18,7 @@ from harness.core.reading import Malformed, text_of
 from harness.corpus import pool as pools
 from harness.corpus.pool import Overtaken, Pair, Pool
 from harness.stages.judging.judge import BACK, SKIP
+from harness.stages.judging.settling import following, standing
 
 REMEMBERED = 50
 """How many pairs can be taken back."""
@@ -44,6 +46,8 @@ class Sitting:
     done: tuple[int, ...]
     """Places that were left before, the latest last."""
     notice: str = ""
+    settles: str = ""
+    """How far the pool has settled its gate, or why that is unknown; empty for other pools."""
 
     @property
     def pair(self) -> Pair | None:
@@ -107,7 +111,8 @@ def sit(key: str, path: Path, asked: Mapping[str, str]) -> Sitting:
     said = _number(asked.get("at", ""))
     first = min(found.open, default=len(places))
     at = first if said is None else min(said, len(places))
-    return Sitting(key, path, found, at, _trail(asked.get("done", ""), places))
+    settles = "" if found.open else _settles(path)
+    return Sitting(key, path, found, at, _trail(asked.get("done", ""), places), "", settles)
 
 
 def press(key: str, path: Path, body: bytes) -> Sitting:
@@ -130,7 +135,24 @@ def press(key: str, path: Path, body: bytes) -> Sitting:
     grade = _number(pressed)
     if grade is None or grade not in pair.scale:
         raise BadForm(f"{pressed!r} is not a key")
-    return replace(here, pool=pools.regrade(path, pair, was, grade)).after()
+    graded = pools.regrade(path, pair, was, grade)
+    return replace(here, pool=graded if graded.open else _with_more(path, graded)).after()
+
+
+def _with_more(path: Path, judged: Pool) -> Pool:
+    """Give the pool with the next pairs of its gate; its page says why, if there are none."""
+    with suppress(HarnessError):
+        if seen := following(path):
+            return seen.pool
+    return judged
+
+
+def _settles(path: Path) -> str:
+    try:
+        seen = standing(path)
+    except HarnessError as exc:
+        return str(exc)
+    return seen.words if seen else ""
 
 
 def again(key: str, path: Path, body: bytes, why: Overtaken) -> Sitting:

@@ -17,10 +17,8 @@ from harness.cli.base.project import Project
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
-    from harness.measures.unjudged.settling import Look
     from harness.stages.judging.pool import Choice
 
-SIGNS = {"non_inferior": -1.0, "superior": 1.0}
 File = Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")]
 
 
@@ -55,7 +53,8 @@ def pool(
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
     settle, whole queries come in a drawn order, those more often that can move the difference more.
-    The verdict holds at every look, and once it is there nothing is written. With --order random,
+    Whoever judges the last pair gets the next ones. The verdict holds at every look, and once it is
+    there nothing is written. With --order random,
     pairs are drawn for harness assisted. The file is in TREC's form with ? for a grade; harness
     judge fills it in, or any editor.
 
@@ -64,7 +63,8 @@ def pool(
     """
     from harness.core.durable.owned import check_new
     from harness.core.errors import HarnessError
-    from harness.stages.judging.pool import Compared, Order
+    from harness.stages.judging.compared import Compared
+    from harness.stages.judging.pool import Order
     from harness.stages.judging.pool import pool as write
 
     project = Project.own()
@@ -77,8 +77,9 @@ def pool(
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
     choice = _choice(order, asks, margin)
     found = write(layout, Compared(control, candidate, measure), choice, size, to)
-    if found.look:
-        _show_look(found.look, f"{asks} by {margin:g}")
+    if found.standing:
+        nothing = "" if found.pairs else " No pool was written."
+        out.print(f"{found.standing.words}{nothing}", markup=False)
     elif choice.order is Order.RANDOM:
         out.print(
             f"{found.of} pairs are shown by one arm alone; {found.pairs} were drawn. Judge them"
@@ -97,24 +98,11 @@ def pool(
         out.print(f"Judge them: harness judge {to}", markup=False)
 
 
-def _show_look(look: Look, gate: str) -> None:
-    from harness.core.gate import Verdict
-
-    mean = "" if look.mean is None else f", with a difference of about {look.mean:+.3f}"
-    done = f"after {look.judged} of {look.drawn} drawn queries{mean}"
-    if look.verdict is not Verdict.INCONCLUSIVE:
-        said = f"{look.verdict.name}: {gate} is settled {done}. No pool was written."
-    elif look.missing:
-        said = f"{gate} is open {done}. {len(look.missing)} pairs are left."
-    else:
-        said = f"{gate} is open {done}. Add queries: no pair is left, and no pool was written."
-    out.print(said, markup=False)
-
-
 def _choice(order: str, asks: str, margin: float | None) -> Choice:
     """Take what the options say of the order."""
     from harness.core.errors import HarnessError, UnknownName
     from harness.stages.judging.pool import Choice, Order
+    from harness.stages.judging.settling import SIGNS
 
     if order not in set(Order):
         raise UnknownName("order of a pool", order, Order)
@@ -124,7 +112,7 @@ def _choice(order: str, asks: str, margin: float | None) -> Choice:
     if settle and asks not in SIGNS:
         raise UnknownName("gate that can be settled", asks, SIGNS)
     inference = Project.here().params.score.inference(1)
-    return Choice(Order(order), inference, SIGNS.get(asks, 0.0) * (margin or 0.0))
+    return Choice(Order(order), inference, asks, margin or 0.0)
 
 
 def judge(
@@ -156,6 +144,7 @@ def judge(
     """
     from harness.core.errors import HarnessError
     from harness.stages.judging.judge import judge as sit
+    from harness.stages.judging.settling import standing
 
     if machine is None and (to or dry_run):
         raise HarnessError("--out and --dry-run belong to --machine FILE; name the judge's file")
@@ -169,6 +158,8 @@ def judge(
         return
     done = sit(file, _keys(), _show)
     out.print(f"{len(done.judgements)} of {len(done.pairs)} pairs are judged.", markup=False)
+    if not done.open and (seen := standing(file)):
+        out.print(seen.words, markup=False)
 
 
 def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) -> None:

@@ -17,6 +17,7 @@ from harness.corpus import card, trec
 from harness.corpus import pool as pools
 from harness.corpus.card import Card
 from harness.corpus.pool import Overtaken, Pool
+from harness.stages.judging.settling import following
 
 SKIP, BACK, QUIT = "s", "u", "q"
 HIGHEST_KEY = 9
@@ -32,13 +33,13 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
     A key is a grade of the scale, ``s`` to leave the pair open, ``u`` to take the last pair's
     grade back, ``q`` to stop. The end of the keys stops too. It begins at the first open pair, so
     whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
-    they judged stays, and is told.
+    they judged stays, and is told. A pool that settles a gate goes on until it is settled.
 
     Raises:
         BadFile: the pool or what lies beside it cannot be read.
         DatasetError: the scale has grades that no key gives.
     """
-    pool, pressed = pools.read(path), iter(keys)
+    pool, pressed = _with_more(path, pools.read(path)), iter(keys)
     if max(pool.pairs[0].scale) > HIGHEST_KEY:
         raise DatasetError(f"{path}: grades above {HIGHEST_KEY} have no key; write them in by hand")
     at, said = min(pool.open, default=len(pool.pairs)), ""
@@ -50,6 +51,7 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
             case key if key.isdecimal() and int(key) in pool.pairs[at].scale:
                 pool, said = _regraded(path, pool, at, int(key))
                 at += not said
+                pool = _with_more(path, pool)
             case str(key) if key == SKIP:
                 at += 1
             case str(key) if key == BACK and at:
@@ -60,6 +62,12 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
             case key:
                 said = f"{key!r} is not a key"
     return pool
+
+
+def _with_more(path: Path, pool: Pool) -> Pool:
+    """Give the pool with the next pairs, where all are judged and a gate is still open."""
+    seen = None if pool.open else following(path)
+    return pool if seen is None else seen.pool
 
 
 def _regraded(path: Path, pool: Pool, at: int, grade: int | None) -> tuple[Pool, str]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -12,24 +11,15 @@ from typing import NamedTuple
 from harness.core.durable.journal import completed
 from harness.core.durable.owned import check_new
 from harness.core.errors import EvidenceError, UnknownName
-from harness.core.printable import one_line
-from harness.core.qrels import Qrels
-from harness.core.run import Run, Status
 from harness.corpus import pool as pools
-from harness.corpus.pool import Pair, Pool
+from harness.corpus.pool import Pool
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
-from harness.measures.unjudged.bounds import Bounding
 from harness.measures.unjudged.runs import bounding, cases, differences, narrowing
-from harness.measures.unjudged.settling import Look, Settling, scale_of
-from harness.report.plain import snippet
-from harness.stages.custody.proof import check_run
 from harness.stages.judging.assisted import one_sided
+from harness.stages.judging.compared import Chosen, Compared, Runs, pairs_of, read_runs
+from harness.stages.judging.settling import Gate, Standing, beside, runs_of, text_of
 from harness.stages.layout import Layout
 from harness.stats.inference import Inference
-
-TITLE, SNIPPET = 200, 600
-"""Longest texts of a document, in characters."""
 
 
 class Order(StrEnum):
@@ -44,23 +34,15 @@ class Order(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Compared:
-    """What is compared."""
-
-    control: str
-    candidate: str
-    measure: str
-
-
-@dataclass(frozen=True, slots=True)
 class Choice:
     """How pairs are chosen."""
 
     order: Order
     inference: Inference
     """Its seed draws; its confidence is that of a verdict."""
-    bound: float = 0.0
-    """Of the difference, for the order settle."""
+    asks: str = ""
+    margin: float = 0.0
+    """Of the gate that the order settle is for."""
 
 
 class Pooled(NamedTuple):
@@ -74,25 +56,12 @@ class Pooled(NamedTuple):
     worst: float
     best: float
     """Bounds of the mean difference, candidate - control."""
-    look: Look | None = None
+    standing: Standing | None = None
     """Of the order settle: whether the bound is settled."""
 
 
-class _Runs(NamedTuple):
-    """Both runs, and their queries that both answered."""
-
-    control: Run
-    candidate: Run
-    qrels: Qrels
-    ids: tuple[str, ...]
-
-
-Chosen = Mapping[tuple[str, str], float]
-"""Pairs in their order, and what is expected of each."""
-
-
 def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Path) -> Pooled:
-    """Write at most ``size`` pairs into ``path``, and their texts beside it.
+    """Write at most ``size`` pairs into ``path``, and beside it their texts and a gate to settle.
 
     The order bounds looks at queries that both arms answered and that have a value of the measure
     as they are judged now (method, section 2). Pairs are ordered by how much they narrow the bounds
@@ -106,32 +75,41 @@ def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Pa
             fit the order.
     """
     completed(path, within=(path.parent,))
-    for file in (path, pools.beside(path)):
+    for file in (path, pools.beside(path), beside(path)):
         check_new(file, reads=(layout.root,))
-    known = sorted(path.stem for path in layout.manifests.glob("*.json"))
-    for arm in (compared.control, compared.candidate):
-        if known and arm not in known:
-            raise UnknownName(f"arm that {layout.root.name} was run with", arm, known)
-        check_run(layout, arm)
     data = Prepared.open(layout.data)
-    pair = read_run(layout.run(compared.control)), read_run(layout.run(compared.candidate))
-    answered = frozenset(_answered(pair[0])) & frozenset(_answered(pair[1]))
-    runs = _Runs(*pair, data.qrels(), tuple(q for q in pair[0].query_ids if q in answered))
+    runs, more = read_runs(layout, compared, data), dict[Path, str]()
     match choice.order:
         case Order.BOUNDS:
             chosen, found = _by_bounds(runs, compared, size)
         case Order.RANDOM:
             chosen, found = _drawn(runs, compared.measure, size, choice.inference.seed)
         case Order.SETTLE:
-            chosen, found = _settling(runs, compared.measure, choice, data, size)
+            gate = _gate(layout, compared, choice, size)
+            look = gate.look(runs, data)
+            chosen = dict.fromkeys(look.missing[:size], 0.0)
+            seen = Standing(gate, look, Pool((), ()))
+            found = Pooled(len(chosen), len(look.missing), len(runs.ids), -1.0, 1.0, seen)
+            more[beside(path)] = text_of(gate)
     if chosen:
         scale = bounding(compared.measure, runs.qrels).scale
-        pairs = _pairs(data, chosen, scale)
-        pools.begin(path, Pool(pairs, (None,) * len(pairs)))
+        pairs = pairs_of(data, chosen, scale)
+        pools.begin(path, Pool(pairs, (None,) * len(pairs)), more)
     return found
 
 
-def _by_bounds(runs: _Runs, compared: Compared, size: int) -> tuple[Chosen, Pooled]:
+def _gate(layout: Layout, compared: Compared, choice: Choice, size: int) -> Gate:
+    root, today, cache = (str(one.resolve()) for one in (layout.root, layout.today, layout.cache))
+    inference = choice.inference
+    return Gate.model_validate({
+        "asks": choice.asks, "margin": choice.margin, "control": compared.control,
+        "candidate": compared.candidate, "measure": compared.measure, "seed": inference.seed,
+        "confidence": inference.confidence, "size": size, "root": root, "today": today,
+        "cache": cache, "runs": runs_of(layout, compared),
+    })  # fmt: skip
+
+
+def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Pooled]:
     control, candidate, qrels, answered = runs
     measure, judged = compared.measure, set(qrels.query_ids)
     wanted = bounding(measure, qrels)
@@ -150,7 +128,7 @@ def _by_bounds(runs: _Runs, compared: Compared, size: int) -> tuple[Chosen, Pool
     return narrows, Pooled(len(chosen), len(found), len(ids), worst, best)
 
 
-def _drawn(runs: _Runs, measure: str, size: int, seed: int) -> tuple[Chosen, Pooled]:
+def _drawn(runs: Runs, measure: str, size: int, seed: int) -> tuple[Chosen, Pooled]:
     """Draw from all that one arm alone shows, as ``harness assisted`` counts them."""
     asked = bounding(measure, runs.qrels).asked
     if asked.name != "P" or asked.cutoff is None:
@@ -169,46 +147,3 @@ def _drawn(runs: _Runs, measure: str, size: int, seed: int) -> tuple[Chosen, Poo
         raise EvidenceError("both arms show the same documents; there is nothing to judge")
     chosen = dict.fromkeys(every[:size], 0.0)
     return chosen, Pooled(len(chosen), len(every), len(runs.ids), -1.0, 1.0)
-
-
-def _settling(
-    runs: _Runs, measure: str, choice: Choice, data: Prepared, size: int
-) -> tuple[Chosen, Pooled]:
-    control, candidate, qrels, ids = runs
-    wanted = bounding(measure, qrels)
-    wanted = Bounding.of(measure, {*wanted.scale, *scale_of(wanted)})
-    begun = Qrels({query_id: qrels.grades.get(query_id, {}) for query_id in ids})
-    each = dict(cases(control, candidate, begun, ids, wanted.asked.cutoff))
-    seed, confidence = choice.inference.seed, choice.inference.confidence
-    settling = Settling.of(wanted, choice.bound, each, data.clusters(), seed)
-    look = settling.look(each, confidence=confidence)
-    chosen = dict.fromkeys(look.missing[:size], 0.0)
-    return chosen, Pooled(len(chosen), len(look.missing), len(ids), -1.0, 1.0, look)
-
-
-def _pairs(data: Prepared, chosen: Chosen, scale: Sequence[int]) -> tuple[Pair, ...]:
-    asked = {query.query_id: query for query in data.queries()}
-    shown = {doc_id for _, doc_id in chosen}
-    documents = {d.doc_id: d for d in data.documents() if d.doc_id in shown}
-    pairs = []
-    for (query_id, doc_id), narrows in chosen.items():
-        query, document = asked[query_id], documents.get(doc_id)
-        pairs.append(
-            Pair(
-                query_id=query_id,
-                doc_id=doc_id,
-                query=one_line(query.text),
-                title=one_line(document.title, TITLE) if document else "",
-                snippet=snippet(document.text, query.text, SNIPPET)
-                if document
-                else "not in the corpus",
-                narrows=narrows,
-                scale=tuple(scale),
-            )
-        )
-    return tuple(pairs)
-
-
-def _answered(run: Run) -> tuple[str, ...]:
-    ended = zip(run.query_ids, run.status.tolist(), strict=True)
-    return tuple(query_id for query_id, status in ended if status == Status.ANSWERED)

@@ -21,7 +21,7 @@ from harness.corpus import prepared
 from harness.corpus.pool import Pair, Pool
 from harness.report.plain import snippet
 from harness.stages.index import index
-from harness.stages.judging.pool import SNIPPET, TITLE
+from harness.stages.judging.compared import SNIPPET, TITLE
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
 from harness.stages.replay.stage import replay

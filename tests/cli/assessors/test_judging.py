@@ -13,8 +13,8 @@ from harness.core.files import write_text
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pool
 from harness.measures.unjudged.runs import bounds
+from harness.stages.judging.compared import SNIPPET
 from harness.stages.judging.judge import judge, merge
-from harness.stages.judging.pool import SNIPPET
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CANDIDATE, CONTROL, Toy
 

@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from harness.core.errors import BadFile, EvidenceError
 from harness.corpus import pool, trec
-from harness.serve import form
+from harness.serve import form, pages
+from harness.stages.judging import settling
+from harness.stages.judging.compared import Compared
 from tests.cli.conftest import Harness, Said
 from tests.make.toy import CONTROL, Toy
 
@@ -60,11 +63,110 @@ def test_it_is_judged_until_the_gate_is_settled(
         for pair in pool.read(path).pairs:
             pool.regrade(path, pair, None, judged.get((pair.query_id, pair.doc_id), 0))
         assert harness("judge", path, "--merge", "toy", "--by", "ada").code == 0
-        for file in (path, pool.beside(path)):
+        for file in (path, pool.beside(path), settling.beside(project.root / "more.qrels")):
             file.unlink()
         said = settle(harness, "0.01", project.root / "more.qrels")
     assert said.code == 0
-    assert "Add queries: no pair is left, and no pool was written." in said.out
+    assert "Add queries: no pair is left. No pool was written." in said.out
+
+
+Judgements = dict[tuple[str, str], int]
+
+
+@pytest.fixture
+def begun(project: Toy, harness: Harness, judged: Judgements) -> Path:
+    """Begin a pool of a few pairs; the judgements that it lacks are known."""
+    path = project.root / "pool.qrels"
+    words = (*PAIR, *SETTLE, "0.5", "--size", "6", "--out", path)
+    assert harness("pool", "--dataset", "toy", *words).code == 0
+    assert judged
+    return path
+
+
+def page(path: Path) -> str:
+    return bytes(pages.judging(form.sit("pool", path, {})).body).decode()
+
+
+def test_the_form_gives_the_next_pairs_until_the_gate_is_settled(
+    project: Toy, harness: Harness, begun: Path, judged: Judgements
+) -> None:
+    """Batch by batch in a browser, it is the same queries and the same verdict as by hand."""
+    first, seen = pool.read(begun).pairs, form.sit("pool", begun, {})
+    while seen.pair is not None:
+        grade = judged.get((seen.pair.query_id, seen.pair.doc_id), 0)
+        body = f"key={grade}&pair={seen.word}&was=&done="
+        seen = form.press("pool", begun, body.encode())
+    whole = pool.read(begun)
+    assert whole.pairs[: len(first)] == first
+    assert len(whole.pairs) > len(first)
+    assert len(whole.judgements) == len(whole.pairs)
+    assert "PASS: non_inferior by 0.5 is settled after " in page(begun)
+    at_once = settle(harness, "0.5", project.root / "all.qrels", "--size", "1000")
+    assert at_once.code == 0
+    order = [(one.query_id, one.doc_id) for one in pool.read(project.root / "all.qrels").pairs]
+    queries = [*dict.fromkeys(one.query_id for one in whole.pairs)]
+    assert queries == [*dict.fromkeys(query_id for query_id, _ in order)][: len(queries)]
+    assert {(one.query_id, one.doc_id) for one in whole.pairs} <= {*order}
+    assert harness("judge", begun, "--merge", "toy", "--by", "ada").code == 0
+    assert "PASS: " in settle(harness, "0.5", project.root / "after.qrels").out
+
+
+def test_a_terminal_gets_the_next_pairs_too(
+    harness: Harness, begun: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import io
+
+    monkeypatch.setattr("sys.stdin", io.StringIO("0" * 7 + "q"))
+    said = harness("judge", begun)
+    assert said.code == 0
+    assert "7 of 12 pairs are judged." in said.out
+    assert pool.read(begun).grades == (0,) * 7 + (None,) * 5
+
+
+def test_a_pair_that_was_skipped_is_judged_before_more_come(begun: Path) -> None:
+    skipped, *others = pool.read(begun).pairs
+    for pair in others:
+        pool.regrade(begun, pair, None, 0)
+    found = settling.following(begun)
+    assert found is not None
+    assert found.pool.pairs == (skipped, *others) == pool.read(begun).pairs
+
+
+def test_runs_that_changed_add_nothing_and_the_page_says_so(project: Toy, begun: Path) -> None:
+    made = pool.read(begun)
+    assert settling.standing(begun) is not None
+    file = settling.beside(begun)
+    file.write_text(file.read_text().replace(settling.runs_of(
+        project.layout, Compared(CONTROL, "hash-hybrid", "nDCG@10"))[0], "0" * 64))  # fmt: skip
+    for pair in made.pairs[:-1]:
+        pool.regrade(begun, pair, None, 0)
+    last = made.pairs[-1]
+    body = f"key=0&pair={form.word_for(last)}&was=&done="
+    assert form.press("pool", begun, body.encode()).pair is None
+    assert len(pool.read(begun).judgements) == len(pool.read(begun).pairs) == len(made.pairs)
+    assert "was run anew, and other queries would be drawn" in page(begun)
+    with pytest.raises(EvidenceError, match="Make a new pool"):
+        settling.following(begun)
+    file.write_text("{}")
+    with pytest.raises(BadFile, match="is not what a pool settles"):
+        settling.standing(begun)
+
+
+def test_a_first_pool_becomes_a_data_set_by_the_command_of_its_page(
+    project: Toy, harness: Harness
+) -> None:
+    queries, corpus = (project.root / "beir" / f"{name}.jsonl" for name in ("queries", "corpus"))
+    path = project.root / "first.qrels"
+    words = (queries, corpus, "--arms", "fts5", "--depth", "1", "--out", path)
+    assert harness("queries", "pool", *words).code == 0
+    for pair in pool.read(path).pairs:
+        pool.regrade(path, pair, None, 1)
+    commands = [one.partition("<")[0].split() for one in page(path).split("<code>")[1:]]
+    (made,) = (one for one in commands if one[:3] == ["harness", "import", "jsonl"])
+    places = {"corpus.jsonl": corpus, "queries.jsonl": queries, "NAME": "first"}
+    assert harness(*(places.get(one, one) for one in made[1:])).code == 0
+    lines = (project.root / "qrels" / "first" / "test.qrels").read_text().splitlines()
+    assert len(lines) == len(pool.read(path).pairs)
 
 
 def test_the_order_has_no_options_of_another(
