@@ -9,6 +9,9 @@ from base64 import urlsafe_b64decode, urlsafe_b64encode
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import lru_cache
+from itertools import chain
+from operator import sub
 
 LARGEST_ID = 2**63 - 1
 LEAST_ID = -(2**63)
@@ -85,15 +88,20 @@ class SearchCursor:
 
 def packed(ids: Iterable[int]) -> str:
     """Write ids, in any order; none twice."""
-    out, before = bytearray(), LEAST_ID
-    write = out.append
-    for one in sorted(ids):
-        gap, before = one - before, one
-        while gap > _LOW:
-            write(gap & _LOW | _MORE)
-            gap >>= _BITS
-        write(gap)
-    return urlsafe_b64encode(out).rstrip(b"=").decode()
+    ordered = sorted(ids)
+    gaps = map(sub, ordered, chain((LEAST_ID,), ordered))
+    return urlsafe_b64encode(b"".join(map(_written, gaps))).rstrip(b"=").decode()
+
+
+@lru_cache(maxsize=1 << 14)
+def _written(gap: int) -> bytes:
+    """Write a gap between ids, its low bits first; most are small and come again."""
+    out = bytearray()
+    while gap > _LOW:
+        out.append(gap & _LOW | _MORE)
+        gap >>= _BITS
+    out.append(gap)
+    return bytes(out)
 
 
 def unpacked(text: str) -> frozenset[int]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from operator import attrgetter
 from typing import Generic, NamedTuple, TypeVar
 
 from engines.stacks.agent_mail.contract.directory import Entity
@@ -74,11 +75,17 @@ def entities(store: MessageStore, weights: Weights) -> Mapping[DocKind, Source[E
     }
 
 
+_SHOWN = attrgetter(*SearchHit._fields[: SearchHit._fields.index("score")])
+"""Reads of a message what a hit shows of it, in the hit's order."""
+
+
 def messages(scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message]) -> Shown:
     """Show messages as far as ``scope`` allows; redaction hides their subjects and bodies."""
+    columns = ScoredColumns.of(hits)
+    if scope.whole:
+        return _all(columns, known)
     shown: list[SearchHit] = []
     denied = redacted = 0
-    columns = ScoredColumns.of(hits)
     for message_id, score, raw_score in zip(
         columns.message_ids, columns.scores, columns.raw_scores, strict=True
     ):
@@ -107,6 +114,17 @@ def messages(scope: Scope, hits: Sequence[Scored], known: Mapping[int, Message])
         )
         shown.append(hit)
     return Shown(shown, denied, redacted)
+
+
+def _all(columns: ScoredColumns, known: Mapping[int, Message]) -> Shown:
+    """Show every message that is there, by one step each: a page may have a thousand."""
+    found = map(known.get, columns.message_ids)
+    make, read = tuple.__new__, _SHOWN
+    return Shown([
+        make(SearchHit, (*read(message), score, raw_score, False))
+        for message, score, raw_score in zip(found, columns.scores, columns.raw_scores, strict=True)
+        if message is not None
+    ])
 
 
 def _entities(hits: Sequence[Scored], known: Mapping[int, Entity]) -> Shown:

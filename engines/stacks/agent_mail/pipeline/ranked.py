@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
-from operator import neg
+from itertools import islice
+from operator import le, neg
 from typing import NamedTuple, overload
 
 from engines.contract.errors import EngineError
@@ -107,11 +108,8 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
     checked(columns)
     seen = max(columns.raw_scores, default=0.0)
     best = seen if found.best is None else found.best
-    shares = _shares(columns.raw_scores, best)
-    ranked = sorted(zip(map(neg, shares), columns.message_ids, columns.raw_scores, strict=True))
-    below, message_ids, scores = zip(*ranked, strict=True) if ranked else ((), (), ())
     return Ranked(
-        ScoredColumns(message_ids, list(map(neg, below)), scores),
+        _ordered(columns, _shares(columns.raw_scores, best)),
         found.exhausted,
         found.method,
         found.normalized_query,
@@ -120,6 +118,16 @@ def of_lexical(found: CandidateList, clock: Clock) -> Ranked:
         found.note,
         clock,
     )
+
+
+def _ordered(found: Candidates, shares: Sequence[float]) -> ScoredColumns:
+    """Put candidates in the order of their shares, then ids; most engines gave them so."""
+    keys = list(zip(map(neg, shares), found.message_ids, strict=True))
+    if all(map(le, keys, islice(keys, 1, None))):
+        return ScoredColumns(found.message_ids, shares, found.raw_scores)
+    ranked = sorted(zip(map(neg, shares), found.message_ids, found.raw_scores, strict=True))
+    below, message_ids, scores = zip(*ranked, strict=True)
+    return ScoredColumns(message_ids, list(map(neg, below)), scores)
 
 
 def _shares(scores: Sequence[float], best: float) -> Sequence[float]:

@@ -44,6 +44,8 @@ class Scope:
     audited: bool = False
     """Whether an operator looks through this policy. Then it is applied to what the whole index
     found, and ``denied_count`` tells what it hid, which a viewer must never learn."""
+    whole: bool = False
+    """Whether every message is allowed, so that no verdict is needed."""
 
     def sees(self, message: Message) -> Visibility:
         """Give the verdict; whatever is not ``ALLOW`` or ``REDACT`` itself is ``DENY``."""
@@ -104,7 +106,7 @@ class _Known:
 
 def unrestricted() -> Scope:
     """Show everything: an operator's view."""
-    return Scope("unrestricted", lambda _: Visibility.ALLOW, audited=True)
+    return Scope("unrestricted", lambda _: Visibility.ALLOW, audited=True, whole=True)
 
 
 def viewer(agent: str, projects: frozenset[int], contacts: frozenset[str]) -> Scope:

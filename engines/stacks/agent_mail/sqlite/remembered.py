@@ -42,10 +42,11 @@ class Remembered:
             reached = self._caught_up()
         except SearchError:
             return self._store.hydrate(message_ids)
-        kept = self._kept.get
+        try:
+            return dict(zip(message_ids, map(self._kept.__getitem__, message_ids), strict=True))
+        except KeyError:
+            kept = self._kept.get
         found = {one: message for one in message_ids if (message := kept(one)) is not None}
-        if len(found) == len(message_ids):
-            return found
         absent = [one for one in message_ids if one not in found]
         read = self._store.hydrate(absent)
         self._keep(read, reached)

@@ -21,9 +21,10 @@ from engines.stacks.agent_mail.contract.query import (
 )
 from engines.stacks.agent_mail.contract.results import SearchResponse
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
-from engines.stacks.agent_mail.pipeline.kinds import entities
+from engines.stacks.agent_mail.pipeline.kinds import entities, messages
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
-from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility
+from engines.stacks.agent_mail.pipeline.ranked import Scored
+from engines.stacks.agent_mail.pipeline.scope import Scope, Visibility, unrestricted
 from engines.stacks.agent_mail.service import MailSearch
 from engines.stacks.agent_mail.sqlite.directory import Directory
 from engines.stacks.agent_mail.sqlite.fts5 import Fts5Engine, Weights
@@ -262,3 +263,14 @@ def test_the_index_follows_what_is_written(search: MailSearch, store: MessageSto
     for table in ("agents_fts", "projects_fts"):
         store.ask(f"INSERT INTO {table} ({table}, rank) VALUES ('integrity-check', 1)")  # noqa: S608  ours
     assert Fts5Engine(store, WEIGHTS, table=AGENTS).health().ready
+
+
+def test_an_operator_sees_what_a_policy_that_allows_all_shows() -> None:
+    hits = [Scored(at, 1 / at, 9.0 / at) for at in (4, 1, 7, 2)]
+    known = {at: message(at, f"messages {at}") for at in (1, 2, 4)}
+    asked = replace(unrestricted(), whole=False)
+    shown = messages(unrestricted(), hits, known)
+    assert shown == messages(asked, hits, known)
+    assert [hit.message_id for hit in shown.hits] == [4, 1, 2]
+    denies = Scope("none", lambda _: Visibility.DENY, audited=True)
+    assert messages(denies, hits, known).denied == 3
