@@ -112,7 +112,8 @@ def _ask(
     source = {*Path(engines.__path__[0]).rglob("*.py"), *sources(arm)}
     check_index(layout, arm)
     check_corpus(layout, arm.name, wanted, data)
-    with arm.open(layout.index(arm.name)) as searcher:
+    parts = layout.parts(arm.name) / str(params.seed)
+    with _kept_if_valid(parts), arm.open(layout.index(arm.name)) as searcher:
         check_same(layout, arm.name, wanted, searcher.manifest)
         tally = Tally(searcher)
         run = drive(
@@ -122,7 +123,7 @@ def _ask(
             k=params.k,
             time_limit_s=params.time_limit_s,
             seed=params.seed,
-            parts=layout.parts(arm.name) / str(params.seed),
+            parts=parts,
             code_sha256=of_files(source),
             advance=advance,
             opener=OpenedIndex.of(layout, arm.path, cache, wanted) if arm.shared else None,
@@ -130,6 +131,19 @@ def _ask(
         check_depth(run, tally, params.k)
         check_served(run, searcher, queries)
         return run
+
+
+@contextmanager
+def _kept_if_valid(parts: Path) -> Iterator[None]:
+    """Remove the parts of a replay that turns out to be invalid, so that none of it is used again.
+
+    A server that was lost fails queries. Where the next replay took these, it would score them.
+    """
+    try:
+        yield
+    except InvalidArm:
+        shutil.rmtree(parts, ignore_errors=True)
+        raise
 
 
 @contextmanager
