@@ -34,11 +34,12 @@ PACKAGES = {
     "lucene": "lucene.arm",
     "mail": "agent_mail.arm",
     "postgres": "postgres.arm",
+    "typesense": "typesense.arm",
     "writing": "writing.arm",
     "xapian": "xapian.arm",
 }
 """Stacks of several modules, and which of them makes the engine."""
-SERVED = {"http", "postgres"}
+SERVED = {"http", "postgres", "typesense"}
 """Of them, those whose index a server holds."""
 
 

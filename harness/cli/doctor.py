@@ -27,6 +27,7 @@ WITHOUT = {
     "mcp": "engines and shadow runs over MCP, and the mail server, do not run",
     "postgres": "the arms over PostgreSQL do not run",
     "lucene": "the arms over Lucene do not run",
+    "typesense": "the arms that start Typesense do not run",
     "nearest": "the stack `nearest` does not run; `dense` does",
     "int8": "the model all-MiniLM-L6-v2-int8 does not run",
     "cluster": "`--cluster` does not run; `--workers` does",

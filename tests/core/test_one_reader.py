@@ -33,6 +33,8 @@ OURS = {
     "harness/replay/memory.py": "files of the kernel",
     "harness/replay/surroundings.py": "files of the kernel",
     "engines/stacks/postgres/keeper.py": "files of the server that it started",
+    "engines/stacks/typesense/keeper.py": "commands of the process that started it",
+    "engines/stacks/typesense/cluster.py": "files of the server that it started",
     "engines/stacks/code/reading/understand.py": "text of a document, indexed whatever it is",
     "harness/core/batches/processes.py": "work of the process that started it",
     "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",

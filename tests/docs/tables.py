@@ -125,6 +125,14 @@ XAPIAN = Elsewhere(
     "it needs the packages python3-xapian and xapian-tools",
     "tests/engines/xapian/test_xapian.py::test_it_keeps_the_contract",
 )
+TYPESENSE = Elsewhere(
+    "it needs the extra typesense",
+    "tests/engines/typesense/test_live.py::test_it_keeps_the_contract",
+)
+KILLED = Elsewhere(
+    "it needs the extra typesense",
+    "tests/engines/typesense/test_live.py::test_a_leader_is_killed_and_then_a_second_node",
+)
 REMOTE = "examples/remote_mcp/over-stdio.toml"
 SERVER = "it serves until it is stopped: "
 ELSEWHERE = {
@@ -201,6 +209,13 @@ ELSEWHERE = {
     "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
+)
+    "harness arm check examples/typesense/typesense.toml": TYPESENSE,
+    "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
+    "harness run --dataset PATH/scifact --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/cranfield --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/r-mailing-lists --split dev --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
+    "python benchmarks/node_failures.py": KILLED,
     "harness measure FOLDER": Elsewhere(
         "there is one run of many files",
         "tests/stages/score/test_partitioned.py::test_two_processes_give_the_same_values",

