@@ -209,7 +209,6 @@ ELSEWHERE = {
     "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
-)
     "harness arm check examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset python-docs --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
     "harness run --dataset PATH/scifact --arms tantivy,examples/typesense/typesense.toml,examples/typesense/typesense-words.toml": TYPESENSE,  # noqa: E501 - a line as it is typed
