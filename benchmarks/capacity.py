@@ -6,6 +6,8 @@ Generated messages are prepared, indexed, replayed, scored and compared at each 
 process of its own. What a stage takes of three messages is taken off as its fixed part. The growth
 between the last two sizes is carried on to larger ones: an extrapolation, and no measurement.
 ``--documents 1e8 --all-queries 1e6 --cores 64 --price 0.04`` gives one case of yours.
+``--picture FILE`` draws the table as curves; with ``--page docs/capacity.md`` it draws the table of
+the page, and nothing is measured.
 """
 
 from __future__ import annotations
@@ -60,6 +62,24 @@ class Cost(NamedTuple):
     bytes: int = 0
 
 
+HEAD = [
+    "documents", "queries", *[f"{arm}: hours, GB" for arm in ARMS], "money", "beyond",
+]  # fmt: skip
+
+
+class Decade(NamedTuple):
+    """What so many documents and queries come to."""
+
+    documents: float
+    queries: float
+    hours: tuple[float, ...]
+    """Of each arm, on all cores."""
+    gigabytes: tuple[float, ...]
+    money: float
+    beyond: str
+    """The bounds that are passed."""
+
+
 class Growth(NamedTuple):
     """Seconds each at ``size`` documents, growing with their power ``exponent``."""
 
@@ -84,9 +104,14 @@ def main() -> None:
     parser.add_argument("--all-queries", type=float)
     parser.add_argument("--cores", type=int, default=2)
     parser.add_argument("--price", type=float, default=0.05, help="Of a core, by the hour.")
+    parser.add_argument("--picture", type=Path, help="SVG to draw.")
+    parser.add_argument("--page", type=Path, help="Draw the table of this page.")
     asked = parser.parse_args()
     if asked.one:
         _measure(int(asked.one[0]), asked.queries, asked.one[1].split(","))
+        return
+    if asked.page:
+        draw(read(asked.page), asked.picture or parser.error("--page needs --picture"))
         return
     sizes = [int(size) for size in asked.sizes.split(",")]
     words, vectors = ARMS[:2], ARMS[2:]
@@ -102,7 +127,10 @@ def main() -> None:
     cases = [(10.0**at, 10.0 ** (at - 1)) for at in DECADES]
     if asked.documents:
         cases = [(asked.documents, asked.all_queries or asked.documents / 10)]
-    _table(grown, sizes_of, cases, asked.cores, asked.price)
+    decades = [_decade(grown, sizes_of, one, asked.cores, asked.price) for one in cases]
+    _table(decades, asked.cores, asked.price)
+    if asked.picture:
+        draw(decades, asked.picture)
 
 
 def _apart(size: int, queries: int, arms: Sequence[str]) -> Iterator[Cost]:
@@ -121,7 +149,7 @@ def _measure(size: int, queries: int, arms: Sequence[str]) -> None:
     params = Project.here().params
     with TemporaryDirectory() as name:
         root = Path(name)
-        asked = _collection(root / "beir", size, queries)
+        asked = collection(root / "beir", size, queries)
         about = About("Generated messages", "benchmarks/capacity.py", "CC0-1.0")
         to = root / "datasets", root / "qrels"
         import_beir(root / "beir", Target(NAME, *to, split="test", about=about))
@@ -164,7 +192,7 @@ def _scan() -> float:
     return median(taken)
 
 
-def _collection(folder: Path, size: int, queries: int) -> int:
+def collection(folder: Path, size: int, queries: int) -> int:
     """Write messages, and words of some of them as queries; give how many queries there are."""
     drawn, rng = [], Random(SEED)
     (folder / "qrels").mkdir(parents=True)
@@ -222,26 +250,77 @@ def _grown(fixed: Mapping[str, Cost], costs: Sequence[Cost]) -> Mapping[str, Gro
     return found
 
 
-def _table(
+def _decade(
     grown: Mapping[str, Growth],
     sizes: Mapping[str, float],
-    cases: Sequence[tuple[float, float]],
+    case: tuple[float, float],
     cores: int,
     price: float,
-) -> None:
+) -> Decade:
+    documents, queries = case
+    hours = [_hours(grown, arm, documents, queries) for arm in ARMS]
+    return Decade(
+        documents,
+        queries,
+        tuple(one / cores for one in hours),
+        tuple(documents * sizes[f"index {arm}"] / 1e9 for arm in ARMS),
+        sum(hours) * price,
+        _beyond(grown, documents, queries, max(hours) / cores),
+    )
+
+
+def _table(decades: Sequence[Decade], cores: int, price: float) -> None:
     sys.stdout.write(
         f"\n{cores} cores at {price} an hour each; the replay asks each query twice.\n\n"
     )
-    head = ["documents", "queries", *[f"{arm}: hours, GB" for arm in ARMS], "money", "beyond"]
-    _row(head)
-    _row([*["---:"] * (len(head) - 1), "---"])
-    for documents, queries in cases:
-        hours = [_hours(grown, arm, documents, queries) for arm in ARMS]
-        held = [documents * sizes[f"index {arm}"] / 1e9 for arm in ARMS]
-        cells = [f"{h / cores:,.2f}, {g:,.1f}" for h, g in zip(hours, held, strict=True)]
-        beyond = _beyond(grown, documents, queries, max(hours) / cores)
-        row = [f"{documents:,.0f}", f"{queries:,.0f}", *cells, f"{sum(hours) * price:,.2f}", beyond]
-        _row(row)
+    _row(HEAD)
+    _row([*["---:"] * (len(HEAD) - 1), "---"])
+    for one in decades:
+        cells = [f"{h:,.2f}, {g:,.1f}" for h, g in zip(one.hours, one.gigabytes, strict=True)]
+        size = [f"{one.documents:,.0f}", f"{one.queries:,.0f}"]
+        _row([*size, *cells, f"{one.money:,.2f}", one.beyond])
+
+
+def read(page: Path) -> list[Decade]:
+    """Read the table of decades as it was printed into a page."""
+    rows = [line.strip("| \n").split(" | ") for line in page.read_text("utf-8").splitlines()]
+    found = []
+    for cells in rows[rows.index(HEAD) + 2 :]:
+        if len(cells) != len(HEAD):
+            break
+        documents, queries, *arms, money, beyond = cells
+        pairs = [[_number(part) for part in cell.split(", ")] for cell in arms]
+        hours, gigabytes = zip(*pairs, strict=True)
+        size = _number(documents), _number(queries)
+        found.append(Decade(*size, hours, gigabytes, _number(money), beyond))
+    return found
+
+
+def _number(cell: str) -> float:
+    return float(cell.replace(",", ""))
+
+
+def draw(decades: Sequence[Decade], path: Path) -> None:
+    """Draw hours and gigabytes of each arm, and the money of all, by documents."""
+    from matplotlib import rcParams
+    from matplotlib.figure import Figure
+
+    rcParams["svg.hashsalt"] = "capacity"
+    figure = Figure(figsize=(9, 3.4), layout="constrained")
+    panels = figure.subplots(1, 3)
+    documents = [one.documents for one in decades]
+    for at, arm in enumerate(ARMS):
+        for axes, drawn in zip(panels, ("hours", "gigabytes"), strict=False):
+            values = [getattr(one, drawn)[at] or np.nan for one in decades]
+            axes.plot(documents, values, marker="o", markersize=3, label=arm)
+    panels[0].axhline(DAY_H, color="0.5", linewidth=0.8, linestyle=":", label="a day")
+    panels[0].legend(fontsize=8)
+    money = [one.money or np.nan for one in decades]
+    panels[2].plot(documents, money, color="0.3", marker="o", markersize=3)
+    for axes, title in zip(panels, ("hours", "gigabytes of the index", "money, all"), strict=True):
+        axes.set(xscale="log", yscale="log", xlabel="documents", title=title)
+        axes.grid(visible=True, color="0.9", linewidth=0.6)
+    figure.savefig(path, metadata={"Date": None})
 
 
 def _hours(grown: Mapping[str, Growth], arm: str, documents: float, queries: float) -> float:

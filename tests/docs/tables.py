@@ -205,6 +205,9 @@ ELSEWHERE = {
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/cranfield --arms tantivy,tantivy-stem,examples/lucene/lucene.toml,examples/lucene/lucene-english.toml": LUCENE,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/r-mailing-lists": LUCENE,
+    "harness run --dataset PATH/r-mailing-lists --split dev --arms fts5,examples/postgres/postgres.toml": POSTGRES,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/scifact --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
+    "harness run --dataset PATH/cranfield --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness arm check examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
