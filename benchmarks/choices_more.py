@@ -2,7 +2,8 @@
 
     python3 run.py python benchmarks/choices_more.py KIND FOLDER [FOLDER ...] --out out/choices
 
-KIND is ``words`` (indexes of words only), ``sparse`` or ``encoder``. Otherwise as ``choices.py``:
+KIND is ``words`` (indexes of words only), ``sparse``, ``encoder`` (documents and queries by another
+one) or ``queries`` (queries alone). Otherwise as ``choices.py``:
 both sides of each row were named before, with the weights that their authors give.
 
 RM3 is that of Abdul-Jaleel et al., "UMass at TREC 2004: Novelty and HARD" (relevance model 1 of
@@ -16,6 +17,7 @@ import argparse
 import sys
 from collections import Counter, defaultdict
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -32,7 +34,9 @@ from engines.ranking.convex import combine
 from engines.sparse.cached import encode_all
 from engines.sparse.models import sparse_model
 from engines.sparse.splade import Splade
+from engines.stacks.text.blend import BlendSearcher
 from engines.stacks.text.tantivy import TantivySearcher
+from engines.vector.chosen import embedder_of
 from engines.vector.store import VectorStore
 
 FED, ADDED, ORIGINAL = 10, 10, 0.5
@@ -142,7 +146,7 @@ def sparse(collection: Collection) -> Leg:
 
 
 def added(collection: Collection, shares: Mapping[str, float], embedder: str | None = None) -> Leg:
-    """Add the legs by their shares; the vectors are those of ``embedder``."""
+    """Add the legs by their shares; documents and queries are embedded by ``embedder``."""
     legs: dict[str, Leg] = {
         "words": collection.words,
         "vectors": _cosines(collection, embedder) if embedder else collection.vectors,
@@ -174,6 +178,36 @@ def _cosines(collection: Collection, embedder: str) -> Leg:
     return collection.kept(f"cosines-{embedder}", gather)
 
 
+def vectors(collection: Collection) -> Leg:
+    """Rank by cosines as they are."""
+    return collection.vectors
+
+
+def asked(collection: Collection, embedder: str) -> Leg:
+    """Give cosines of queries by another encoder; documents stay as they are."""
+
+    def gather() -> Leg:
+        with collection.opened("hybrid") as both:
+            assert isinstance(both, BlendSearcher)  # noqa: S101  the arm's file says so
+            other = replace(both.vectors, embedder=embedder_of(embedder, TOKENS))
+            found = {q: other.query_vector(text) for q, text in collection.queries.items()}
+        near = replace(collection.near, queries={q: v for q, v in found.items() if v is not None})
+        return {q: near.cosines(q, collection.words[q]) for q in collection.queries}
+
+    return collection.kept(f"asked-{embedder}", gather)
+
+
+def summed(collection: Collection, shares: Mapping[str, float], embedder: str) -> Leg:
+    """Add words and the cosines of queries by another encoder."""
+    near = asked(collection, embedder)
+    found = {}
+    for q in collection.queries:
+        words = dict(list(collection.words[q].items())[:SHOWN])
+        hits = combine({"words": words, "vectors": near[q]}, shares, SHOWN)
+        found[q] = {hit.doc_id: hit.raw_score for hit in hits}
+    return found
+
+
 TWO = {"words": 1 - VECTOR_SHARE, "vectors": VECTOR_SHARE}
 THREE = {"words": 0.15, "vectors": 0.7, "sparse": 0.15}
 """The words' share is halved for the leg that joins them."""
@@ -199,6 +233,14 @@ KINDS = {
             "hybrid, its vectors by 8 bits",
             partial(added, shares=TWO),
             partial(added, shares=TWO, embedder=INT8),
+        ),
+    ),
+    "queries": (
+        Choice("vectors, queries by 8 bits", vectors, partial(asked, embedder=INT8)),
+        Choice(
+            "hybrid, queries by 8 bits",
+            partial(added, shares=TWO),
+            partial(summed, shares=TWO, embedder=INT8),
         ),
     ),
 }

@@ -185,11 +185,19 @@ def _candidates(scores: Scores, k: int, digits: int, floor: float) -> Positions:
     bound -= 2 * 10.0**-digits
     blocks = np.flatnonzero(maxima >= bound)
     if len(blocks) * FEW > len(maxima):
-        return np.flatnonzero(scores >= bound)
+        return _highest(np.flatnonzero(scores >= bound), scores, k, digits)
     inside = (starts[blocks, None] + np.arange(BLOCK)).ravel()
     inside = inside[: np.searchsorted(inside, len(scores))]
-    positions: Positions = inside[scores[inside] >= bound]
-    return positions
+    return _highest(inside[scores[inside] >= bound], scores, k, digits)
+
+
+def _highest(positions: Positions, scores: Scores, k: int, digits: int) -> Positions:
+    """Drop what ``k`` others of these positions surely beat."""
+    if len(positions) <= k:
+        return positions
+    found = scores[positions]
+    bound = np.partition(found, len(found) - k)[len(found) - k] - 2 * 10.0**-digits
+    return positions[found >= bound]
 
 
 def _joined(tops: Iterable[Top]) -> Top:

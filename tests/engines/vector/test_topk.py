@@ -77,6 +77,29 @@ def test_the_last_score_of_many_blocks_is_found(count: int) -> None:
     assert pairs(best([scores], 1, DIGITS)) == [(count - 1, 0.5)]
 
 
+@pytest.mark.parametrize("count", [9 * BLOCK, 300 * BLOCK])
+def test_few_are_scored_once_more_also_where_there_are_fewer_blocks_than_are_wanted(
+    count: int,
+) -> None:
+    scores = np.random.default_rng(7).permutation(count) / count
+    again: list[int] = []
+
+    def exact(at: NDArray[np.int64]) -> Floats:
+        again.append(len(at))
+        return scores[at]
+
+    assert pairs(best([scores], 100, DIGITS, exact)) == sorted_plainly(scores, 100)
+    assert again == [100]
+
+
+def test_scores_that_are_off_by_a_unit_do_not_change_what_is_found() -> None:
+    drawn = np.random.default_rng(7)
+    scores = drawn.integers(0, 300, size=9 * BLOCK) / 10**DIGITS
+    off = scores + drawn.uniform(-0.9, 0.9, size=len(scores)) / 10**DIGITS
+    found = best([off], 100, DIGITS, lambda at: scores[at])
+    assert pairs(found) == sorted_plainly(scores, 100)
+
+
 def test_more_than_there_are_gives_all() -> None:
     assert pairs(best([np.array([0.1, 0.3])], 9, DIGITS)) == [(1, 0.3), (0, 0.1)]
 
