@@ -262,14 +262,14 @@ def row(choice: Choice, collections: Sequence[Collection]) -> Row:
     """Compare both sides on every collection."""
     each, errors = {}, []
     for one in collections:
-        before, after = (_by_rank(side(one)) for side in (choice.before, choice.after))
+        before, after = (by_place(side(one)) for side in (choice.before, choice.after))
         found = compare(before, after, one.qrels, MEASURE, sure=SURE)
         each[one.name] = found.estimate
         errors.append((found.estimate.high - found.estimate.low) / (2 * NORMAL))
     return Row(choice.name, each, pooled([e.value for e in each.values()], errors))
 
 
-def _by_rank(leg: Leg) -> dict[str, dict[str, float]]:
+def by_place(leg: Leg) -> dict[str, dict[str, float]]:
     """Give each document its rank, negative: equal scores stay in order, by id."""
     return {
         q: {d: -float(at) for at, d in enumerate(sorted(of, key=lambda d: (-of[d], d))[:SHOWN])}
@@ -283,12 +283,13 @@ def table(rows: Sequence[Row]) -> Iterator[str]:
     yield "| choice | mean, other collections | " + " | ".join(names) + " |"
     yield "|---|---|" + "---|" * len(names)
     for one in rows:
-        cells = [_cell(e.value, e.low, e.high) for e in one.each.values()]
-        yield f"| {one.name} | {_cell(*one.mean)} | " + " | ".join(cells) + " |"
+        cells = [cell(e.value, e.low, e.high) for e in one.each.values()]
+        yield f"| {one.name} | {cell(*one.mean)} | " + " | ".join(cells) + " |"
     yield ""
 
 
-def _cell(value: float, low: float, high: float) -> str:
+def cell(value: float, low: float, high: float) -> str:
+    """Write a difference with its interval."""
     return f"{value:+.4f} [{low:+.4f}, {high:+.4f}]"
 
 
@@ -332,7 +333,7 @@ def main() -> None:
     rows = []
     for choice in CHOICES:
         rows.append(row(choice, collections))
-        sys.stderr.write(f"{choice.name}: {_cell(*rows[-1].mean)}\n")
+        sys.stderr.write(f"{choice.name}: {cell(*rows[-1].mean)}\n")
     text = "\n".join(table(rows))
     (args.out / "choices.md").write_text(text, encoding="utf-8")
     plot(rows, args.out / "choices.svg")

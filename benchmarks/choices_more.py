@@ -16,15 +16,29 @@ from __future__ import annotations
 import argparse
 import sys
 from collections import Counter, defaultdict
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import tantivy
+from numpy.typing import NDArray
 
-from benchmarks.choices import SHOWN, STEMS, Choice, of_arm, row, table, words
+from benchmarks.choices import (
+    MEASURE,
+    SHOWN,
+    STEMS,
+    SURE,
+    Choice,
+    Ranked,
+    by_place,
+    cell,
+    of_arm,
+    row,
+    table,
+    words,
+)
 from benchmarks.legs import Collection, Leg, Scores
 from engines.lexical.normal import word
 from engines.lexical.tantivy_hits import best
@@ -38,6 +52,8 @@ from engines.stacks.text.blend import BlendSearcher
 from engines.stacks.text.tantivy import TantivySearcher
 from engines.vector.chosen import embedder_of
 from engines.vector.store import VectorStore
+from harness import compare
+from harness.core.qrels import Qrels
 
 FED, ADDED, ORIGINAL = 10, 10, 0.5
 """Documents that feed back, words of them, and what the query's own words count."""
@@ -47,6 +63,8 @@ SHORTEST, LONGEST = 2, 20
 INT8 = "all-MiniLM-L6-v2-int8"
 SPARSE, TOKENS = "splade-tiny", 256
 VECTOR_SHARE = 0.7
+MARGIN = 0.01
+"""Of decision 152; one collection may lose twice that."""
 
 
 def fed_back(
@@ -145,12 +163,14 @@ def sparse(collection: Collection) -> Leg:
     return collection.kept("sparse", gather)
 
 
-def added(collection: Collection, shares: Mapping[str, float], embedder: str | None = None) -> Leg:
-    """Add the legs by their shares; documents and queries are embedded by ``embedder``."""
-    legs: dict[str, Leg] = {
-        "words": collection.words,
-        "vectors": _cosines(collection, embedder) if embedder else collection.vectors,
-    }
+def vectors(collection: Collection) -> Leg:
+    """Rank by cosines as they are."""
+    return collection.vectors
+
+
+def added(collection: Collection, shares: Mapping[str, float], near: Ranked = vectors) -> Leg:
+    """Add the legs by their shares; ``near`` gives cosines."""
+    legs: dict[str, Leg] = {"words": collection.words, "vectors": near(collection)}
     if "sparse" in shares:
         legs["sparse"] = sparse(collection)
 
@@ -162,8 +182,8 @@ def added(collection: Collection, shares: Mapping[str, float], embedder: str | N
     return {q: fused(q) for q in collection.queries}
 
 
-def _cosines(collection: Collection, embedder: str) -> Leg:
-    """Give cosines by another encoder, also of what words found."""
+def embedded(collection: Collection, embedder: str) -> Leg:
+    """Give cosines of documents and queries by another encoder, also of what words found."""
 
     def gather() -> Leg:
         with collection.opened("dense", {"embedder": embedder}) as searcher:
@@ -178,11 +198,6 @@ def _cosines(collection: Collection, embedder: str) -> Leg:
     return collection.kept(f"cosines-{embedder}", gather)
 
 
-def vectors(collection: Collection) -> Leg:
-    """Rank by cosines as they are."""
-    return collection.vectors
-
-
 def asked(collection: Collection, embedder: str) -> Leg:
     """Give cosines of queries by another encoder; documents stay as they are."""
 
@@ -191,21 +206,15 @@ def asked(collection: Collection, embedder: str) -> Leg:
             assert isinstance(both, BlendSearcher)  # noqa: S101  the arm's file says so
             other = replace(both.vectors, embedder=embedder_of(embedder, TOKENS))
             found = {q: other.query_vector(text) for q, text in collection.queries.items()}
-        near = replace(collection.near, queries={q: v for q, v in found.items() if v is not None})
-        return {q: near.cosines(q, collection.words[q]) for q in collection.queries}
+        return queried(collection, {q: v for q, v in found.items() if v is not None})
 
     return collection.kept(f"asked-{embedder}", gather)
 
 
-def summed(collection: Collection, shares: Mapping[str, float], embedder: str) -> Leg:
-    """Add words and the cosines of queries by another encoder."""
-    near = asked(collection, embedder)
-    found = {}
-    for q in collection.queries:
-        words = dict(list(collection.words[q].items())[:SHOWN])
-        hits = combine({"words": words, "vectors": near[q]}, shares, SHOWN)
-        found[q] = {hit.doc_id: hit.raw_score for hit in hits}
-    return found
+def queried(collection: Collection, found: Mapping[str, NDArray[np.float32]]) -> Leg:
+    """Give cosines of these vectors of queries."""
+    near = replace(collection.near, queries=found)
+    return {q: near.cosines(q, collection.words[q]) for q in collection.queries}
 
 
 TWO = {"words": 1 - VECTOR_SHARE, "vectors": VECTOR_SHARE}
@@ -232,7 +241,7 @@ KINDS = {
         Choice(
             "hybrid, its vectors by 8 bits",
             partial(added, shares=TWO),
-            partial(added, shares=TWO, embedder=INT8),
+            partial(added, shares=TWO, near=partial(embedded, embedder=INT8)),
         ),
     ),
     "queries": (
@@ -240,10 +249,40 @@ KINDS = {
         Choice(
             "hybrid, queries by 8 bits",
             partial(added, shares=TWO),
-            partial(summed, shares=TWO, embedder=INT8),
+            partial(added, shares=TWO, near=partial(asked, embedder=INT8)),
         ),
     ),
 }
+
+
+def judged(choice: Choice, collections: Sequence[Collection]) -> str:
+    """Say what decision 152 asks: the mean over collections, all queries, and each collection."""
+    of = row(choice, collections)
+    before, after = (
+        {
+            f"{one.name}:{q}": scores
+            for one in collections
+            for q, scores in by_place(side(one)).items()
+        }
+        for side in (choice.before, choice.after)
+    )
+    grades = {
+        f"{one.name}:{q}": docs for one in collections for q, docs in one.qrels.grades.items()
+    }
+    whole = compare(before, after, Qrels(grades), MEASURE, sure=SURE).estimate
+    asks = {
+        f"mean over collections {cell(*of.mean)}": of.mean[1] > -MARGIN,
+        f"all queries {cell(whole.value, whole.low, whole.high)}": whole.low > -MARGIN,
+        "each collection": all(e.value > -2 * MARGIN and e.high > 0 for e in of.each.values()),
+    }
+    said = "".join(f"{ask}: {'yes' if met else 'no'}\n" for ask, met in asks.items())
+    return f"{choice.name}, not inferior by {MARGIN}\n{said}"
+
+
+def collections_of(folders: Sequence[Path], out: Path) -> list[Collection]:
+    """Open folders by their judgements of the split test, or of dev where there is no test."""
+    splits = [(f, "test" if (f / "qrels" / "test.tsv").is_file() else "dev") for f in folders]
+    return [Collection(folder, split, out) for folder, split in splits]
 
 
 def main() -> None:
@@ -255,11 +294,12 @@ def main() -> None:
     args = parser.parse_args()
     if len(args.folders) < 2:  # noqa: PLR2004  a mean over one collection has no interval
         parser.error("give two collections or more")
-    splits = [(f, "test" if (f / "qrels" / "test.tsv").is_file() else "dev") for f in args.folders]
-    collections = [Collection(folder, split, args.out) for folder, split in splits]
+    collections = collections_of(args.folders, args.out)
     text = "\n".join(table([row(choice, collections) for choice in KINDS[args.kind]]))
     (args.out / f"choices_{args.kind}.md").write_text(text, encoding="utf-8")
     sys.stdout.write(text)
+    if args.kind == "queries":
+        sys.stdout.write(judged(KINDS[args.kind][-1], collections))
 
 
 if __name__ == "__main__":

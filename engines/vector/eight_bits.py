@@ -1,14 +1,15 @@
 """An encoder whose matrices are multiplied in whole numbers of eight bits.
 
 The graph is made from the model's pinned weights whenever it is opened. Matrices are rounded to
-eight bits for each column, and what they are multiplied with as it comes (dynamic quantisation).
-How an activation is rounded depends on all that stands in the same tensor, so texts
+seven bits for each column, and what they are multiplied with to eight as it comes (dynamic
+quantisation). With an eighth bit, processors without VNNI would cut off sums of two products, and
+vectors would be others there. How an activation is rounded depends on all that stands in the same tensor, so texts
 go through it one at a time.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -32,10 +33,7 @@ def graph(weights: Path) -> bytes:
         from onnxruntime.quantization import QuantType, quantize_dynamic
         from onnxruntime.quantization.quant_utils import add_pre_process_metadata
     except ModuleNotFoundError as exc:
-        raise ModelNotReady(
-            f"the package {ONNX}, which makes an encoder of eight bits, is not installed."
-            f" Run: {install_module(ONNX)}"
-        ) from exc
+        raise _absent() from exc
     with TemporaryDirectory() as folder:
         folded, rounded = Path(folder) / "folded.onnx", Path(folder) / "rounded.onnx"
         options = onnxruntime.SessionOptions()
@@ -44,10 +42,26 @@ def graph(weights: Path) -> bytes:
         onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
         whole = onnx.load(str(folded))
         add_pre_process_metadata(whole)  # else it warns, and its folding is what was just done
-        quantize_dynamic(whole, rounded, weight_type=QuantType.QInt8, per_channel=True)
+        quantize_dynamic(
+            whole, rounded, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True
+        )
         return rounded.read_bytes()
 
 
 def made_by() -> str:
-    """Say what the rounded matrices depend on beside the model's file."""
-    return f"8 bits by onnx {version(ONNX)}"
+    """Say what the rounded matrices depend on beside the model's file.
+
+    Raises:
+        ModelNotReady: the package that rewrites graphs is not installed.
+    """
+    try:
+        return f"7-bit weights by onnx {version(ONNX)}"
+    except PackageNotFoundError as exc:
+        raise _absent() from exc
+
+
+def _absent() -> ModelNotReady:
+    return ModelNotReady(
+        f"the package {ONNX}, which makes an encoder of eight bits, is not installed."
+        f" Run: {install_module(ONNX)}"
+    )

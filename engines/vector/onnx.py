@@ -62,9 +62,7 @@ class OnnxEmbedder:
 
     @property
     def identity(self) -> str:
-        runtime = version("onnxruntime")
-        identity = f"{self.model.identity}, {self.max_tokens} tokens, onnxruntime {runtime}"
-        return f"{identity}, {eight_bits.made_by()}" if self.model.eight_bits else identity
+        return identity_of(self.model, self.max_tokens)
 
     def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
         if self.model.eight_bits:
@@ -93,6 +91,16 @@ class OnnxEmbedder:
             mask[row, : len(one.ids)] = 1
         feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         return self.session.run(None, feed)[0], mask
+
+
+def identity_of(model: Model, max_tokens: int) -> str:
+    """Say what a vector depends on beside its text, without opening the model.
+
+    Raises:
+        ModelNotReady: a package for eight bits is absent.
+    """
+    identity = f"{model.identity}, {max_tokens} tokens, onnxruntime {version('onnxruntime')}"
+    return f"{identity}, {eight_bits.made_by()}" if model.eight_bits else identity
 
 
 def _mean(states: NDArray[np.float32], mask: NDArray[np.int64]) -> NDArray[np.float32]:

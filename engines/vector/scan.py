@@ -197,7 +197,8 @@ def _highest(positions: Positions, scores: Scores, k: int, digits: int) -> Posit
         return positions
     found = scores[positions]
     bound = np.partition(found, len(found) - k)[len(found) - k] - 2 * 10.0**-digits
-    return positions[found >= bound]
+    kept: Positions = positions[found >= bound]
+    return kept
 
 
 def _joined(tops: Iterable[Top]) -> Top:

@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import Field
+from pydantic import Field, SerializerFunctionWrapHandler, model_serializer, model_validator
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
@@ -22,7 +22,7 @@ from engines.lexical.typed import binding, normalise, positive
 from engines.stacks.text import fts5
 from engines.vector import recorded
 from engines.vector.bulk import embed_all
-from engines.vector.chosen import HASH, embedder_of
+from engines.vector.chosen import HASH, apart, embedder_of, identity_of
 from engines.vector.embedder import Embedder
 from engines.vector.store import VectorStore, open_store, write
 from harness.core.engine import Agreement, Answer, Engine, Hit, Manifest, Searcher
@@ -41,16 +41,50 @@ class Settings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
 
 
+class SearchSettings(Settings):
+    """And which model embeds queries."""
+
+    query_embedder: str = ""
+    """One of the same weights, such as those in eight bits; empty for the documents' own."""
+
+    @model_validator(mode="after")
+    def _one_space(self) -> Self:
+        if apart(self.query_embedder, self.embedder):
+            raise ValueError(
+                f"query_embedder {self.query_embedder!r} and embedder {self.embedder!r} have no"
+                " directions in common; name one of the same weights, or leave query_embedder out"
+            )
+        return self
+
+    @model_serializer(mode="wrap")
+    def _named_only(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out what is empty: an index that was built before this key is the same one."""
+        return {key: value for key, value in whole(self).items() if value != ""}
+
+    @property
+    def identity(self) -> str:
+        """Say which models the vectors of documents and of queries depend on."""
+        documents = identity_of(self.embedder, self.max_tokens)
+        if not self.query_embedder:
+            return documents
+        return f"{documents}; queries by {identity_of(self.query_embedder, self.max_tokens)}"
+
+
 @dataclass(frozen=True, slots=True)
 class Dense:
-    settings: Settings
+    settings: SearchSettings
     cache: Path
     alone: bool = False
     """Whether it keeps words for operators; where it is a part, the other part has them."""
 
     def embedder(self) -> Embedder:
-        """Open the embedder that the settings name."""
+        """Open the embedder of documents."""
         return embedder_of(self.settings.embedder, self.settings.max_tokens)
+
+    def query_embedder(self) -> Embedder:
+        """Open the embedder of queries."""
+        named = self.settings.query_embedder or self.settings.embedder
+        return embedder_of(named, self.settings.max_tokens)
 
     def keep_vectors(
         self, documents: Iterable[Document], queries: Iterable[str], folder: Path
@@ -82,19 +116,19 @@ class Dense:
             documents,
             fill,
             engine=ENGINE,
-            version=embedder.identity,
+            version=self.settings.identity,
             settings=self.settings.model_dump(),
         )
 
     @contextmanager
     def open(self, index: Path) -> Iterator[DenseSearcher]:
         made = manifest.read(index)
-        embedder = self.embedder()
+        embedder = self.query_embedder()
         manifest.check_made_by(
             index,
             made,
             engine=ENGINE,
-            version=embedder.identity,
+            version=self.settings.identity,
             settings=self.settings.model_dump(),
         )
         store = open_store(index, embedder.dimension)
@@ -150,4 +184,4 @@ def _read(document: Document) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Dense(Settings.model_validate(settings), cache, alone=True)
+    return Dense(SearchSettings.model_validate(settings), cache, alone=True)

@@ -22,6 +22,7 @@ from engines.lexical.typed import normalise
 from engines.stacks.text import dense
 from engines.vector import recorded
 from engines.vector.bulk import embed_all
+from engines.vector.chosen import embedder_of
 from engines.vector.embedder import Embedder
 from engines.vector.scan import dots_of
 from engines.vector.store import VectorStore, open_store, write
@@ -104,7 +105,7 @@ class Nearest:
         )
 
     def _embedder(self) -> Embedder:
-        return dense.Dense(self.settings, self.cache).embedder()
+        return embedder_of(self.settings.embedder, self.settings.max_tokens)
 
     def _made_by(self, embedder: Embedder) -> dict[str, Any]:
         from usearch import __version__

@@ -8,13 +8,17 @@ import pytest
 from pydantic import ValidationError
 
 from engines.stacks.text import dense
-from engines.stacks.text.dense import Dense, Settings
+from engines.stacks.text.dense import Dense, DenseSearcher, SearchSettings
+from engines.vector.chosen import embedder_of, identity_of
 from engines.vector.hashed import HashEmbedder
 from engines.vector.store import IDS, VECTORS
+from harness.core.digest import of_json
 from harness.core.engine import Engine
 from harness.core.errors import IndexNotReady, UnknownName
 from harness.core.records import Document
 from harness.stages.contract.documents import DOCUMENTS
+
+WHOLE, SMALL = "all-MiniLM-L6-v2", "all-MiniLM-L6-v2-int8"
 
 
 @pytest.fixture
@@ -56,10 +60,54 @@ def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
     made = {}
     for name in ("hash", "all-MiniLM-L6-v2"):
         (tmp_path / name).mkdir()
-        engine = Dense(Settings(embedder=name, max_tokens=64), tmp_path / "cache")
+        engine = Dense(SearchSettings(embedder=name, max_tokens=64), tmp_path / "cache")
         made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
     assert made["hash"].version == HashEmbedder().identity
     assert made["hash"].version != made["all-MiniLM-L6-v2"].version
+
+
+def test_without_a_query_embedder_the_identity_is_what_it_was(tmp_path: Path) -> None:
+    named = {"embedder": "hash", "max_tokens": 64}
+    made = dense.engine(named, tmp_path / "cache").build(DOCUMENTS, tmp_path)
+    assert made.settings_sha256 == of_json(named)
+    assert made.version == HashEmbedder().identity
+
+
+def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason='needs the extra "int8"')
+    vectors, asked, made = {}, {}, {}
+    for name, more in (("one", {}), ("two", {"query_embedder": SMALL})):
+        (tmp_path / name).mkdir()
+        engine = dense.engine({"embedder": WHOLE, "max_tokens": 64, **more}, tmp_path / "cache")
+        made[name] = engine.build(DOCUMENTS[:3], tmp_path / name)
+        vectors[name] = (tmp_path / name / VECTORS).read_bytes()
+        with engine.open(tmp_path / name) as searcher:
+            assert isinstance(searcher, DenseSearcher)
+            found = searcher.query_vector("moss")
+            assert found is not None
+            asked[name] = found
+    assert vectors["one"] == vectors["two"]
+    (rounded,) = embedder_of(SMALL, 64).embed(["moss"])
+    assert (asked["two"] == rounded).all()
+    assert not (asked["one"] == rounded).all()
+    assert made["two"].version == f"{made['one'].version}; queries by {identity_of(SMALL, 64)}"
+    with pytest.raises(IndexNotReady), engine.open(tmp_path / "one"):
+        pass
+
+
+@pytest.mark.parametrize(("embedder", "queries"), [("hash", WHOLE), (WHOLE, "hash")])
+def test_queries_by_other_weights_are_refused(embedder: str, queries: str, tmp_path: Path) -> None:
+    named = {"embedder": embedder, "max_tokens": 64, "query_embedder": queries}
+    with pytest.raises(ValidationError, match="no directions in common"):
+        dense.engine(named, tmp_path)
+
+
+def test_an_unknown_query_embedder_is_told_what_there_is(tmp_path: Path) -> None:
+    engine = dense.engine(
+        {"embedder": WHOLE, "max_tokens": 64, "query_embedder": "word2vec"}, tmp_path / "cache"
+    )
+    with pytest.raises(UnknownName, match="word2vec"):
+        engine.build(DOCUMENTS[:1], tmp_path)
 
 
 def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path) -> None:
@@ -73,7 +121,7 @@ def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path
 
 
 def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
-    engine = Dense(Settings(embedder="word2vec", max_tokens=64), tmp_path)
+    engine = Dense(SearchSettings(embedder="word2vec", max_tokens=64), tmp_path)
     with pytest.raises(UnknownName, match="word2vec"):
         engine.build(DOCUMENTS, tmp_path)
 
@@ -81,4 +129,4 @@ def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_tokens", [0, 7, 513])
 def test_how_much_is_read_has_bounds(max_tokens: int) -> None:
     with pytest.raises(ValidationError):
-        Settings(embedder="hash", max_tokens=max_tokens)
+        SearchSettings(embedder="hash", max_tokens=max_tokens)
