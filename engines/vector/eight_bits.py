@@ -3,8 +3,8 @@
 The graph is made from the model's pinned weights whenever it is opened. Matrices are rounded to
 seven bits for each column, and what they are multiplied with to eight as it comes (dynamic
 quantisation). With an eighth bit, processors without VNNI would cut off sums of two products, and
-vectors would be others there. How an activation is rounded depends on all that stands in the same tensor, so texts
-go through it one at a time.
+their vectors would be others. How an activation is rounded depends on all that stands in the same
+tensor, so texts go through it one at a time.
 """
 
 from __future__ import annotations

@@ -70,6 +70,8 @@ ONLY_HELP = {
     "python benchmarks/documents_related.py": "it embeds a collection with two models",
     "python benchmarks/field.py": "it runs every arm on six collections",
     "python benchmarks/fusion.py": "it embeds six collections",
+    "python benchmarks/query_parts.py": "it needs an extra, the package onnx",
+    "python benchmarks/token_means.py": "it embeds texts for minutes, and reads six collections",
     "python benchmarks/mail_index.py": "five rounds at least, each an index of its own",
     "python benchmarks/mail_search.py": "five rounds at least, of every engine",
     "python benchmarks/mail_ingest.py": "it fills an index for each size of batch",

@@ -23,7 +23,7 @@ class Settings(StackSettings):
     """Bit mask of PostgreSQL's ranking functions; 0 ignores the document's length."""
     title_weight: float = Field(default=1.0, ge=0, le=1)
     text_weight: float = Field(default=0.5, ge=0, le=1)
-    vectors: dense.Settings | None = None
+    vectors: dense.EmbedderSettings | None = None
     """Embedder of the modes with vectors."""
     nearest: Literal["exact", "hnsw"] = "exact"
     m: int = Field(default=16, ge=2, le=100)

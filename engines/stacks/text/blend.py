@@ -53,7 +53,7 @@ class Settings(StackSettings):
     names: tantivy.Settings
     """The same for a query that is a name or has a phrase: a name has no stem, and ``where`` is
     not a stop word in code."""
-    vectors: dense.SearchSettings
+    vectors: dense.Settings
     """Of the stack ``dense``."""
 
 

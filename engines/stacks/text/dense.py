@@ -33,7 +33,7 @@ WORDS = "words"
 """Folder of the words, within the index."""
 
 
-class Settings(StackSettings):
+class EmbedderSettings(StackSettings):
     """Which embedder, and how much of a text it reads."""
 
     embedder: str
@@ -41,7 +41,7 @@ class Settings(StackSettings):
     max_tokens: int = Field(ge=8, le=512)
 
 
-class SearchSettings(Settings):
+class Settings(EmbedderSettings):
     """And which model embeds queries."""
 
     query_embedder: str = ""
@@ -72,7 +72,7 @@ class SearchSettings(Settings):
 
 @dataclass(frozen=True, slots=True)
 class Dense:
-    settings: SearchSettings
+    settings: Settings
     cache: Path
     alone: bool = False
     """Whether it keeps words for operators; where it is a part, the other part has them."""
@@ -184,4 +184,4 @@ def _read(document: Document) -> str:
 
 def engine(settings: Mapping[str, Any], cache: Path) -> Engine:
     """Make the engine from an arm's settings; vectors are kept below ``cache``."""
-    return Dense(SearchSettings.model_validate(settings), cache, alone=True)
+    return Dense(Settings.model_validate(settings), cache, alone=True)

@@ -37,7 +37,7 @@ class DenseLeg(StackSettings):
 
     stack: Literal["dense"]
     weight: float = Field(gt=0)
-    settings: dense.SearchSettings
+    settings: dense.Settings
 
 
 class Settings(StackSettings):

@@ -35,7 +35,7 @@ GRAPH = "graph.usearch"
 METRIC, STORED = "ip", "f16"
 
 
-class Settings(dense.Settings):
+class Settings(dense.EmbedderSettings):
     """Those of ``dense``, and how far the graph looks."""
 
     links: int = Field(default=16, ge=2, le=256)

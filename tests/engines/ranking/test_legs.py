@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 
 import pytest
 
-from benchmarks import choices_more, fusion, names, names_sets
+from benchmarks import choices_more, fusion, names, names_sets, query_parts
+from benchmarks.choices import Choice
 from benchmarks.legs import Collection
+from engines import registry
+from engines.stacks.text.blend import Blend, BlendSearcher
 from harness.collections.python_docs import read
 from harness.corpus.card import Harvesting
 
@@ -87,3 +91,38 @@ def test_words_of_the_first_documents_widen_a_search(collection: Collection) -> 
     assert set(alone["id:csv"]) == {"pandas.read_csv"}
     assert next(iter(fed["id:csv"])) == "pandas.read_csv"
     assert "numpy.loadtxt" in fed["id:csv"]
+
+
+def test_the_gate_of_cheaper_queries_says_which_of_its_parts_are_met(
+    collection: Collection, tmp_path: Path
+) -> None:
+    other = tmp_path / "other"
+    shutil.copytree(collection.folder, other)
+    both = choices_more.collections_of([collection.folder, other], collection.out)
+    same = Choice("the same", choices_more.vectors, choices_more.vectors)
+    told = choices_more.judged(same, both).splitlines()
+    assert told[0] == "the same, not inferior by 0.01"
+    assert [line.rpartition(": ")[2] for line in told[1:]] == ["yes", "no", "yes"]
+    lost = Choice("lost", choices_more.vectors, lambda one: {q: {} for q in one.queries})
+    assert choices_more.judged(lost, both).splitlines()[3] == "each collection: no"
+
+
+def test_queries_by_eight_bits_are_near_those_by_32(collection: Collection) -> None:
+    pytest.importorskip("onnx", reason='needs the extra "int8"')
+    asked = choices_more.asked(collection, choices_more.INT8)
+    for q, scores in asked.items():
+        whole = collection.vectors[q]
+        shared = scores.keys() & whole.keys()
+        assert len(shared) > len(TEXTS) / 2
+        assert 0 < max(abs(scores[d] - whole[d]) for d in shared) < 0.1
+
+
+def test_each_part_of_a_query_is_named_and_works(collection: Collection) -> None:
+    pytest.importorskip("onnx", reason='needs the extra "int8"')
+    engine = registry.load("hybrid", collection.out / "cache").engine
+    assert isinstance(engine, Blend)
+    with collection.opened("tantivy") as words, collection.opened("hybrid") as hybrid:
+        assert isinstance(hybrid, BlendSearcher)
+        parts = query_parts.parts(words, hybrid, engine)
+        assert all(query_parts.spent(part, "the average") > 0 for part in parts.values())
+        assert parts["sum of scores"]("the average") == hybrid.search("the average", 50).hits

@@ -8,7 +8,7 @@ import pytest
 from pydantic import ValidationError
 
 from engines.stacks.text import dense
-from engines.stacks.text.dense import Dense, DenseSearcher, SearchSettings
+from engines.stacks.text.dense import Dense, DenseSearcher, Settings
 from engines.vector.chosen import embedder_of, identity_of
 from engines.vector.hashed import HashEmbedder
 from engines.vector.store import IDS, VECTORS
@@ -60,7 +60,7 @@ def test_the_embedder_is_part_of_the_identity(tmp_path: Path) -> None:
     made = {}
     for name in ("hash", "all-MiniLM-L6-v2"):
         (tmp_path / name).mkdir()
-        engine = Dense(SearchSettings(embedder=name, max_tokens=64), tmp_path / "cache")
+        engine = Dense(Settings(embedder=name, max_tokens=64), tmp_path / "cache")
         made[name] = engine.build(DOCUMENTS[:2], tmp_path / name)
     assert made["hash"].version == HashEmbedder().identity
     assert made["hash"].version != made["all-MiniLM-L6-v2"].version
@@ -121,7 +121,7 @@ def test_vectors_of_fewer_documents_are_not_ready(engine: Engine, tmp_path: Path
 
 
 def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
-    engine = Dense(SearchSettings(embedder="word2vec", max_tokens=64), tmp_path)
+    engine = Dense(Settings(embedder="word2vec", max_tokens=64), tmp_path)
     with pytest.raises(UnknownName, match="word2vec"):
         engine.build(DOCUMENTS, tmp_path)
 
@@ -129,4 +129,4 @@ def test_an_unknown_embedder_is_told_what_there_is(tmp_path: Path) -> None:
 @pytest.mark.parametrize("max_tokens", [0, 7, 513])
 def test_how_much_is_read_has_bounds(max_tokens: int) -> None:
     with pytest.raises(ValidationError):
-        SearchSettings(embedder="hash", max_tokens=max_tokens)
+        Settings(embedder="hash", max_tokens=max_tokens)

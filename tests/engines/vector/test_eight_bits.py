@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from engines.stacks.text.dense import Dense, SearchSettings
+from engines.stacks.text.dense import Dense, Settings
 from engines.vector import eight_bits
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
@@ -60,4 +60,4 @@ def test_without_the_package_it_is_not_ready(
     monkeypatch.setattr(builtins, "__import__", absent)
     monkeypatch.delitem(sys.modules, "onnx", raising=False)
     with pytest.raises(ModelNotReady, match=r"search-harness\[int8\]"):
-        Dense(SearchSettings(embedder=NAME, max_tokens=32), tmp_path).embedder()
+        Dense(Settings(embedder=NAME, max_tokens=32), tmp_path).embedder()

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.text.dense import Dense, SearchSettings
+from engines.stacks.text.dense import Dense, Settings
 from engines.vector import packaged
 from engines.vector.models import MODELS, Model, model
 from engines.vector.packaged import ModelFile
@@ -81,7 +81,7 @@ def test_an_arm_without_its_model_is_not_ready(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     spoilt = Model("spoilt", "none", pinned(sha256="0" * 64), pinned(sha256="0" * 64), 4)
-    engine = Dense(SearchSettings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
+    engine = Dense(Settings(embedder="all-MiniLM-L6-v2", max_tokens=16), index / "cache")
     engine.build([Document("a", "", "water")], index)
     monkeypatch.setattr("engines.vector.chosen.model", lambda _: spoilt)
     with pytest.raises(ModelNotReady), engine.open(index):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines.stacks.text.dense import Dense, SearchSettings
+from engines.stacks.text.dense import Dense, Settings
 from engines.stacks.text.hybrid import Hybrid
 from harness.stages.custody.vectors import VECTORS, keep_vectors, take_vectors
 from harness.stages.layout import Layout
@@ -32,5 +32,5 @@ def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) ->
 def test_engines_of_vectors_say_that_they_have_some(tmp_path: Path) -> None:
     from harness.core.engine import KeepsVectors
 
-    assert isinstance(Dense(SearchSettings(embedder="hash", max_tokens=16), tmp_path), KeepsVectors)
+    assert isinstance(Dense(Settings(embedder="hash", max_tokens=16), tmp_path), KeepsVectors)
     assert issubclass(Hybrid, KeepsVectors)
