@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 from starlette.applications import Starlette
 from starlette.concurrency import run_in_threadpool
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import Route
 
@@ -33,7 +33,12 @@ def application(served: Sequence[Folder], url: str) -> Guard:
         Route("/judge/{key:path}", desk.sit),
         Route("/judge/{key:path}", desk.press, methods=["POST"]),
     ]
-    handlers = {HTTPException: _refused, BadForm: _bad_form, HarnessError: _broken}
+    handlers = {
+        HTTPException: _refused,
+        BadForm: _bad_form,
+        HarnessError: _broken,
+        ClientDisconnect: _left,
+    }
     app = Starlette(routes=routes, exception_handlers=handlers)
     app.router.redirect_slashes = False
     return Guard(app, url)
@@ -114,6 +119,11 @@ def _refused(_: Request, exc: Exception) -> Response:
         return pages.refused(status, "Page not found", text)
     said = exc.detail if isinstance(exc, HTTPException) else str(exc)
     return pages.refused(status, "This cannot be done here", said)
+
+
+def _left(_: Request, __: Exception) -> Response:
+    """Answer a client that left within its request, and hears nothing."""
+    return Response(status_code=BAD_REQUEST)
 
 
 def _bad_form(_: Request, exc: Exception) -> Response:

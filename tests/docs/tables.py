@@ -83,6 +83,7 @@ ONLY_HELP = {
     "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
+    "python benchmarks/proxy_cores.py": "it starts servers, and times them for minutes",
     "python benchmarks/rude_clients.py": "it starts servers, and is rude to them for a minute",
     "python benchmarks/soak.py": "four programs, for half an hour",
     "python benchmarks/shadow.py": "it starts processes, and waits between questions",

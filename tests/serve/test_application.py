@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from urllib.parse import urljoin
 
+import anyio
 import pytest
 from starlette.testclient import TestClient
+from starlette.types import Message
 
 from harness.report.explore.page import to_explorer
 from harness.report.html import script_source
@@ -189,6 +191,30 @@ def test_a_report_with_nothing_decided_is_no_fault(site: Path, client: TestClien
     value["datasets"][0]["steps"] = []
     file.write_text(json.dumps(value))
     assert "No step was judged" in client.get("/").text
+
+
+def test_a_client_that_leaves_within_a_form_is_no_fault(client: TestClient) -> None:
+    """The terminal of the server showed a traceback."""
+    cookie = "; ".join(f"{name}={value}" for name, value in client.cookies.items())
+    said = {"host": URL.removeprefix("http://"), "origin": URL, "cookie": cookie}
+    scope = {
+        "type": "http", "method": "POST", "path": "/judge/out/pool.qrels", "query_string": b"",
+        "headers": [(name.encode(), value.encode()) for name, value in said.items()],
+    }  # fmt: skip
+    came: Iterator[Message] = iter([
+        {"type": "http.request", "body": b"grade=", "more_body": True},
+        {"type": "http.disconnect"},
+    ])
+    sent: list[Message] = []
+
+    async def receive() -> Message:
+        return next(came)
+
+    async def send(message: Message) -> None:
+        sent.append(message)
+
+    anyio.run(client.app, scope, receive, send)
+    assert sent[0]["status"] == 400
 
 
 def test_a_folder_that_vanishes_is_no_fault(site: Path) -> None:

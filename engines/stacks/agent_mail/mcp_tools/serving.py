@@ -134,6 +134,8 @@ class Guard:
             await refused(scope, receive, send)
             return
         whole = await _whole(receive)
+        if whole is None:
+            return
         if self._now >= MAX_REQUESTS:
             await PlainTextResponse("too many requests at once", 503, {"retry-after": "1"})(
                 scope, receive, send
@@ -164,15 +166,17 @@ class Guard:
         return None
 
 
-async def _whole(receive: Receive) -> Receive:
+async def _whole(receive: Receive) -> Receive | None:
     """Wait for a request to come whole, so that half a one takes no place of those answered.
 
-    Of one that is too long the beginning is enough, for it is refused.
+    Of one that is too long the beginning is enough, for it is refused. None where its client left.
     """
     came: deque[Message] = deque()
     size = 0
     while size <= MAX_BODY_BYTES:
         came.append(await receive())
+        if came[-1]["type"] == "http.disconnect":
+            return None
         size += len(came[-1].get("body", b""))
         if not came[-1].get("more_body", False):
             break

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 import anyio
 import httpx
 import pytest
-from starlette.types import Receive, Send
+from starlette.types import Message, Receive, Send
 from starlette.types import Scope as Request
 
 from engines.stacks.agent_mail.mcp_tools import serving
@@ -79,6 +79,23 @@ def test_without_a_token_no_one_is_answered(said: str) -> None:
 def test_no_more_than_so_many_are_answered_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(serving, "MAX_REQUESTS", 0)
     assert ask()[0] == 503
+
+
+def test_a_client_that_leaves_within_its_request_is_not_answered() -> None:
+    said = [(b"host", b"127.0.0.1:8080")]
+    scope = {"type": "http", "method": "POST", "path": "/mcp", "headers": said, "query_string": b""}
+    came: Iterator[Message] = iter([
+        {"type": "http.request", "body": b"{", "more_body": True},
+        {"type": "http.disconnect"},
+    ])
+
+    async def receive() -> Message:
+        return next(came)
+
+    async def send(message: Message) -> None:
+        pytest.fail(f"sent {message}")
+
+    anyio.run(Guard(who, "127.0.0.1", 80_80, None), scope, receive, send)
 
 
 def test_a_request_for_a_stream_takes_no_place() -> None:
