@@ -24,7 +24,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -103,10 +103,10 @@ def started(*words: str) -> Iterator[tuple[str, psutil.Process]]:
 
 @contextmanager
 def proxied(
-    control: str, candidate: str, log: Path, *more: str
+    control: str, candidate: str, log: Path, *more: str, program: Sequence[str] = ("-m", "harness")
 ) -> Iterator[tuple[str, psutil.Process]]:
     """Put the proxy before a control."""
-    words = ["-m", "harness", "shadow", "http", "--control", control, "--candidate", candidate]
+    words = [*program, "shadow", "http", "--control", control, "--candidate", candidate]
     with started(*words, "--reading", str(READING), "--out", str(log), *more) as found:
         yield found
 

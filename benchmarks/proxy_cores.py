@@ -19,7 +19,7 @@ import asyncio
 import re
 import shutil
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from importlib import import_module
 from importlib.util import find_spec
@@ -33,6 +33,8 @@ import psutil
 from benchmarks.proxy import ROOT, proxied, started, timed
 
 ME = str(Path(__file__))
+HARNESS = ("-m", "harness")
+ON_UVLOOP = ("-c", "import uvloop; uvloop.install(); from harness.cli import main; main()")
 Running = tuple[str, psutil.Process]
 END = b"\r\n\r\n"
 HOST = re.compile(rb"(?i)(host: )[^\r\n]*")
@@ -65,13 +67,15 @@ class Core(NamedTuple):
 
 
 @contextmanager
-def tunnel(control: str, candidate: str, folder: Path, *, rate: int) -> Iterator[Running]:
+def tunnel(
+    control: str, candidate: str, folder: Path, rate: int = 0, *, program: Sequence[str] = HARNESS
+) -> Iterator[Running]:
     """Start ``harness shadow http``, which mirrors so many of a million requests."""
     settings = folder / "shadow.toml"
     usual = (ROOT / "policy" / "shadow.toml").read_text(encoding="utf-8")
     settings.write_text(re.sub(r"rate = \d+", f"rate = {rate}", usual), encoding="utf-8")
     more = ("--shadow-settings", str(settings))
-    with proxied(control, candidate, folder / "log", *more) as found:
+    with proxied(control, candidate, folder / "log", *more, program=program) as found:
         yield found
 
 
@@ -220,8 +224,13 @@ def cores(program: str | None) -> list[Core]:
     no_uvloop = "" if find_spec("uvloop") else "uvloop is not installed"
     no_nginx = "" if program else "nginx is not installed; name it with --nginx"
     return [
-        Core("tunnel, nothing mirrored", lambda a, b, f: tunnel(a, b, f, rate=0)),
-        Core("tunnel, every answer compared", lambda a, b, f: tunnel(a, b, f, rate=1_000_000)),
+        Core("tunnel, every answer compared", lambda a, b, f: tunnel(a, b, f, 1_000_000)),
+        Core("tunnel, nothing mirrored", tunnel),
+        Core(
+            "tunnel on uvloop, nothing mirrored",
+            lambda a, b, f: tunnel(a, b, f, program=ON_UVLOOP),
+            no_uvloop,
+        ),
         Core("relay on aiohttp", lambda a, _, __: relay(a, "asyncio")),
         Core("relay on aiohttp and uvloop", lambda a, _, __: relay(a, "uvloop"), no_uvloop),
         Core("nginx", lambda a, _, f: nginx(program or "", a, f), no_nginx),

@@ -15,6 +15,8 @@ from datetime import date
 from functools import partial
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, local
+from time import sleep
+from typing import Any
 
 import pytest
 
@@ -27,6 +29,7 @@ from harness.stages.judging.judge import Merged, merge
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
+from harness.stages.score.stage import read, score
 from harness.stages.shadow.files import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
 from tests.make.toy import NAME, Toy
@@ -113,6 +116,25 @@ def test_an_update_of_the_card_keeps_a_merge_of_the_same_moment(
     assert len(trec.qrels(qrels / "test.qrels").grades["q99"]) == 1 + GRADES
     assert "20 judgements were added" in card.read(data).warnings[-1]
     prepare(data, qrels, project.layout.data)
+
+
+def test_two_who_score_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the parts that the other had not read yet."""
+    one, seen = project.layout, read
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(*given: Any) -> Any:  # noqa: ANN401  as the function
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(*given)
+
+    monkeypatch.setattr("harness.stages.score.stage.read", read_late)
+    scoring = partial(score, one, project.params.arms, project.params.score)
+    first, second = at_once([scoring, scoring])
+    assert first == second
+    assert not one.score_parts.exists()
 
 
 def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:

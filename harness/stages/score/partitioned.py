@@ -16,6 +16,7 @@ from harness.core.batches.batch import Batch
 from harness.core.batches.mapping import map_batches
 from harness.core.batches.source import code_sha256
 from harness.core.digest import of_file, of_json
+from harness.core.durable.locks import held
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.files import replacing
 from harness.core.progress import progress
@@ -74,14 +75,15 @@ def measure(
     batches = [
         Batch(run.absolute(), folder / f"{of_json([*own, of_file(run)])[:32]}.npz") for run in runs
     ]
-    with progress("scoring", len(batches)) as advance:
-        map_batches(Measuring(absolute, sha256, measures), batches, advance=advance)
-    parts = ((batch.given, _read(batch.part)) for batch in batches)
-    found = joined(parts, _judgements(absolute, sha256), measures)
-    if not any(len(scores.values) for scores in found.values()):
-        raise InvalidArm(f"{qrels}: the run answers none of the judged queries")
-    shutil.rmtree(folder, ignore_errors=True)
-    return found
+    with held(folder):
+        with progress("scoring", len(batches)) as advance:
+            map_batches(Measuring(absolute, sha256, measures), batches, advance=advance)
+        parts = ((batch.given, _read(batch.part)) for batch in batches)
+        found = joined(parts, _judgements(absolute, sha256), measures)
+        if not any(len(scores.values) for scores in found.values()):
+            raise InvalidArm(f"{qrels}: the run answers none of the judged queries")
+        shutil.rmtree(folder, ignore_errors=True)
+        return found
 
 
 def write(path: Path, found: Mapping[str, Scores]) -> None:

@@ -16,6 +16,7 @@ from harness.core.batches.mapping import current, map_batches
 from harness.core.batches.source import code_sha256
 from harness.core.clusters import independent
 from harness.core.digest import of_file, of_json
+from harness.core.durable.locks import held
 from harness.core.files import write_json, write_text
 from harness.core.qrels import Qrels
 from harness.core.records import Query
@@ -94,9 +95,10 @@ def _scored(
         run = layout.run(arm).absolute()
         name = f"{of_json([*own, of_file(run)])[:32]}.npz"
         batches.append(Batch(run, layout.score_parts / name))
-    map_batches(scoring, batches)
-    values = [read(batch.part, judged.asked, params.measures) for batch in batches]
-    shutil.rmtree(layout.score_parts, ignore_errors=True)
+    with held(layout.score_parts):
+        map_batches(scoring, batches)
+        values = [read(batch.part, judged.asked, params.measures) for batch in batches]
+        shutil.rmtree(layout.score_parts, ignore_errors=True)
     return {(arm,): dict(of) for arm, of in zip(arms, values, strict=True)}
 
 
