@@ -2,7 +2,7 @@
 
     python3 run.py python benchmarks/query_parts.py --queries 200
 
-Over the embedded data, whose data `harness prepare --dataset python-docs` writes.
+Over the demo's documents and queries, which `harness prepare --dataset python-docs` writes.
 Each query goes through each part three times in turn, and the least counts: other programs can only
 add to it. Prints the median over queries, beside that of Tantivy. A text is embedded on one
 thread at a time or on two. Trust ratios more than times.
