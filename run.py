@@ -87,8 +87,7 @@ def install() -> None:
     if index := index_of_pip():
         env.setdefault("UV_DEFAULT_INDEX", index)
     uv_ready = uv_pin is not None and pip(*checked, str(only_uv)) == 0
-    uv = [str(BIN / "uv"), "pip", *checked, str(LOCK), "--python", str(PYTHON)]
-    uv += ["--compile-bytecode", "--quiet"]
+    uv = [str(BIN / "uv"), "pip", *checked, str(LOCK), "--python", str(PYTHON), "--quiet"]
     by_uv = uv_ready and subprocess.run(uv, env=env, check=False).returncode == 0
     if not by_uv and pip(*checked, str(LOCK)):
         stop("the packages in requirements.lock could not be installed (see above)")

@@ -31,9 +31,12 @@ def test_a_run_writes_what_files_take_and_prints_what_tests_work(tmp_path: Path)
     (tmp_path / "conftest.py").write_text(WATCHED, encoding="utf-8")
     (tmp_path / "test_it.py").write_text(SPENDS, encoding="utf-8")
     done = subprocess.run(
-        [sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", ".", "-n", "1"],
+        [
+            *(sys.executable, "-m", "pytest", "-q", "-c", "/dev/null", "--rootdir", "."),
+            *("-p", "xdist", "-n", "1"),
+        ],
         cwd=tmp_path,
-        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        env={**os.environ, "PYTHONPATH": str(ROOT), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,
         check=False,

@@ -36,6 +36,39 @@ def test_a_module_is_compiled_as_pytest_and_python_read_it(
     assert not rewritten.place(broken).exists()
 
 
+def test_what_modules_import_of_packages_that_are_new_is_imported_once(
+    tmp_path: Path, pytestconfig: pytest.Config, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    installed, ours = tmp_path / "installed", tmp_path / "ours.py"
+    for name in ("new_package", "old_package"):
+        (installed / name).mkdir(parents=True)
+        for module in ("__init__", "part", "another"):
+            (installed / name / f"{module}.py").write_text("IT = 1\n", encoding="utf-8")
+    (installed / "new_package" / "broken.py").write_text("raise OSError\n", encoding="utf-8")
+    ours.write_text(
+        "import json\nimport absent_package\nfrom old_package import part\n\n\n"
+        "def late():\n    import new_package.broken\n    from new_package.part import IT\n",
+        encoding="utf-8",
+    )
+    monkeypatch.syspath_prepend(installed)
+    monkeypatch.setattr(sys, "dont_write_bytecode", False)
+    old, new = installed / "old_package", installed / "new_package"
+    compiled(old / "__init__.py").parent.mkdir()
+    compiled(old / "__init__.py").touch()
+    assert rewritten.fresh([ours]) == ["new_package.broken", "new_package.part"]
+    rewritten.compile_all(pytestconfig, [ours], 2)
+    assert {path.name.partition(".")[0] for path in new.rglob("*.pyc")} == {
+        "__init__", "broken", "part",
+    }  # fmt: skip
+    assert not compiled(old / "part.py").exists()
+    assert "new_package" not in sys.modules
+    assert rewritten.fresh([ours]) == []
+
+
+def compiled(path: Path) -> Path:
+    return Path(importlib.util.cache_from_source(str(path)))
+
+
 def test_modules_of_the_project_are_all_named() -> None:
     found = rewritten.modules(ROOT)
     assert {ROOT / "tests" / "conftest.py", ROOT / "harness" / "cli" / "__init__.py"} <= {*found}
