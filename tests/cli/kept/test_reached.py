@@ -103,11 +103,12 @@ def test_each_option_of_a_way_changes_what_a_command_prints(
         return printed[words]
 
     assert project.root.is_dir()
-    shown = next((WITH[one] for one in options if one in WITH), ())
-    plain = prints(*shown)
-    assert plain
-    given = [word for one in options for word in ([one, SAID[one]] if one in SAID else [one])]
-    assert not options or prints(*given, *shown) != plain
+    for option in options or ("",):
+        shown = WITH.get(option, ())
+        plain = prints(*shown)
+        assert plain
+        given = [option, SAID[option]] if option in SAID else [option]
+        assert not option or prints(*given, *shown) != plain, option
 
 
 @dataclass(frozen=True)

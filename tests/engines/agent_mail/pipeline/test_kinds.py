@@ -19,7 +19,7 @@ from engines.stacks.agent_mail.contract.query import (
     SearchQuery,
     TimeRange,
 )
-from engines.stacks.agent_mail.contract.results import SearchResponse
+from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
 from engines.stacks.agent_mail.pipeline.cursor import CursorEngine, SearchCursor
 from engines.stacks.agent_mail.pipeline.kinds import entities, messages
 from engines.stacks.agent_mail.pipeline.plan import KillSwitch
@@ -271,6 +271,7 @@ def test_an_operator_sees_what_a_policy_that_allows_all_shows() -> None:
     asked = replace(unrestricted(), whole=False)
     shown = messages(unrestricted(), hits, known)
     assert shown == messages(asked, hits, known)
-    assert [hit.message_id for hit in shown.hits] == [4, 1, 2]
+    found = [hit for hit in shown.hits if isinstance(hit, SearchHit)]
+    assert [hit.message_id for hit in found] == [4, 1, 2]
     denies = Scope("none", lambda _: Visibility.DENY, audited=True)
     assert messages(denies, hits, known).denied == 3
