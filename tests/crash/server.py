@@ -2,7 +2,8 @@
 
 It is run with ``interpose.c`` preloaded, reads an ``Attempt`` as a line of JSON, and answers with
 one exit code a command: minus the signal where it was killed. The clock and the user's name stand
-still, so that the same command leaves the same bytes.
+still, so that the same command leaves the same bytes. An attempt may also start Python anew, which
+is the control of those that are forked.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ import signal
 import sys
 import time
 import traceback
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 from unittest import mock
@@ -48,13 +49,29 @@ class Attempt:
     """Whether later calls fail too."""
     meanwhile: list[str] | None = None
     """A second command, which is run while the first one is stopped."""
+    anew: bool = False
+    """Whether Python is started for it, and nothing is imported before."""
+    now: str = NOW.isoformat()
+    """What its clock says."""
 
 
 def _prepared() -> None:
+    """Import and build what commands would, each for itself: no data, and no file below a project.
+
+    Libraries import pandas where it is there, when they are first used.
+    """
     for name in PACKAGES:
         package = importlib.import_module(name)
         for found in pkgutil.walk_packages(package.__path__, f"{name}."):
             importlib.import_module(found.name)
+    importlib.import_module("pandas")
+    from harness.cli import command
+    from harness.report.html import environment
+
+    command()
+    templates = environment()
+    for template in templates.list_templates():
+        templates.get_template(template)
 
 
 def _run(attempt: Attempt, log: int) -> int:
@@ -64,8 +81,9 @@ def _run(attempt: Attempt, log: int) -> int:
     sys.argv = ["harness", *attempt.words]
     arm = ctypes.CDLL(None).crash_arm
     arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
+    now = datetime.fromisoformat(attempt.now)
     with (
-        mock.patch("harness.cli.migrate.group.now", return_value=NOW),
+        mock.patch("harness.cli.migrate.group.now", return_value=now),
         mock.patch("harness.cli.migrate.group.by", return_value="operator"),
     ):
         arm(attempt.folder.encode(), attempt.at, attempt.how, attempt.for_good, log)
@@ -93,7 +111,12 @@ def _forked(attempt: Attempt, said: str) -> int:
     os.dup2(os.open(f"{said}.in", os.O_RDONLY), 0)
     for stream, end in ((1, "out"), (2, "err")):
         os.dup2(os.open(f"{said}.{end}", flags), stream)
-    os._exit(_run(attempt, os.open(f"{said}.log", flags | os.O_APPEND)))
+    log = os.open(f"{said}.log", flags | os.O_APPEND)
+    if attempt.anew:
+        os.set_inheritable(log, True)
+        words = [__file__, json.dumps(asdict(attempt)), str(log)]
+        os.execv(sys.executable, [sys.executable, *words])
+    os._exit(_run(attempt, log))
 
 
 def _done(attempt: Attempt, said: str) -> list[int]:
@@ -114,7 +137,6 @@ def _done(attempt: Attempt, said: str) -> list[int]:
 
 
 def _serve(said: str) -> None:
-    sys.path.insert(0, str(Path(__file__).parents[2]))
     _prepared()
     for line in sys.stdin:
         sys.stdout.write(json.dumps(_done(Attempt(**json.loads(line)), said)) + "\n")
@@ -122,4 +144,9 @@ def _serve(said: str) -> None:
 
 
 if __name__ == "__main__":
-    _serve(sys.argv[1])
+    sys.path.insert(0, str(Path(__file__).parents[2]))
+    match sys.argv[1:]:
+        case [said]:
+            _serve(said)
+        case [attempt, log]:
+            os._exit(_run(Attempt(**json.loads(attempt)), int(log)))

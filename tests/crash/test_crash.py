@@ -23,7 +23,7 @@ from harness.corpus import pool
 from harness.stages.migrate import ledger as migrate_ledger
 from harness.stages.prepare import prepare
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
-from tests.crash.crashing import Crashing, Ended, everything, left_over, serving, synced
+from tests.crash.crashing import BESIDE, Crashing, Ended, everything, left_over, serving, synced
 from tests.crash.server import KILL, STOP, Attempt
 from tests.make import toy
 from tests.make.toy import NAME, Toy
@@ -87,6 +87,7 @@ class CrashTrial:
         *,
         for_good: bool = False,
         meanwhile: list[str] | None = None,
+        anew: bool = False,
     ) -> Ended:
         return self.crashing.attempt(
             Attempt(
@@ -97,6 +98,7 @@ class CrashTrial:
                 how=how,
                 for_good=for_good,
                 meanwhile=meanwhile,
+                anew=anew,
             )
         )
 
@@ -140,6 +142,24 @@ def test_wherever_it_ends_the_same_command_completes_it(
                 assert done.codes == (0,) or (known and known in done.err), (where, done)
                 assert done.codes != (0,) or left_over(crashing.root) == trial.left, where
             assert trial.seen() == trial.wanted, where
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize(("template", "name"), chosen(COMMANDS, QUICK), indirect=["template"])
+def test_what_is_forked_ends_as_what_starts_anew(
+    crashing: Crashing, template: Toy, name: str
+) -> None:
+    """A process that has imported all before makes the same calls, and leaves the same files."""
+    trial = CrashTrial(crashing, COMMANDS[name], template)
+    some = len(trial.straight.calls) // 2
+    for at, how in [(0, KILL), (some, KILL), (some, errno.ENOSPC)]:
+        came: list[object] = []
+        for anew in (False, True):
+            crashing.put_back(trial.template)
+            ended = trial.again(at, how, for_good=True, anew=anew).named()
+            left = [BESIDE.sub("/.beside.partial", f"/{one}") for one in left_over(crashing.root)]
+            came.append((ended, trial.seen(), sorted(left)))
+        assert came[0] == came[1], (at, how)
 
 
 def consistent(root: Path) -> None:
