@@ -11,10 +11,10 @@ from __future__ import annotations
 
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import onnxruntime
 
+from harness.core.durable.scratch import scratch
 from harness.core.errors import ModelNotReady
 from harness.core.extras import install_module
 
@@ -34,8 +34,8 @@ def graph(weights: Path) -> bytes:
         from onnxruntime.quantization.quant_utils import add_pre_process_metadata
     except ModuleNotFoundError as exc:
         raise _absent() from exc
-    with TemporaryDirectory() as folder:
-        folded, rounded = Path(folder) / "folded.onnx", Path(folder) / "rounded.onnx"
+    with scratch() as folder:
+        folded, rounded = folder / "folded.onnx", folder / "rounded.onnx"
         options = onnxruntime.SessionOptions()
         options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
         options.optimized_model_filepath = str(folded)

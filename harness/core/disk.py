@@ -12,6 +12,7 @@ import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import gettempdir
 
 from harness.core.durable.leftovers import LEFT_OVER
 from harness.core.errors import BadFile
@@ -32,7 +33,8 @@ BY_SQLITE = {
     sqlite3.SQLITE_IOERR: errno.EIO,
     sqlite3.SQLITE_READONLY: errno.EROFS,
 }
-BY_RUST = re.compile(r"(?:\(os error |\bOs \{ code: )(\d+)")
+BY_WORDS = re.compile(r"(?:\(os error |\bOs \{ code: |\[Errno )(\d+)")
+"""How Rust says it, and ``shutil`` of files of a folder."""
 BY_NUMPY = re.compile(r"^\d+ requested and \d+ written$")
 
 
@@ -48,14 +50,22 @@ def naming(path: Path) -> Iterator[None]:
     try:
         yield
     except Exception as exc:
-        told = refusal(exc)
+        told = refusal(exc) or _not_made(exc, path)
         named = isinstance(exc, BadFile) or (told and told.filename and not _passing(told.filename))
         if told is None or named:
             raise
         number = told.errno or errno.EIO
         if number == errno.EIO and not _has_room(path):
             number = errno.ENOSPC
-        raise OSError(number, os.strerror(number), str(path)) from exc
+        place = path
+        if number in FULL and not told.filename and _has_room(path) and not _has_room(temporary()):
+            place = temporary()
+        raise OSError(number, os.strerror(number), str(place)) from exc
+
+
+def temporary() -> Path:
+    """Give the folder that SQLite and others sort in; they do not say that it is full."""
+    return Path(gettempdir())
 
 
 def refusal(exc: BaseException) -> OSError | None:
@@ -77,8 +87,16 @@ def _as_os_error(exc: BaseException) -> OSError:
         return exc
     if isinstance(exc, OSError) and BY_NUMPY.match(str(exc)):
         return OSError(errno.ENOSPC, str(exc))
-    by_rust = BY_RUST.search(str(exc))
-    return OSError(int(by_rust[1]) if by_rust else None, str(exc))
+    by_words = BY_WORDS.search(str(exc))
+    return OSError(int(by_words[1]) if by_words else None, str(exc))
+
+
+def _not_made(exc: Exception, path: Path) -> OSError | None:
+    """Tell whether SQLite could not make a file because the disk is full; it does not say why."""
+    code = getattr(exc, "sqlite_errorcode", None) or 0
+    if code & PRIMARY != sqlite3.SQLITE_CANTOPEN or _has_room(path):
+        return None
+    return OSError(errno.ENOSPC, str(exc))
 
 
 def _passing(named: object) -> bool:

@@ -44,10 +44,9 @@ def replacing(path: Path, *, durable: bool = False) -> Iterator[Path]:
     check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
-    with written_in(path.parent) as place:
+    with naming(path), written_in(path.parent) as place:
         beside = place / path.name
-        with naming(path):
-            yield beside
+        yield beside
         if durable:
             _sync(beside)
         beside.replace(path)
@@ -66,11 +65,10 @@ def replacing_folder(path: Path, *, durable: bool = False) -> Iterator[Path]:
     check_leads(path)
     path = path.absolute()
     _make(path.parent, durable=durable)
-    with written_in(path.parent) as place:
+    with naming(path), written_in(path.parent) as place:
         beside = place / path.name
         beside.mkdir()
-        with naming(path):
-            yield beside
+        yield beside
         if durable:
             for folder, _, names in os.walk(beside):
                 for name in names:
@@ -115,7 +113,8 @@ def json_text(value: Any) -> str:  # noqa: ANN401  whatever json can write
 def remove(path: Path) -> None:
     """Remove a file if it exists, and wait until that is on the disk."""
     path.unlink(missing_ok=True)
-    _sync(path.parent)
+    with naming(path):
+        _sync(path.parent)
 
 
 def _two_steps(beside: Path, path: Path) -> None:
@@ -135,8 +134,9 @@ def _make(folder: Path, *, durable: bool) -> None:
     """Make a folder with those above it."""
     missing = [one for one in (folder, *folder.parents) if not one.exists()] if durable else []
     folder.mkdir(parents=True, exist_ok=True)
-    for one in missing:
-        _sync(one.parent)
+    with naming(folder):
+        for one in missing:
+            _sync(one.parent)
 
 
 def _sync(path: Path) -> None:

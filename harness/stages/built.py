@@ -15,6 +15,7 @@ import engines
 from engines.contract import manifest
 from engines.registry import Arm
 from harness.core.digest import of_files, of_json
+from harness.core.durable.leftovers import sweep
 from harness.core.errors import HarnessError
 from harness.core.files import write_json
 from harness.core.formats import json_file
@@ -51,8 +52,10 @@ class Built:
         write_json(self._path, self._known)
 
     def forget(self) -> None:
-        """Note that the run is done."""
+        """Note that the run is done; what a killed one was writing beside its notes goes too."""
         self._path.unlink(missing_ok=True)
+        if self._path.parent.is_dir():
+            sweep(self._path.parent)
 
     def _key(self, arm: Arm) -> str:
         """Digest of what an index depends on: code, packages, the arm and the documents."""

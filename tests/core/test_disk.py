@@ -124,3 +124,61 @@ def test_a_text_for_which_there_is_no_room_names_its_lasting_place(tmp_path: Pat
     with pytest.raises(OSError, match=REFUSED) as told:
         write_text(tmp_path / "text", "x" * 100_000)
     assert told.value.filename == str(tmp_path / "text")
+
+
+def test_sqlite_does_not_say_why_it_makes_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing = sqlite3.OperationalError("unable to open database file")
+    failing.sqlite_errorcode = sqlite3.SQLITE_CANTOPEN
+    with pytest.raises(sqlite3.OperationalError, match="unable"), naming(tmp_path / "file"):
+        raise failing
+    monkeypatch.setattr("harness.core.disk.ROOM", sys.maxsize)
+    with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "file"):
+        raise failing
+    assert told.value.errno == errno.ENOSPC
+
+
+def test_a_library_that_sorts_on_a_full_disk_is_told_by_the_folder_in_which_it_does(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    full = sqlite3.OperationalError("database or disk is full")
+    full.sqlite_errorcode = sqlite3.SQLITE_FULL
+    index = tmp_path / "index"
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "temporary"))
+    for room, place in ((index, tmp_path / "temporary"), (None, index)):
+        monkeypatch.setattr("harness.core.disk._has_room", lambda path, room=room: path == room)
+        with pytest.raises(OSError, match=REFUSED) as told, naming(index):
+            raise full
+        assert told.value.filename == str(place)
+
+
+@pytest.mark.parametrize("folder", [False, True])
+def test_a_file_that_is_waited_for_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, folder: bool
+) -> None:
+    def refused(_: int) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr("os.fsync", refused)
+    replaced = replacing_folder if folder else replacing
+    with (
+        pytest.raises(OSError, match=REFUSED) as told,
+        replaced(tmp_path / "kept", durable=True) as beside,
+    ):
+        (beside / "file" if folder else beside).write_text("x")
+    assert told.value.filename == str(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_beside_which_nothing_can_be_locked_is_not_left(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refused(path: Path, _: int) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("harness.core.durable.leftovers.claimed", refused)
+    with pytest.raises(OSError, match=REFUSED) as told:
+        write_text(tmp_path / "kept", "x")
+    assert told.value.filename == str(tmp_path / "kept")
+    assert list(tmp_path.iterdir()) == []

@@ -15,6 +15,7 @@ import os
 import pkgutil
 import signal
 import sys
+import tempfile
 import time
 import traceback
 from dataclasses import asdict, dataclass
@@ -37,7 +38,7 @@ class Attempt:
     """A command, and the call at which it is to be crashed."""
 
     folder: str
-    """Where it is run, and below which calls are counted."""
+    """Where it is run, and below which calls are counted if nothing else is said."""
     words: list[str]
     typed: str = ""
     """What is piped in."""
@@ -49,6 +50,8 @@ class Attempt:
     """Whether later calls fail too."""
     meanwhile: list[str] | None = None
     """A second command, which is run while the first one is stopped."""
+    temporary: str = ""
+    """Its TMPDIR, below which calls are counted then."""
     anew: bool = False
     """Whether Python is started for it, and nothing is imported before."""
     now: str = NOW.isoformat()
@@ -78,6 +81,9 @@ def _run(attempt: Attempt, log: int) -> int:
     from harness.cli import main
 
     os.chdir(attempt.folder)
+    if attempt.temporary:
+        os.environ["TMPDIR"], tempfile.tempdir = attempt.temporary, None
+        tempfile.gettempdir()
     sys.argv = ["harness", *attempt.words]
     arm = ctypes.CDLL(None).crash_arm
     arm.argtypes = [ctypes.c_char_p, ctypes.c_long, ctypes.c_int, ctypes.c_int, ctypes.c_int]
@@ -86,7 +92,8 @@ def _run(attempt: Attempt, log: int) -> int:
         mock.patch("harness.cli.migrate.group.now", return_value=now),
         mock.patch("harness.cli.migrate.group.by", return_value="operator"),
     ):
-        arm(attempt.folder.encode(), attempt.at, attempt.how, attempt.for_good, log)
+        under = attempt.temporary or attempt.folder
+        arm(under.encode(), attempt.at, attempt.how, attempt.for_good, log)
         try:
             main()
         except SystemExit as left:
@@ -113,9 +120,9 @@ def _forked(attempt: Attempt, said: str) -> int:
         os.dup2(os.open(f"{said}.{end}", flags), stream)
     log = os.open(f"{said}.log", flags | os.O_APPEND)
     if attempt.anew:
-        os.set_inheritable(log, True)
+        os.set_inheritable(log, True)  # noqa: FBT003  the system's own
         words = [__file__, json.dumps(asdict(attempt)), str(log)]
-        os.execv(sys.executable, [sys.executable, *words])
+        os.execv(sys.executable, [sys.executable, *words])  # noqa: S606  this file
     os._exit(_run(attempt, log))
 
 

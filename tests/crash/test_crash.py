@@ -12,7 +12,6 @@ import errno
 import os
 import shutil
 import signal
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -21,12 +20,10 @@ from engines.stacks.agent_mail.switch_file import value_in
 from harness.core.durable.journal import cut_off
 from harness.corpus import pool
 from harness.stages.migrate import ledger as migrate_ledger
-from harness.stages.prepare import prepare
 from tests.crash.commands import COMMANDS, PAIRS, QUICK, QUICK_PAIRS, Command, unjudged
-from tests.crash.crashing import BESIDE, Crashing, Ended, everything, left_over, serving, synced
+from tests.crash.crashing import BESIDE, Crashing, Ended, everything, left_over, synced
 from tests.crash.server import KILL, STOP, Attempt
-from tests.make import toy
-from tests.make.toy import NAME, Toy
+from tests.make.toy import Toy
 
 pytestmark = [
     pytest.mark.skipif(not shutil.which("cc"), reason="needs a C compiler"),
@@ -36,31 +33,6 @@ pytestmark = [
 EVERY = os.environ.get("HARNESS_CRASH") == "full"
 WAYS = [(KILL, False), (errno.ENOSPC, True)]
 MORE_WAYS = [(errno.EROFS, True), (errno.EINTR, False), (errno.EIO, False)]
-
-
-@pytest.fixture(scope="module")
-def crashing(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Crashing]:
-    with serving(tmp_path_factory.mktemp("crash")) as found:
-        yield found
-
-
-@pytest.fixture(scope="module")
-def prepared(tmp_path_factory: pytest.TempPathFactory) -> Toy:
-    """Import and prepare the data, and no more."""
-    made = toy.make(tmp_path_factory.mktemp("prepared") / "project")
-    prepare(made.root / "datasets" / NAME, made.root / "qrels" / NAME, made.layout.data)
-    return made
-
-
-@pytest.fixture
-def template(request: pytest.FixtureRequest, prepared: Toy, tmp_path: Path) -> Toy:
-    """Copy what a command needs: the data, or a project whose data are decided on."""
-    if not request.param:
-        return prepared.copied(tmp_path / "template")
-    made: Toy = request.getfixturevalue("measured").copied(tmp_path / "template")
-    made.untimed()
-    made.decide()
-    return made
 
 
 class CrashTrial:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +30,7 @@ class Change:
         self._within = [folder.resolve() for folder in within]
         self._what = what
         self._texts: dict[Path, str] = {}
+        self._proof: tuple[Path, str] | None = None
         self.resumed = ""
         """What was cut off and is complete now; empty where nothing was."""
 
@@ -57,6 +58,7 @@ class Change:
         For files that go with a folder that is replaced. A process that is killed before the folder
         stands leaves a journal that the next one forgets; after it, one that it completes.
         """
+        self._proof = proof, sha256
         self._note({"proof": [os.path.relpath(proof.resolve(), self._journal.parent), sha256]})
 
     def _note(self, more: Mapping[str, Any]) -> None:
@@ -72,6 +74,12 @@ class Change:
                 self._apply()
             except OSError as exc:
                 raise BadFile(self._journal, f"it cannot be completed ({exc})", HINT) from exc
+
+    def abandon(self) -> None:
+        """Forget a journal that was prepared for a folder that does not stand."""
+        if self._proof and _sha256(self._proof[0]) != self._proof[1]:
+            with suppress(OSError):
+                self._journal.unlink()
 
     def close(self) -> None:
         """Commit what was not, and forget the journal."""
@@ -118,7 +126,11 @@ def changing(thing: Path, *, within: Sequence[Path], what: str) -> Iterator[Chan
             sweep(folder)
         change = Change(thing, within, what)
         change.finish()
-        yield change
+        try:
+            yield change
+        except BaseException:
+            change.abandon()
+            raise
         change.close()
 
 

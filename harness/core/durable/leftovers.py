@@ -35,8 +35,13 @@ def written_in(folder: Path) -> Iterator[Path]:
     while lock is None:
         place = folder / f".{token_hex(_TOKEN_BYTES)}{LEFT_OVER}"
         place.mkdir()
-        with suppress(FileNotFoundError):
+        try:
             lock = claimed(place / _LOCK, os.O_RDWR | os.O_CREAT)
+        except FileNotFoundError:
+            continue
+        except OSError:
+            _surely_removed(place)
+            raise
     try:
         yield place
     finally:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, contextmanager
+from pathlib import Path
 from typing import NamedTuple, Self
 
 from harness.core.durable.scratch import scratch
@@ -53,7 +54,7 @@ class Tally:
     @contextmanager
     def open(cls) -> Iterator[Self]:
         """Begin an empty one on disk, gone after the block; only its user can read it."""
-        with scratch() as folder, closing(sqlite3.connect(folder / "tally.db")) as db:
+        with scratch() as folder, closing(sqlite3.connect(_made(folder / "tally.db"))) as db:
             db.execute("PRAGMA journal_mode = OFF")
             db.execute("PRAGMA synchronous = OFF")
             db.execute("PRAGMA temp_store = FILE")
@@ -87,3 +88,9 @@ class Tally:
         self.flush()
         found = self._db.execute("SELECT requests FROM query WHERE key = ?", (key,)).fetchone()
         return int(found[0]) if found else 0
+
+
+def _made(path: Path) -> Path:
+    """Make a file that is empty; where that is refused, SQLite would not say why."""
+    path.touch()
+    return path

@@ -72,7 +72,7 @@ class Finding:
 
 
 def examine(check: Check, subject: Subject) -> Finding:
-    """Run a check; whatever the engine raises in it is a violation."""
+    """Run a check; whatever the engine raises in it is a violation, but that a disk is full."""
     found: list[str] = []
     try:
         found.extend(islice(check.violations(subject), COUNTED))

@@ -10,6 +10,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
+from harness.core.disk import FULL, refusal
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.printable import one_line
 from harness.core.records import Document
@@ -134,7 +135,13 @@ def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
 
 
 def raised(exc: BaseException) -> str:
-    """Say what was raised, in a line."""
+    """Say what was raised, in a line; raise it again where a disk has no room: the engine is whole.
+
+    Raises:
+        BaseException: the same, where it comes of such a disk.
+    """
+    if (told := refusal(exc)) and told.errno in FULL:
+        raise exc
     return one_line(f"raised {type(exc).__name__}: {exc}".removesuffix(": "), 200)
 
 

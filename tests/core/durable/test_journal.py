@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
 from pathlib import Path
 
 import pytest
 
+from harness.core import digest
 from harness.core.durable import journal
 from harness.core.durable.journal import changing, cut_off, journal_of
 from harness.core.errors import BadFile
@@ -147,3 +149,28 @@ def test_what_a_dead_writer_left_is_swept_also_where_nothing_is_written(tmp_path
     with changing(tmp_path / "thing", within=[left.parent, tmp_path / "none"], what="set"):
         pass
     assert list(left.parent.iterdir()) == []
+
+
+@pytest.mark.parametrize("stands", [True, False])
+def test_a_journal_for_a_folder_that_does_not_stand_is_forgotten(
+    tmp_path: Path, *, stands: bool
+) -> None:
+    """A disk that is full before the folder has its place leaves nothing; after it, the rest."""
+    proof = tmp_path / "folder" / "proof"
+
+    def full() -> None:
+        with changing(tmp_path / "folder", within=[tmp_path], what="import") as made:
+            made.write(tmp_path / "beside", "new")
+            made.prepare(proof, digest.of_bytes(b"proof"))
+            if stands:
+                proof.parent.mkdir()
+                proof.write_text("proof")
+            raise OSError(errno.ENOSPC, "No space left on device")
+
+    with pytest.raises(OSError, match="No space"):
+        full()
+    assert cut_off(tmp_path / "folder") == stands
+    with changing(tmp_path / "folder", within=[tmp_path], what="look") as made:
+        assert made.resumed == ("import" if stands else "")
+    assert (tmp_path / "beside").exists() == stands
+    assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]

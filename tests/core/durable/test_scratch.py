@@ -10,8 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.core.durable.scratch import place, scratch
+from harness.core.durable.scratch import REMEDY, place, scratch
 from harness.core.errors import HarnessError
+from harness.core.files import write_text
+from tests.make.room import little_room
 from tests.source import ROOT
 
 KILLED = """
@@ -61,3 +63,37 @@ def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
     taken.symlink_to(tmp_path)
     with pytest.raises(HarnessError, match="Remove it, or set TMPDIR"):
         place()
+
+
+def test_where_no_folder_takes_temporary_files_the_message_says_what_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def none() -> str:
+        raise FileNotFoundError(2, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("harness.core.durable.scratch.gettempdir", none)
+    with pytest.raises(HarnessError, match=r"\['/tmp'\]\). Free some .* or set TMPDIR"):
+        place()
+
+
+def test_a_disk_without_room_for_temporary_files_is_named_by_their_folder(tmp_path: Path) -> None:
+    with pytest.raises(HarnessError, match="temporary files cannot be written there") as said:
+        write_much()
+    assert str(said.value).startswith(f"{tmp_path}/harness-{os.getuid()}: ")
+    assert str(said.value).endswith(REMEDY)
+    assert not [*place().iterdir()]
+
+
+def write_much() -> None:
+    with little_room(1_000), scratch() as folder:
+        (folder / "file").write_bytes(bytes(2_000))
+
+
+def test_what_is_refused_elsewhere_keeps_its_name(tmp_path: Path) -> None:
+    def write() -> None:
+        with little_room(1_000), scratch():
+            write_text(tmp_path / "lasting", "x" * 2_000)
+
+    with pytest.raises(OSError, match="too large") as said:
+        write()
+    assert said.value.filename == str(tmp_path / "lasting")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import shutil
 import sys
 from collections.abc import Iterator
 from dataclasses import replace
@@ -193,6 +195,23 @@ def test_an_interrupt_is_no_violation(tmp_path: Path, exit_by: type[BaseExceptio
 
     with standing(Toy(interrupted), tmp_path) as subject, pytest.raises(exit_by):
         examine(BY_NAME["answers"], subject)
+
+
+@pytest.mark.parametrize(
+    "full",
+    [
+        OSError(errno.ENOSPC, "No space left on device"),
+        shutil.Error([("a", "b", "[Errno 28] No space left on device: 'b'")]),
+    ],
+    ids=["written", "copied"],
+)
+def test_a_full_disk_is_no_violation(sound: Subject, full: Exception) -> None:
+    def violations(_: Subject) -> Iterator[str]:
+        raise full
+        yield ""
+
+    with pytest.raises(OSError, match="No space left"):
+        examine(replace(CHECKS[0], violations=violations), sound)
 
 
 def test_an_exit_of_the_engine_is_a_violation(tmp_path: Path) -> None:
