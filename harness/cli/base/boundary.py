@@ -28,6 +28,8 @@ AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 LOOP = "Symlink loop from "
 """How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
+NO_TEMPORARY = "No usable temporary directory"
+"""How tempfile says that there is none; the error names no file."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
@@ -35,6 +37,7 @@ LONGEST, LONGEST_TOLD = 300, 1_500
 def ended(command: Callable[[], object]) -> int:
     """Run the command line to its end, and give the exit code; nothing leaves but this code."""
     debug = DEBUG in sys.argv
+    _opened()
     with _terminable():
         try:
             command()
@@ -70,7 +73,8 @@ def aside() -> Iterator[None]:
     That of programs and libraries that they call goes there too, where the output is that of the
     process.
     """
-    sys.stdout.flush()
+    if sys.stdout is not None:
+        sys.stdout.flush()
     kept = os.dup(1) if _is_of_the_process(sys.stdout) else None
     try:
         if kept is not None:
@@ -110,8 +114,8 @@ def _said(exc: BaseException) -> str:
         return "error: the reader of the output is gone"
     if isinstance(exc, Malformed) and exc.path:
         exc = exc.told()
-    if isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere():
-        return "error: the current folder is gone. Change to one that is there"
+    if lacking := _lacking(exc):
+        return f"error: {lacking}"
     if isinstance(exc, OSError) and exc.filename is not None:
         remedy = REMEDIES.get(exc.errno or 0, REFUSED)
         exc = BadFile(str(exc.filename), f"it cannot be used ({exc.strerror})", remedy)
@@ -126,6 +130,17 @@ def _said(exc: BaseException) -> str:
         return f"error: {missing}"
     what = one_line(f"{type(exc).__name__}: {exc}", LONGEST)
     return f"error: {what}{_place(exc)}. {DEBUG} shows the traceback"
+
+
+def _lacking(exc: BaseException) -> str:
+    """Say what the machine lacks, where the error names no file; empty for any other error."""
+    if isinstance(exc, MemoryError):
+        return "memory ran out. End other programs or raise the limit, then run the command again"
+    if not isinstance(exc, FileNotFoundError) or exc.filename is not None:
+        return ""
+    if NO_TEMPORARY in str(exc):
+        return "no temporary folder can be written to. Free some space, or name one with TMPDIR"
+    return "the current folder is gone. Change to one that is there" if _nowhere() else ""
 
 
 def _nowhere() -> bool:
@@ -167,6 +182,18 @@ def _is_of_the_process(stream: TextIO) -> bool:
         return stream.fileno() == 1
     except (OSError, ValueError, AttributeError):
         return False
+
+
+def _opened() -> None:
+    """Open what a shell closed of input, output and errors: a file of ours would get its number.
+
+    What a library prints would then be written into that file.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR)
 
 
 def _into_nothing() -> None:

@@ -10,14 +10,17 @@ import signal
 import stat
 import subprocess
 import sys
+import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
+from unittest import mock
 
 import pytest
 import typer
 
 from harness.cli.base.boundary import ended
+from harness.core.durable.scratch import place
 from harness.core.errors import HarnessError
 from harness.core.files import replacing
 from harness.stages.custody.proof import read_manifest
@@ -175,6 +178,39 @@ def test_a_folder_that_is_gone_is_said_to_be(project: Toy) -> None:
     )
     assert done.stderr == "error: the current folder is gone. Change to one that is there\n"
     assert done.returncode == 2
+
+
+def test_no_place_for_temporary_files_is_told_with_the_variable_that_names_one(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """It was an unforeseen failure of a module of Python's."""
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
+    assert ended(place) == 2
+    said = capsys.readouterr().err
+    told = "no temporary folder can be written to. Free some space, or name one with TMPDIR"
+    assert said == f"error: {told}\n"
+
+
+def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: Toy) -> None:
+    """``ask`` ended in an unforeseen failure, and an index was opened under the number of it."""
+    script = "import os, stat, sys; os.close(1); sys.stdout = None;"
+    script += "sys.argv = ['harness', 'ask', 'balo', '--dataset', 'toy', '--arm', 'fts5'];"
+    script += "from harness.cli import main\ntry: main()\n"
+    script += "finally: sys.stderr.write(str(stat.S_ISCHR(os.fstat(1).st_mode)))"
+    done = subprocess.run(
+        [sys.executable, "-c", script], cwd=project.root,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert (done.returncode, done.stderr) == (0, "True")
+
+
+def test_memory_that_ran_out_has_a_remedy(
+    monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
+    """It was an unforeseen failure, without a word of what to do."""
+    monkeypatch.setattr("harness.stages.gate.gate", mock.Mock(side_effect=MemoryError))
+    assert "memory ran out. End other programs or raise the limit" in harness("gate").error
 
 
 def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
