@@ -67,10 +67,16 @@ def _line(row: dict[str, Any]) -> str:
 
 def digest_of(of: Iterable[str]) -> str:
     """Digest of documents, each a line."""
-    found = sha256()
+    return _counted(of)[0]
+
+
+def _counted(of: Iterable[str]) -> tuple[str, int]:
+    """Give the digest of lines, and how many they are; none is kept."""
+    found, count = sha256(), 0
     for line in of:
         found.update(line.encode() + b"\n")
-    return found.hexdigest()
+        count += 1
+    return found.hexdigest(), count
 
 
 def load(nodes: Nodes, what: Holding, of: Sequence[str]) -> None:
@@ -185,9 +191,8 @@ def _missing(nodes: Nodes, node: str, what: Holding) -> str:
     try:
         holds = _asked(nodes, node, path).get("num_documents")
         if holds == what.documents:
-            given = list(_exported(nodes, node, path))
-            holds = len(given)
-            if holds == what.documents and digest_of(given) != what.digest:
+            digest, holds = _counted(_exported(nodes, node, path))
+            if holds == what.documents and digest != what.digest:
                 raise IndexNotReady(
                     f"{node}: holds other documents than were loaded. Build again: harness index"
                 )
