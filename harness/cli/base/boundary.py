@@ -28,8 +28,6 @@ AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 LOOP = "Symlink loop from "
 """How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
-NO_TEMPORARY = "No usable temporary directory"
-"""How tempfile says that there is none; the error names no file."""
 LONGEST, LONGEST_TOLD = 300, 1_500
 """Characters of a failure that was not foreseen, and of one that was, with its remedy."""
 
@@ -136,11 +134,8 @@ def _lacking(exc: BaseException) -> str:
     """Say what the machine lacks, where the error names no file; empty for any other error."""
     if isinstance(exc, MemoryError):
         return "memory ran out. End other programs or raise the limit, then run the command again"
-    if not isinstance(exc, FileNotFoundError) or exc.filename is not None:
-        return ""
-    if NO_TEMPORARY in str(exc):
-        return "no temporary folder can be written to. Free some space, or name one with TMPDIR"
-    return "the current folder is gone. Change to one that is there" if _nowhere() else ""
+    gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
+    return "the current folder is gone. Change to one that is there" if gone else ""
 
 
 def _nowhere() -> bool:

@@ -10,7 +10,6 @@ import signal
 import stat
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import NoReturn
@@ -20,7 +19,6 @@ import pytest
 import typer
 
 from harness.cli.base.boundary import ended
-from harness.core.durable.scratch import place
 from harness.core.errors import HarnessError
 from harness.core.files import replacing
 from harness.stages.custody.proof import read_manifest
@@ -178,18 +176,6 @@ def test_a_folder_that_is_gone_is_said_to_be(project: Toy) -> None:
     )
     assert done.stderr == "error: the current folder is gone. Change to one that is there\n"
     assert done.returncode == 2
-
-
-def test_no_place_for_temporary_files_is_told_with_the_variable_that_names_one(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """It was an unforeseen failure of a module of Python's."""
-    monkeypatch.setattr(tempfile, "tempdir", None)
-    monkeypatch.setattr(tempfile, "_candidate_tempdir_list", lambda: ["/proc/none"])
-    assert ended(place) == 2
-    said = capsys.readouterr().err
-    told = "no temporary folder can be written to. Free some space, or name one with TMPDIR"
-    assert said == f"error: {told}\n"
 
 
 def test_an_output_that_a_shell_closed_is_nothing_and_no_file_of_ours(project: Toy) -> None:
