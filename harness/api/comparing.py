@@ -13,6 +13,7 @@ from harness.api.html import table
 from harness.api.loading import load_qrels, named_run
 from harness.api.scoring import score
 from harness.core.clusters import codes
+from harness.core.printable import counted
 from harness.core.scores import Estimate, Paired, Scores
 from harness.measures.spans import span_of_difference
 from harness.measures.summary import summarise
@@ -74,7 +75,7 @@ class Difference:
         found = self.estimate
         return (
             f"{self.candidate} against {self.control}, {self.measure}: {signed(found.value)}"
-            f" {interval(found)}, p {p_value(self.p_value)}, {found.n:,} queries"
+            f" {interval(found)}, p {p_value(self.p_value)}, {counted(found.n, 'query')}"
         )
 
     def _repr_html_(self) -> str:
@@ -89,7 +90,7 @@ class Difference:
             f"{len(self.better):,} / {same:,} / {len(self.worse):,}",
         )
         header = ("measure", self.control, self.candidate, "difference", "p", "better/same/worse")
-        note = f"{found.n:,} queries" + (
+        note = counted(found.n, "query") + (
             f"; {len(self.paired.unpaired):,} lost: only one of the two has a value"
             if self.paired.unpaired
             else ""

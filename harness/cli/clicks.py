@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.project import Project
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from harness.shadow.clicks.sessions import Preferences
@@ -70,17 +71,19 @@ def labels(
     rows = [*found.qrels.rows()]
     looked = ", ".join(f"{one:.2f}" for one in found.looked_at)
     out.print(f"a rank is looked at with probability {looked}", markup=False)
-    out.print(f"{found.rare:,} pairs were shown fewer than {min_shown} times", markup=False)
+    out.print(f"{counted(found.rare, 'pair was')} shown fewer than {min_shown} times", markup=False)
     if found.unknown:
-        out.print(f"{found.unknown:,} lists are of other queries", markup=False)
+        out.print(f"{counted(found.unknown, 'list is')} of other queries", markup=False)
     relevant = sum(row.grade for row in rows)
-    out.print(f"wrote {len(rows):,} labels to {to}, {relevant:,} of them relevant", markup=False)
+    out.print(
+        f"wrote {counted(len(rows), 'label')} to {to}, {relevant:,} of them relevant", markup=False
+    )
 
 
 def _show(found: Preferences) -> None:
     out.print(
-        f"{found.sessions:,} sessions saw {found.lists:,} mixed lists and clicked"
-        f" {found.clicks:,} documents",
+        f"{counted(found.sessions, 'session')} saw {counted(found.lists, 'mixed list')} and clicked"
+        f" {counted(found.clicks, 'document')}",
         markup=False,
     )
     for arm, one in found.candidates.items():
@@ -98,13 +101,14 @@ def _show(found: Preferences) -> None:
         )
     if found.failed:
         out.print(
-            f"{found.failed:,} lists were the control's own, because an arm failed: they count for"
-            " no arm, and a candidate that fails on hard queries looks better than it is",
+            f"{counted(found.failed, 'list was')} the control's own, because an arm failed: they"
+            " count for no arm, and a candidate that fails on hard queries looks better than it"
+            " is",
             markup=False,
         )
-    for count, why in (
-        (found.unmixed, "lists were shown while mixing was off"),
-        (found.strays, "clicks are on no list or document of the log"),
+    for count, counts, why in (
+        (found.unmixed, "list was", "shown while mixing was off"),
+        (found.strays, "click is", "on no list or document of the log"),
     ):
         if count:
-            out.print(f"{count:,} {why}", markup=False)
+            out.print(f"{counted(count, counts)} {why}", markup=False)

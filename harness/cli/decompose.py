@@ -13,6 +13,7 @@ from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.places import OneDataset, evidence_at
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.report.explore.stages_table import Decomposed
@@ -92,7 +93,7 @@ def _show(found: Decomposed, top: int) -> None:
     out.print(table)
     if found.lost:
         why = next(iter(found.lost.values()))
-        out.print(f"{len(found.lost)} queries are not taken apart: {escape(why)}, ...")
+        out.print(f"{many(len(found.lost), 'query is')} not taken apart: {escape(why)}, ...")
     out.print(
         f"\nSlices that moved; at most {found.level:.0%} of those listed for a step are expected to"
         " be chance (Benjamini and Hochberg)"

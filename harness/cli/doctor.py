@@ -10,6 +10,7 @@ from rich.markup import escape
 
 from harness.cli.base.app import out
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.policy.model import Policy
@@ -137,7 +138,7 @@ def _plans(project: Project) -> Iterator[str]:
     try:
         policy = project.policy()
         _steady(policy)
-        out.print(f"policy    {project.policy_file.name}: {len(policy.steps)} steps")
+        out.print(f"policy    {project.policy_file.name}: {many(len(policy.steps), 'step')}")
         for name in project.params.datasets:
             out.print(f"dataset   {_dataset(project, name)}", markup=False)
     except HarnessError as exc:

@@ -11,6 +11,7 @@ from harness.cli.base.boundary import aside
 from harness.cli.base.hands import Cluster, Workers, shared
 from harness.cli.base.places import Threads, own
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.evidence import Race
@@ -79,7 +80,7 @@ def index(
     if agreed is not None:
         used = "used" if agreed.used else "not used"
         out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
-    out.print(f"indexed {made.documents} documents for {arm}: {made.fingerprint[:12]}")
+    out.print(f"indexed {many(made.documents, 'document')} for {arm}: {made.fingerprint[:12]}")
     if follow:
         followed(project, dataset, arm)
 
@@ -100,7 +101,10 @@ def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = 
     with aside(), shared(workers, cluster, project.cache):
         run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
-    out.print(f"asked {arm} {len(run)} queries: {len(run.docs)} hits, {lost} without an answer")
+    out.print(
+        f"asked {arm} {many(len(run), 'query')}: {many(len(run.docs), 'hit')}, {lost} without an"
+        " answer"
+    )
     for said in remarks(run):
         out.print(said, markup=False)
 
@@ -119,7 +123,7 @@ def score(
     params = project.params
     with shared(workers, cluster, project.cache):
         stage(project.layout(dataset), params.arms, params.score, threads=threads)
-    out.print(f"scored {len(params.arms)} arms")
+    out.print(f"scored {many(len(params.arms), 'arm')}")
 
 
 def compare(dataset: Dataset, threads: Threads = 1) -> None:
@@ -134,7 +138,7 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
     policy = project.policy().on(threads)
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
     stage(project.layout(dataset), pairs, project.params.compare, policy.rules, how=policy.clusters)
-    out.print(f"compared {len(pairs)} pairs of arms")
+    out.print(f"compared {many(len(pairs), 'pair')} of arms")
 
 
 def race(dataset: Dataset) -> None:
@@ -163,7 +167,9 @@ def _tell(raced: Race, policy: Policy) -> None:
 
     for arm, stolen in raced.stolen.items():
         taken = f"the system took {percent(stolen.share)} ({stolen.by})"
-        out.print(f"raced {arm} in {len(raced.elapsed_ns[arm])} processes: {taken}", markup=False)
+        out.print(
+            f"raced {arm} in {many(len(raced.elapsed_ns[arm]), 'process')}: {taken}", markup=False
+        )
     median = sorted(raced.reference_ns.ravel().tolist())[raced.reference_ns.size // 2]
     out.print(f"the reference work took {milliseconds(median)} ms: {_quiet(raced, policy)}")
 

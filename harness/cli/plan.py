@@ -11,6 +11,7 @@ from harness.cli.base.app import out
 from harness.cli.base.imports import Forms
 from harness.cli.base.places import Left, left_by_run, one_of
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -168,7 +169,7 @@ def _lines(one: Planned, power: float) -> Iterator[str]:
     need = one.need
     if need.least:
         kind = "" if need.processes else "independent "
-        again = f" in {need.processes} processes or more" if need.processes else ""
+        again = f" in {many(need.processes, 'process')} or more" if need.processes else ""
         yield f"needs {need.least:,} {kind}{need.of}{again} at the very least"
     if need.forecast and one.alone is not None:
         kind = "independent " if need.independent else ""
@@ -186,8 +187,8 @@ def _lines(one: Planned, power: float) -> Iterator[str]:
 
 def _at_hand(one: Planned, have: Counted) -> str:
     some = "" if have.independent == have.queries else f", {have.independent:,} independent"
-    some += f" in {one.need.raced} processes" if one.need.processes else ""
+    some += f" in {many(one.need.raced, 'process')}" if one.need.processes else ""
     short = [f"{one.lacks:,}"] if one.lacks else []
-    short += [f"{one.lacks_processes} processes"] if one.lacks_processes else []
+    short += [many(one.lacks_processes, "process")] if one.lacks_processes else []
     said = f"lacks {', '.join(short)}" if short else "enough"
     return f"has {have.queries:,}{some}: {said}"

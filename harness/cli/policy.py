@@ -12,6 +12,7 @@ from harness.cli.base.imports import Forms
 from harness.cli.base.places import Left, left_by_run, one_of
 from harness.cli.base.project import Project
 from harness.cli.migrate.options import by, now
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.stages.layout import Layout
@@ -68,9 +69,14 @@ def pin(
     for line in made.made[-1].changes:
         out.print(f"changed: {line}", markup=False)
     of = made.inventory
-    raced = f"{len(made.race)} settings of the race" if made.race else "no race, for none was run"
+    raced = (
+        f"{many(len(made.race), 'setting')} of the race"
+        if made.race
+        else "no race, for none was run"
+    )
     out.print(
-        f"pinned in {path_of(policy)}: {len(of.queries)} queries, {of.judged} judgements of"
-        f" {len(of.judgements)} queries, {raced}",
+        f"pinned in {path_of(policy)}: {many(len(of.queries), 'query')},"
+        f" {many(of.judged, 'judgement')} of"
+        f" {many(len(of.judgements), 'query')}, {raced}",
         markup=False,
     )

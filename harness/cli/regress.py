@@ -13,6 +13,7 @@ from harness.cli.base.app import out
 from harness.cli.base.places import Dataset, Left, left_by_run, one_of
 from harness.cli.base.project import Project
 from harness.core.durable.scratch import scratch
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.stages.regress.stage import Regression
@@ -128,7 +129,7 @@ def _lost(regression: Regression, worst: int) -> None:
     from harness.core.printable import one_line
 
     if regression.worse:
-        out.print(f"\n{len(regression.worse)} answers got worse; the worst of them:")
+        out.print(f"\n{many(len(regression.worse), 'answer')} got worse; the worst of them:")
     for lost in regression.worse[:worst]:
         about = f"{lost.arm}  {lost.query_id}: {one_line(lost.text, LONGEST)}"
         out.print(f"  {lost.then:.3f} -> {lost.now:.3f}  {about}", markup=False)

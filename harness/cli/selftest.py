@@ -12,6 +12,7 @@ from rich.markup import escape
 from harness.cli.base.app import out
 from harness.cli.base.places import Dataset, Left, Threads, added_to_run, one_of
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
@@ -113,7 +114,7 @@ def _steps(layout: Layout, policy: Policy, control: str) -> Policy:
 
 
 def _show(found: Selftest, steps: Iterable[str]) -> None:
-    out.print(f"\n[bold]{escape(found.dataset)}[/bold], {found.trials} trials a rate")
+    out.print(f"\n[bold]{escape(found.dataset)}[/bold], {many(found.trials, 'trial')} a rate")
     for one in found.gates:
         out.print(f"  {escape(one.step)}: {escape(one.gate)} ({escape(one.what)})")
         _show_gate(one, found)
@@ -146,7 +147,7 @@ def _show_gate(one: OperatingCharacteristic, found: Selftest) -> None:
     out.print(f"    false hold {_rate(one.false_hold)}")
     if one.smallest_loss is not None:
         out.print(
-            f"    {one.queries} queries show a loss of {one.smallest_loss:.4f} with power"
+            f"    {many(one.queries, 'query shows')} a loss of {one.smallest_loss:.4f} with power"
             f" {found.power:g} (seen {_rate(one.seen)})"
         )
 

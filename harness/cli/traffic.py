@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.places import OneDataset, evidence_at
+from harness.core.printable import counted, many
 
 
 def register(app: typer.Typer) -> None:
@@ -38,9 +39,9 @@ def traffic(
 
     found = stage(evidence_at(dataset, left, adds=True), control, candidate, logs)
     out.print(
-        f"{found.attempted} attempts from {found.since} to {found.until}:"
+        f"{many(found.attempted, 'attempt')} from {found.since} to {found.until}:"
         f" {len(found.failed)} count, {int(found.failed.sum())} of them unanswered"
     )
-    out.print(f"  {len(found.asked):,} different queries", markup=False)
+    out.print(f"  {counted(len(found.asked), 'different query')}", markup=False)
     for why, count in found.passed_over.items():
         out.print(f"  {count} {why}", markup=False)

@@ -13,6 +13,7 @@ from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.imports import Fields, Forms
 from harness.cli.base.project import Project
+from harness.core.printable import counted, many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -121,7 +122,8 @@ def _show(record: TuningRecord) -> None:
 
     seen = ", ".join(f"{one.dataset}/{one.split}" for one in record.collections)
     out.print(
-        f"\n{record.arm}: {record.candidates} settings on {len(record.words):,} queries of {seen}",
+        f"\n{record.arm}: {many(record.candidates, 'setting')} on"
+        f" {counted(len(record.words), 'query')} of {seen}",
         markup=False,
     )
     out.print(f"best: {said(record.settings)}\n", markup=False)

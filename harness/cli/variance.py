@@ -12,6 +12,7 @@ from rich.table import Table
 from harness.cli.base.app import out
 from harness.cli.base.places import evidence_at, left_by_run
 from harness.cli.base.project import Project
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from harness.stages.compare.variance import Compared, Varied
@@ -72,7 +73,9 @@ def _show(varied: Varied, asked: Compared, factor: str) -> None:
     of = varied.components
     out.print(f"\n{asked.measure}, {asked.candidate} - {asked.control}, by {factor}", markup=False)
     for name, mean in varied.means.items():
-        out.print(f"  {name}: {signed(mean)} over {varied.queries[name]:,} queries", markup=False)
+        out.print(
+            f"  {name}: {signed(mean)} over {counted(varied.queries[name], 'query')}", markup=False
+        )
     table = Table("component", "deviation", "variance", "share", "df", box=None)
     for part in of.parts:
         share = f"{part.variance / of.total:.0%}" if of.total else "none"

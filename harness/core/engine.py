@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 from harness.core.digest import of_json
+from harness.core.printable import many
 from harness.core.records import Document, Scalar
 
 IMPORTED = "imported run"
@@ -63,7 +64,7 @@ class Answer:
 
 def surplus(shown: int, k: int) -> str:
     """Say that more hits were shown than requested; empty where they were not."""
-    return f"{shown} hits were shown, {k} were requested" if shown > k else ""
+    return f"{many(shown, 'hit was')} shown, {k} were requested" if shown > k else ""
 
 
 class Searcher(Protocol):

@@ -22,7 +22,7 @@ from collections.abc import Iterable
 from difflib import get_close_matches
 from pathlib import Path
 
-from harness.core.printable import between
+from harness.core.printable import between, many
 
 LONGEST, PROBLEM, SHOWN = 900, 300, 100
 """Characters of a message, of what is wrong in a file, and of a name: they may quote strangers."""
@@ -77,7 +77,7 @@ class MismatchedQueries(HarnessError):
     def __init__(self, only_left: Iterable[str], only_right: Iterable[str]) -> None:
         left, right = sorted(only_left), sorted(only_right)
         super().__init__(
-            f"{len(left)} queries only on the left, {len(right)} only on the right"
+            f"{many(len(left), 'query')} only on the left, {len(right)} only on the right"
             f" (for example {(left + right)[:3]}); replay both arms on the same query set"
         )
 

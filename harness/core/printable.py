@@ -1,13 +1,15 @@
 """Untrusted text, made printable: queries, documents and files may hold anything.
 
 What comes out holds only characters that XML 1.0 allows, so the same text serves HTML, JUnit and
-SVG, and no terminal takes it for a command. Each of those still escapes its own markup.
+SVG, and no terminal takes it for a command. Each of those still escapes its own markup. Numbers are
+printed with their nouns: 1 query was, 2 queries were.
 """
 
 from __future__ import annotations
 
 import json
 import re
+from functools import cache
 
 FORBIDDEN = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\ud800-\udfff\ufdd0-\ufdef\ufffe\uffff]")
 DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
@@ -15,6 +17,7 @@ DIRECTION = re.compile("[\u202a-\u202e\u2066-\u2069]")
 CONTROL_PICTURES = 0x2400
 SPACE = 0x20
 DELETE = 0x7F
+VERBS = {"was": "were", "is": "are", "has": "have", "shows": "show", "makes": "make"}
 
 
 def _shown(found: re.Match[str]) -> str:
@@ -56,3 +59,26 @@ def json_text(value: object) -> str:
     text = json.dumps(value, ensure_ascii=False, indent=2)
     shown = (one if one.isprintable() or one == "\n" else json.dumps(one)[1:-1] for one in text)
     return "".join(shown)
+
+
+def many(count: int, one: str) -> str:
+    """Write a number and what it counts, named by ``one`` for one thing, with its verb or without.
+
+    The plural is regular: ``judged query was`` becomes ``judged queries were``.
+    """
+    return f"{count} {one if count == 1 else _plural(one)}"
+
+
+def counted(count: int, one: str) -> str:
+    """Write the same with a comma between thousands."""
+    return f"{count:,} {one if count == 1 else _plural(one)}"
+
+
+@cache
+def _plural(one: str) -> str:
+    before, _, last = one.rpartition(" ")
+    if last in VERBS:
+        return f"{_plural(before)} {VERBS[last]}"
+    if last.endswith("y") and last[-2] not in "aeiou":
+        return f"{one[:-1]}ies"
+    return f"{one}es" if last.endswith(("s", "x", "ch", "sh")) else f"{one}s"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from harness.core.digest import of_bytes, of_json
 from harness.core.engine import Hit
 from harness.core.errors import RunError
+from harness.core.printable import counted
 
 
 class Status(IntEnum):
@@ -138,7 +139,7 @@ class Run:
         if not self.retries:
             return ""
         limited = f", {self.rate_limited:,} of them rate-limited" if self.rate_limited else ""
-        return f"{self.retries:,} attempts repeated{limited}"
+        return f"{counted(self.retries, 'attempt')} repeated{limited}"
 
     @property
     def lengths(self) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from typing import Annotated, NamedTuple
 from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.digest import of_json, of_queries
+from harness.core.printable import counted
 from harness.core.qrels import Qrels
 from harness.core.records import Query
 
@@ -80,7 +81,7 @@ class Changes:
     def said(self) -> tuple[str, ...]:
         """Say each change, with its number and the first few ids."""
         found = [
-            f"{len(ids):,} {'query' if len(ids) == 1 else 'queries'} {what} ({_some(ids)})"
+            f"{counted(len(ids), 'query')} {what} ({_some(ids)})"
             for ids, what in (
                 (self.queries.removed, "removed"),
                 (self.queries.added, "added"),

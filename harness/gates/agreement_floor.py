@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.core.clusters import codes
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.gates.base.classes import class_of
 from harness.gates.base.queries import SampleSettings, checked, in_slice, too_few
 from harness.gates.base.rules import Rules, Share, Where, above, plain
@@ -75,7 +76,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return settings.finding(
         name,
         verdict,
-        f"mean {settings.where} {plain(estimate)} over {estimate.n} queries,"
+        f"mean {settings.where} {plain(estimate)} over {many(estimate.n, 'query')},"
         f" control against itself {itself}{left_out}",
         estimate=estimate,
         remedy=remedy,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding
+from harness.core.printable import many
 from harness.gates.base.rules import Rules
 from harness.gates.base.shares import ShareSettings, judge_shares
 
@@ -22,7 +23,7 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         (
             side,
             int((side.run.duplicates > 0).sum()),
-            f"were shown a document twice ({int(side.run.duplicates.sum())} hits)",
+            f"were shown a document twice ({many(int(side.run.duplicates.sum()), 'hit')})",
         )
         for side in (evidence.control, evidence.candidate)
     ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from harness.core.errors import EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Finding
+from harness.core.printable import many
 from harness.core.run import Status
 from harness.gates.base.rules import Rules, some
 from harness.gates.base.shares import ShareSettings, judge_shares
@@ -41,7 +42,8 @@ def _unanswered(side: ArmResult) -> tuple[int, str]:
     )
     if wrong:
         raise EvidenceError(
-            f"{run.arm}: {len(wrong)} queries ({some(wrong)}) were answered with an error, or"
+            f"{run.arm}: {many(len(wrong), 'query')} ({some(wrong)}) got an answer with an error,"
+            " or"
             " failed with hits; an error is not an empty answer: replay the arm"
         )
     ways = [

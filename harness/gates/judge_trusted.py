@@ -11,6 +11,7 @@ from harness.core.clusters import codes
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.names import Name
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Rules, Where, above, plain
 from harness.stats.raters.kappa import FEWEST, kappa
@@ -92,8 +93,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return settings.finding(
         name,
         Verdict.PASS if fine else Verdict.INCONCLUSIVE,
-        f"{settings.judge} and people: kappa {plain(found)} over {found.n} documents of"
-        f" {len(queries)} queries; its labels {used}",
+        f"{settings.judge} and people: kappa {plain(found)} over {many(found.n, 'document')} of"
+        f" {many(len(queries), 'query')}; its labels {used}",
         estimate=found,
         remedy="judge by people alone, or give the machine better instructions or another model",
     )

@@ -10,6 +10,7 @@ from pydantic import Field, field_validator
 from harness.core.errors import UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.paired import Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
@@ -90,8 +91,9 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return settings.finding(
         name,
         said[0] if one else Verdict.INCONCLUSIVE,
-        f"{settings.where}: {found.means}, difference {signed(now)}{found.losses}; with {count}"
-        f" missing judgements at their worst {signed(worst)}, at their best {signed(best)}",
+        f"{settings.where}: {found.means}, difference {signed(now)}{found.losses}; with"
+        f" {many(count, 'missing judgement')} at their worst {signed(worst)}, at their best"
+        f" {signed(best)}",
         estimate=Estimate(now.value, worst.low, best.high, now.n),
         remedy=_pool(settings, evidence) if count else found.needed(_nearer(settings, now), rules),
         cause=Cause.UNJUDGED if count else Cause.OPEN,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import counted, many
 from harness.core.scores import Estimate
 from harness.gates.base.budget import NS_PER_MS, BudgetSettings
 from harness.gates.base.rules import Rules, below, plain
@@ -52,9 +53,10 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     return settings.finding(
         name,
         verdict,
-        f"{settings.percent} of {arm} {plain(found)} ms, {found.n} queries in"
-        f" {len(race.elapsed_ns[arm])} processes over {evidence.candidate.manifest.documents:,}"
-        f" documents, {race.machine}; the budget there is {settings.max_ms * scale:.3g} ms, for"
+        f"{settings.percent} of {arm} {plain(found)} ms, {many(found.n, 'query')} in"
+        f" {many(len(race.elapsed_ns[arm]), 'process')} over"
+        f" {counted(evidence.candidate.manifest.documents, 'document')}, {race.machine}; the"
+        f" budget there is {settings.max_ms * scale:.3g} ms, for"
         f" the reference work took {scale:.3g} times as long"
         f"{repeats(race, settings, arm, rules)}{doubt}",
         estimate=found,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Ratio, Rules, Where, below, plain
 from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready, repeats, steadfast
@@ -51,7 +52,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         name,
         verdict,
         f"{settings.percent} latency of {candidate} over {control} {plain(found)},"
-        f" {len(race.query_ids)} queries in {len(race.elapsed_ns[candidate])} processes on"
+        f" {many(len(race.query_ids), 'query')} in"
+        f" {many(len(race.elapsed_ns[candidate]), 'process')} on"
         f" {race.machine}{repeats(race, settings, candidate, rules)}{doubt}",
         estimate=found,
         remedy=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"

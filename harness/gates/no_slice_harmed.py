@@ -11,6 +11,7 @@ from pydantic import Field, model_validator
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.paired import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
@@ -102,7 +103,8 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         return settings.undecided(
             name,
             Cause.TOO_FEW,
-            f"{len(small)} slices, none with {settings.required_queries} independent queries",
+            f"{many(len(small), 'slice')}, none with"
+            f" {many(settings.required_queries, 'independent query')}",
             "name slices in the query set, and judge enough queries of each",
         )
     p_values = adjusted(np.array([one.p_harmed for one in found]))

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from harness.core.evidence import ArmResult, Evidence
+from harness.core.printable import many
 from harness.core.run import Conditions, Run, Status
 from harness.gates.base.rules import GateSettings
 from harness.policy.demands import Demands
@@ -55,21 +56,23 @@ def _unlike(sides: tuple[ArmResult, ...]) -> Iterator[Unmet]:
 
 
 def _said(conditions: Conditions) -> str:
-    return f"{conditions.k} hits within {conditions.time_limit_s:g} s"
+    return f"{many(conditions.k, 'hit')} within {conditions.time_limit_s:g} s"
 
 
 def _too_shallow(sides: tuple[ArmResult, ...], deepest: int, wanted: int | None) -> Iterator[Unmet]:
     for side in sides:
         found = side.run.conditions
         if wanted is not None and (found is None or found.k < wanted):
-            said = f"asked for {found.k} hits" if found else "imported and does not say its k"
+            said = (
+                f"asked for {many(found.k, 'hit')}" if found else "imported and does not say its k"
+            )
             yield Unmet(
                 f"{side.arm} was {said}; the policy demands {wanted} (policy.evidence.k)", REPLAY
             )
         if found is not None and found.k < deepest:
             yield Unmet(
-                f"{side.arm} returned {found.k} hits a query, and the gate looks at {deepest}: the"
-                " end of its lists is not a miss",
+                f"{side.arm} returned {many(found.k, 'hit')} a query, and the gate looks at"
+                f" {deepest}: the end of its lists is not a miss",
                 f"raise replay.k to {deepest}, and {REPLAY}",
             )
 
@@ -93,9 +96,9 @@ def _cut(sides: tuple[ArmResult, ...], deepest: int) -> Iterator[Unmet]:
         cut = None if side.run.conditions else _cut_at(side.run)
         if cut is not None and cut < min(deepest, longest, side.manifest.documents):
             yield Unmet(
-                f"the lists of {side.arm} were cut at {cut} hits, those of another arm go to"
-                f" {longest}, and the gate looks at {deepest}",
-                f"import a run of {side.arm} with {deepest} hits a query",
+                f"the lists of {side.arm} were cut at {many(cut, 'hit')}, those of another arm go"
+                f" to {longest}, and the gate looks at {deepest}",
+                f"import a run of {side.arm} with {many(deepest, 'hit')} a query",
             )
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.policy.model import Policy
 
 
@@ -20,8 +21,8 @@ def for_candidates(template: Policy, control: str, candidates: Sequence[str]) ->
     """
     if len(template.steps) != 1:
         raise EvidenceError(
-            f"the policy {template.name} has {len(template.steps)} steps, which name their own"
-            " arms: leave --control out. To compare with one control, name a policy with one"
+            f"the policy {template.name} has {many(len(template.steps), 'step')}, which name their"
+            " own arms: leave --control out. To compare with one control, name a policy with one"
             " step; its gates judge each candidate"
         )
     if not candidates:

@@ -23,6 +23,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import bca
 from harness.stats.calibration import Codes, Flags, Floats, UniqueHits, calibration, expected
@@ -119,8 +120,9 @@ def assisted_by_pairs(
     moved = np.unique(groups[shown.query[judged & (shown.human > 0)]])
     if judged.sum() < FEWEST_PAIRS or len(moved) < FEWEST or judged.all():
         raise EvidenceError(
-            f"people judged {int(judged.sum())} of {len(judged)} pairs, and {len(moved)}"
-            f" independent queries have a relevant one. At least {FEWEST_PAIRS} pairs and {FEWEST}"
+            f"people judged {int(judged.sum())} of {len(judged)} pairs, and"
+            f" {many(len(moved), 'independent query has')} a relevant one. At least {FEWEST_PAIRS}"
+            f" pairs and {FEWEST}"
             " such queries must be judged, and others must be left to the machine"
         )
     fold = _folds(groups, inference.seed)[shown.query]

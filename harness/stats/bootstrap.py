@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, ndtri, stdtrit
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.stats.resampling import drawn_sums, reweighted_sums
 
@@ -81,7 +82,7 @@ def bca_each(
     units = len(sums)
     if units < FEWEST:
         raise EvidenceError(
-            f"{units} independent queries have no spread to learn from; ask at least {FEWEST}"
+            f"{many(units, 'independent query has')} no spread to learn from; ask at least {FEWEST}"
         )
     totals = np.array([column.sum() for column in _rows(sums)])
     means = _resampled(sums, sizes, totals, resamples=resamples, seed=seed, threads=threads)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.scores import Estimate
 
 Floats = NDArray[np.float64]
@@ -136,7 +137,7 @@ def _enough(what: str, sizes: Sequence[int]) -> None:
     if len(sizes) < FEWEST or min(sizes) < FEWEST:
         raise EvidenceError(
             f"components of variance need {FEWEST} {what} or more with {FEWEST} queries each; there"
-            f" are {len(sizes)}, and the smallest has {min(sizes, default=0)} queries"
+            f" are {len(sizes)}, and the smallest has {many(min(sizes, default=0), 'query')}"
         )
 
 

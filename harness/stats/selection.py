@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from harness.core.digest import of_json
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 
 TIE_DIGITS = 12
 """Means equal to so many digits are a tie, which the earlier candidate wins."""
@@ -143,7 +144,8 @@ def select(values: Values, over: Rows, search: Search, folds: int) -> Selection:
     """
     if over.clusters < folds:
         raise EvidenceError(
-            f"{over.clusters} independent queries make no {folds} folds; judge more, or name fewer"
+            f"{many(over.clusters, 'independent query makes')} no {folds} folds; judge more, or"
+            " name fewer"
         )
     rows, fold = over.everything, over.order % folds
     best = search.best(values, over, rows)

@@ -39,7 +39,7 @@ def test_a_depth_without_a_rank_is_refused(depth: int) -> None:
 
 
 def test_other_queries_are_refused() -> None:
-    with pytest.raises(MismatchedQueries, match="1 queries only on the left, 0 only on the right"):
+    with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
         Pair.of(CONTROL, run_of({"p": [], "q": []}))
     with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
         Pair.of(run_of({"p": [], "q": []}), CONTROL)

@@ -33,9 +33,9 @@ def test_a_log_says_whom_sessions_prefer(project: Toy, harness: Harness) -> None
     assert "40 sessions saw 40 mixed lists and clicked 40 documents" in said.out
     assert "tantivy against fts5: +1.000 [" in said.out
     assert "(40 to 0, 0 ties), p = 0.0000: tantivy is preferred" in " ".join(said.out.split())
-    assert "1 lists were the control's own, because an arm failed" in said.out
-    assert "1 lists were shown while mixing was off" in said.out
-    assert "1 clicks are on no list or document of the log" in said.out
+    assert "1 list was the control's own, because an arm failed" in said.out
+    assert "1 list was shown while mixing was off" in said.out
+    assert "1 click is on no list or document of the log" in said.out
 
 
 def test_clicks_become_labels(project: Toy, harness: Harness) -> None:

@@ -69,7 +69,7 @@ def test_a_query_that_neither_arm_answered_is_lost_and_no_tie(why: str) -> None:
 
 def test_other_queries_are_refused_on_either_side() -> None:
     more, fewer = scores({"a": 1.0, "b": 1.0}), scores({"a": 1.0})
-    with pytest.raises(MismatchedQueries, match="1 queries only on the left, 0 only on the right"):
+    with pytest.raises(MismatchedQueries, match="1 query only on the left, 0 only on the right"):
         Paired.of(more, fewer)
     with pytest.raises(MismatchedQueries, match="0 queries only on the left, 1 only on the right"):
         Paired.of(fewer, more)

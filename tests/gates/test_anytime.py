@@ -115,7 +115,7 @@ def test_no_traffic_is_left_open_and_names_the_command(rule: str) -> None:
 
 @pytest.mark.parametrize("rule", RULES)
 def test_too_few_pairs_are_left_open_whatever_they_say(rule: str) -> None:
-    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).remedy == "1 more pairs"
+    assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=401).remedy == "1 more pair"
     assert judged(rule, of(rule, flags(400, 0.0)), min_pairs=400).verdict is Verdict.PASS
     nothing = gate_inputs.evidence(5, traffic=traffic())
     assert judged(rule, nothing).remedy == "50 more pairs"

@@ -28,7 +28,7 @@ def on(rule: str, **changed: object) -> Finding:
 def test_what_the_log_lost_counts_as_the_worst(rule: str) -> None:
     finding = on(rule, passed_over={LOST: 600})
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "but 600 attempts that were numbered are not in the log; were they all" in finding.reason
+    assert "but 600 numbered attempts are not in the log; if all of them were bad" in finding.reason
     assert "the lines that are missing" in finding.remedy
     assert on(rule, passed_over={LOST: 2}).verdict is Verdict.PASS
 
@@ -47,7 +47,7 @@ def test_more_shed_than_compared_is_no_picture(rule: str) -> None:
 def test_one_query_asked_for_ever_is_no_traffic(rule: str) -> None:
     finding = on(rule, asked=np.array([PAIRS]))
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "; 1 different queries, the most asked 100.0% of all" in finding.reason
+    assert "; 1 different query, the most asked 100.0% of all" in finding.reason
     assert "as varied as 1.0" in finding.reason
     assert finding.remedy == "more different queries"
     even = np.full(FEWEST_QUERIES, PAIRS // FEWEST_QUERIES)

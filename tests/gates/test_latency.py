@@ -223,7 +223,7 @@ def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) 
 def test_a_short_race_is_not_judged(rule: str, settings: dict[str, Any]) -> None:
     finding = judged(rule, gate_inputs.race(0.1, count=49), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.remedy == "race 1 more queries"
+    assert finding.remedy == "race 1 more query"
 
 
 @BOTH_RULES

@@ -133,7 +133,7 @@ def test_many_queries_of_one_intent_count_once() -> None:
     one_need = replace(evidence, clusters=dict.fromkeys(gate_inputs.ids(200), "same"))
     finding = gate_inputs.judge("non_inferior", one_need, **NON_INFERIOR)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "200 queries in 1 clusters" in finding.reason
+    assert "200 queries in 1 cluster" in finding.reason
     assert finding.cause is Cause.TOO_FEW
 
 

@@ -10,6 +10,7 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.places import evidence_at, of_run
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.stages.judging.assisted import AssistedDifference, Judging
@@ -76,7 +77,7 @@ def _show(found: AssistedDifference, judging: Judging) -> None:
     word = "used" if found.trusted else "not used: its agreement is not surely above the bound"
     out.print(
         f"kappa of people and machine {alike.value:.2f} [{alike.low:.2f}, {alike.high:.2f}]"
-        f" over {alike.n} documents, bound {judging.least_kappa:g}: the machine is {word}",
+        f" over {many(alike.n, 'document')}, bound {judging.least_kappa:g}: the machine is {word}",
         markup=False,
     )
     for grade, share in zip(found.grades, found.found.calibration, strict=False):
@@ -88,7 +89,8 @@ def _show(found: AssistedDifference, judging: Judging) -> None:
         f"{measure}, people alone: {signed(found.found.human)}, n = {found.judged}"
         f" {judging.sampled}\n"
         f"{measure}, with the machine: {signed(found.found.assisted)},"
-        f" n = {found.queries} queries; it saves {found.found.saved:.0%} of the human judgements",
+        f" n = {many(found.queries, 'query')}; it saves {found.found.saved:.0%} of the human"
+        " judgements",
         markup=False,
     )
     out.print(

@@ -14,6 +14,7 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.places import evidence_at, of_run
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
@@ -82,16 +83,16 @@ def pool(
         out.print(f"{found.standing.words}{nothing}", markup=False)
     elif choice.order is Order.RANDOM:
         out.print(
-            f"{found.of} pairs are shown by one arm alone; {found.pairs} were drawn. Judge them"
-            " all, then: harness assisted --sampled pairs",
+            f"{many(found.of, 'pair is')} shown by one arm alone; {found.pairs} were drawn. Judge"
+            " them all, then: harness assisted --sampled pairs",
             markup=False,
         )
     else:
         out.print(
             f"{measure} of {candidate} - {control} lies within"
             f" [{found.worst:+.4f}, {found.best:+.4f}]"
-            f" over {found.queries} queries, whatever the missing judgements say.\n"
-            f"{found.of} pairs would narrow that; wrote the first {found.pairs} to {to}.",
+            f" over {many(found.queries, 'query')}, whatever the missing judgements say.\n"
+            f"{many(found.of, 'pair')} would narrow that; wrote the first {found.pairs} to {to}.",
             markup=False,
         )
     if found.pairs:
@@ -176,7 +177,7 @@ def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) ->
         if to is None or dry_run:
             cost = estimate(file, judge, answers)
             out.print(
-                f"{cost.pairs} pairs, {cost.known} answered before. The others send about"
+                f"{many(cost.pairs, 'pair')}, {cost.known} answered before. The others send about"
                 f" {cost.tokens:,.0f} tokens and cost about {cost.likely:.4f}, at most"
                 f" {cost.most:.4f} without retries. Nothing was sent.",
                 markup=False,
@@ -185,8 +186,8 @@ def _by_machine(file: Path, machine: Path, to: Path | None, *, dry_run: bool) ->
         done = label(file, judge, answers, to)
     grades = Counter(one.grade for one in done.labels)
     out.print(
-        f"{judge.name}: {len(done.labels)} labels in {to}, {done.sent} pairs judged now for"
-        f" {done.cost:.4f} with {done.retries} retries",
+        f"{judge.name}: {many(len(done.labels), 'label')} in {to}, {many(done.sent, 'pair')}"
+        f" judged now for {done.cost:.4f} with {done.retries} retries",
         markup=False,
     )
     for grade, count in sorted(grades.items()):
@@ -209,7 +210,7 @@ def _merge(file: Path, dataset: str, by: str) -> None:
     data, qrels = project.root / "datasets" / dataset, project.root / "qrels" / dataset
     merged = merge(file, data, qrels, by=by, at=datetime.now(UTC).date().isoformat())
     out.print(
-        f"added {merged.added} judgements to {dataset}; {merged.known} were known,"
+        f"added {many(merged.added, 'judgement')} to {dataset}; {merged.known} were known,"
         f" {merged.open} are open",
         markup=False,
     )

@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.places import OneDataset, evidence_at
+from harness.core.printable import many
 
 
 def register(app: typer.Typer) -> None:
@@ -35,7 +36,7 @@ def labels(
 
     found = take_in(evidence_at(dataset, left, adds=True), file)
     out.print(
-        f"{found.judge}: took in {found.labels} labels; {found.both} of their pairs are judged by"
-        " the data set too",
+        f"{found.judge}: took in {many(found.labels, 'label')}; {found.both} of their pairs are"
+        " judged by the data set too",
         markup=False,
     )

@@ -9,6 +9,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.scores import Estimate
@@ -54,7 +55,10 @@ def begin(
     check_apart(to, Project.here().sources)
     made = deal(pool, assessors.split(","), double, seed, guidelines, to)
     for name in made.assessors:
-        out.print(f"{name}: {len(made.parts[name].pairs)} pairs in {made.path(name)}", markup=False)
+        out.print(
+            f"{name}: {many(len(made.parts[name].pairs), 'pair')} in {made.path(name)}",
+            markup=False,
+        )
     out.print(f"In a browser: harness serve {to}", markup=False)
 
 
@@ -80,8 +84,8 @@ def _show(found: Agreement) -> None:
         drift = "" if one.drift is None else f", drift {_signed(one.drift)}"
         out.print(f"{one.name}: {one.judged} of {one.of} judged{pace}{drift}", markup=False)
     out.print(
-        f"{found.twice} pairs were judged twice; {found.differ} differ, {found.far} of them by two"
-        " grades or more",
+        f"{many(found.twice, 'pair was')} judged twice; {found.differ} differ, {found.far} of them"
+        " by two grades or more",
         markup=False,
     )
     out.print(f"Krippendorff's alpha, ordinal: {_said(found.alpha)}", markup=False)
@@ -93,7 +97,7 @@ def _show(found: Agreement) -> None:
 def _said(found: Estimate | None) -> str:
     if found is None:
         return FEW
-    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}], n = {found.n} pairs"
+    return f"{found.value:.2f} [{found.low:.2f}, {found.high:.2f}], n = {many(found.n, 'pair')}"
 
 
 def _signed(found: Estimate) -> str:
@@ -131,7 +135,7 @@ def settle(
     if not found.settled:
         out.print(f"nothing is settled yet{left}", markup=False)
         raise typer.Exit(3)
-    out.print(f"{found.settled} pairs are settled in {to}{left}", markup=False)
+    out.print(f"{many(found.settled, 'pair is')} settled in {to}{left}", markup=False)
     out.print(f"Add them: harness judge {to} --merge DATASET --by WHO", markup=False)
 
 
@@ -149,7 +153,7 @@ def export(
     from harness.stages.judging.panel.exchange import export as stage
 
     check_apart(to, Project.here().sources)
-    out.print(f"{stage(panels.read(folder), to)} labels in {to}", markup=False)
+    out.print(f"{many(stage(panels.read(folder), to), 'label')} in {to}", markup=False)
 
 
 def import_(
@@ -169,4 +173,4 @@ def import_(
     from harness.stages.judging.panel.exchange import take
 
     found = take(panels.read(folder), file, assessor)
-    out.print(f"{assessor}: {found} judgements taken in", markup=False)
+    out.print(f"{assessor}: {many(found, 'judgement')} taken in", markup=False)

@@ -8,6 +8,7 @@ import typer
 
 from harness.cli.base.app import out
 from harness.cli.base.project import Project
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.stages.imports.collections import Target
@@ -45,8 +46,8 @@ def target(
 def shown(report: ImportReport) -> None:
     """Say what was imported, and what is odd about it."""
     out.print(
-        f"imported {report.name} ({report.split}): {report.documents} documents,"
-        f" {report.queries} queries, {report.judgements} judgements"
+        f"imported {report.name} ({report.split}): {many(report.documents, 'document')},"
+        f" {many(report.queries, 'query')}, {many(report.judgements, 'judgement')}"
     )
     for line in report.warnings:
         out.print(f"  note: {line}", markup=False)

@@ -10,6 +10,7 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
+from harness.core.printable import counted, many
 
 if TYPE_CHECKING:
     from harness.corpus.querylog.formats import Fields
@@ -71,7 +72,7 @@ def from_log(
     fields = _fields(text, results, session)
     made = make(log, to, kind=kind, fields=fields, size=size, seed=seed)
     _show(made.card)
-    out.print(f"wrote {made.queries} queries to {to}", markup=False)
+    out.print(f"wrote {many(made.queries, 'query')} to {to}", markup=False)
 
 
 def drift(
@@ -136,7 +137,7 @@ def pool(
             path=to,
         )
     out.print(
-        f"wrote {found.pairs:,} pairs of {found.queries:,} queries to {to}; judge them:"
+        f"wrote {counted(found.pairs, 'pair')} of {found.queries:,} queries to {to}; judge them:"
         f" harness judge {to}",
         markup=False,
     )
@@ -154,18 +155,20 @@ def _show(card: SampleCard) -> None:
         out.print(f"  {number:,} left out: {why}", markup=False)
     if card.untold_requests:
         out.print(
-            f"  {card.untold_requests:,} requests have no text in a shadow log: both arms agreed",
+            f"  {counted(card.untold_requests, 'request has')} no text in a shadow log: both arms"
+            " agreed",
             markup=False,
         )
     if card.foreign_lines:
-        out.print(f"  {card.foreign_lines:,} lines were read as Windows-1252", markup=False)
+        out.print(f"  {counted(card.foreign_lines, 'line was')} read as Windows-1252", markup=False)
     for kind, number in card.masked.items():
-        out.print(f"  {number:,} requests masked: {kind}", markup=False)
+        out.print(f"  {counted(number, 'request')} masked: {kind}", markup=False)
     for limit in card.mask_limits:
         out.print(f"  limit of masking: {limit}", markup=False)
     for name, row in card.strata.items():
         out.print(
-            f"  {name}: {row.sampled:,} of {row.queries:,} queries, {row.requests:,} requests",
+            f"  {name}: {row.sampled:,} of {row.queries:,} queries,"
+            f" {counted(row.requests, 'request')}",
             markup=False,
         )
 

@@ -12,6 +12,7 @@ import typer
 from harness.cli.base.app import err, out
 from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from mcp.server import MCPServer
@@ -119,7 +120,7 @@ def grouped(faults: Sequence[Fault]) -> list[str]:
     lines: list[str] = []
     for why, paths in by_reason.items():
         if len(paths) > MAX_ALIKE:
-            lines.append(f"{len(paths):,} files, such as {paths[0]}: {why}")
+            lines.append(f"{counted(len(paths), 'file')}, such as {paths[0]}: {why}")
         else:
             lines += [f"{path}: {why}" for path in paths]
     return lines

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from rich.markup import escape
 
 from harness.cli.base.app import out
+from harness.core.printable import many
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -152,4 +153,4 @@ def _when(at: datetime) -> str:
 
 
 def _days(age: timedelta) -> str:
-    return "1 day" if age.days == 1 else f"{age.days} days"
+    return many(age.days, "day")

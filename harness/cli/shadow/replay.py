@@ -14,6 +14,7 @@ from harness.cli.base.boundary import aside
 from harness.cli.base.places import evidence_at, of_run
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import Folders, RegisterFile, suppressions_file, today
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from harness.stages.shadow.replay import Replayed
@@ -75,11 +76,12 @@ def replay(
 
 def _show(replayed: Replayed, top: int) -> None:
     from harness.core.printable import one_line
-    from harness.shadow.watch.again import Now, counted
+    from harness.shadow.watch import again
+    from harness.shadow.watch.again import Now
 
-    counts = counted(one for one, _ in replayed.found)
+    counts = again.counted(one for one, _ in replayed.found)
     said = ", ".join(f"{count:,} {name}" for name, count in counts.items())
-    out.print(f"{len(replayed.found):,} queries diverged: {said}.", markup=False)
+    out.print(f"{counted(len(replayed.found), 'query')} diverged: {said}.", markup=False)
     moved = sum(one.control_moved for one, _ in replayed.found)
     if moved:
         out.print(

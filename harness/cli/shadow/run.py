@@ -11,6 +11,7 @@ from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import SettingsFile, own_log, settings_file
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from harness.stages.shadow.run import Ran
@@ -95,12 +96,12 @@ def _show(ran: Ran, folder: Path) -> None:
     counts = ran.counts
     middle, slow = np.percentile(ran.control_ns, (50, 99)) / NS_PER_MS
     shed = ", ".join(f"{number:,} ({reason})" for reason, number in counts.shed.items()) or "0"
-    asked = f"{counts.served:,} queries, {ran.per_second:,.1f} a second"
+    asked = f"{counted(counts.served, 'query')}, {ran.per_second:,.1f} a second"
     took = f"the control took {middle:.2f} ms in the median, {slow:.2f} ms at its p99"
     left = f"lost: {counts.lost:,}; faults of our own: {counts.faults:,}"
     lines = [
         f"{asked}; {took}.",
-        f"{counts.attempted:,} attempts; shed: {shed}; {left}.",
+        f"{counted(counts.attempted, 'attempt')}; shed: {shed}; {left}.",
         "" if ran.written else "Not all of it was written in time; what waited is skipped.",
         f"The log: {folder}",
     ]

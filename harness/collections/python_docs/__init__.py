@@ -15,6 +15,7 @@ from harness.collections.python_docs.library import installed
 from harness.collections.python_docs.numpydoc import capped
 from harness.collections.python_docs.questions import by_digest, identifiers, natural_language
 from harness.core.errors import DatasetError
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus.card import Harvesting
@@ -84,7 +85,7 @@ def _chosen(links: Mapping[str, tuple[str, ...]], limit: int) -> tuple[str, ...]
     linked = {name for name, led in links.items() if led}.union(*links.values())
     if len(linked) > limit:
         raise DatasetError(
-            f"{len(linked)} documents are linked with each other, and the card's [harvest]"
+            f"{many(len(linked), 'document is')} linked with each other, and the card's [harvest]"
             f" allows {limit}; raise documents there to {len(linked)} or more"
         )
     others = by_digest(name for name in links if name not in linked)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from harness.agreement.classes import UNCOMPARED, Class
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Agreement, Evidence
+from harness.core.printable import many
 from harness.core.run import Status
 from harness.gates.base.rules import some
 
@@ -35,7 +36,7 @@ def class_of(evidence: Evidence) -> Mapping[str, str]:
         )
         if silent:
             raise EvidenceError(
-                f"{run.arm} did not answer {len(silent)} queries that count as compared"
+                f"{run.arm} did not answer {many(len(silent), 'query')} that count as compared"
                 f" ({some(silent)}); an error is not an empty answer: compare the runs once more"
             )
     _no_values_without_comparison(agreement, found)
@@ -47,6 +48,6 @@ def _no_values_without_comparison(agreement: Agreement, found: Mapping[str, str]
         wrong = tuple(q for q in scores.query_ids if found.get(q) not in COMPARED)
         if wrong:
             raise EvidenceError(
-                f"{len(wrong)} queries have a {name} and were never compared ({some(wrong)});"
+                f"{many(len(wrong), 'query has')} a {name} and no comparison ({some(wrong)});"
                 " a skipped comparison is not an equal one: compare the runs once more"
             )

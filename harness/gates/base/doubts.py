@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from harness.core.evidence import LOST, SHED, Traffic
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
 from harness.stats.sequential.blocks import Blocks
@@ -66,7 +67,8 @@ def _lost(traffic: Traffic, pairs: int, estimate: Estimate, bound: Bound) -> Dou
     if not lost or _passes(at_worst, bound):
         return None
     return Doubt(
-        f"but {lost} attempts that were numbered are not in the log; were they all bad, it could be"
+        f"but {many(lost, 'numbered attempt is')} not in the log; if all of them were bad, it"
+        " could be"
         f" {at_worst:.4f}",
         "the lines that are missing, or a log that is whole",
     )

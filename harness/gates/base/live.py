@@ -12,6 +12,7 @@ from pydantic import Field
 
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import counted, many
 from harness.core.scores import Estimate
 from harness.gates.base.doubts import Bound, doubts
 from harness.gates.base.rules import (
@@ -142,14 +143,14 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
         return settings.undecided(
             gate,
             Cause.TOO_FEW,
-            f"{said}: {len(values)} pairs in {len(cut.means)} blocks, and"
-            f" {settings.min_pairs} pairs and {FEWEST_BLOCKS} blocks are needed"
+            f"{said}: {many(len(values), 'pair')} in {len(cut.means)} blocks, and"
+            f" {many(settings.min_pairs, 'pair')} and {FEWEST_BLOCKS} blocks are needed"
             f"{passed_over}",
-            f"{lacking} more pairs" if lacking > 0 else longer,
+            many(lacking, "more pair") if lacking > 0 else longer,
         )
     pairs, beside = int(cut.sizes.sum()), f"{_asked(traffic)}{passed_over}"
     found = anytime(cut.means, confidence=rules.confidence, least=0, most=1)
-    shown, over = replace(found, n=pairs), f"{pairs} pairs in {_said(cut)}{beside}"
+    shown, over = replace(found, n=pairs), f"{many(pairs, 'pair')} in {_said(cut)}{beside}"
     judged = above if settings.passes == "above" else below
     moved = found.low > found.high
     verdict = Verdict.INCONCLUSIVE if moved else judged(found, settings.limit)
@@ -206,7 +207,7 @@ def _said(cut: Blocks) -> str:
 def _asked(traffic: Traffic) -> str:
     """Say how many different queries there were, and how often the most asked was."""
     most = int(traffic.asked.max(initial=0)) / max(int(traffic.asked.sum()), 1)
-    return f"; {len(traffic.asked):,} different queries, the most asked {most:.1%} of all"
+    return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 
 
 def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> range | None:
@@ -235,4 +236,4 @@ def _more(cut: Blocks, limit: float, rules: Rules) -> str:
     if needed is None:
         return f"more than {FORESIGHT} times the pairs that came, if more come like these"
     more = max(1, round((needed - len(cut.means)) * float(cut.sizes.mean())))
-    return f"about {more} more pairs, if they come like these"
+    return f"about {many(more, 'more pair')}, if they come like these"

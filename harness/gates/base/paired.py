@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from harness.core.clusters import codes, said_of_parted
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate, Paired, Scores
 from harness.gates.base.queries import (
     SampleSettings,
@@ -135,10 +136,11 @@ class Comparison:
         """Both means over the paired queries, in words."""
         paired = self.paired
         known = self.known
-        groups = "" if known is None else f" in {len(np.unique(known))} clusters"
+        groups = "" if known is None else f" in {many(len(np.unique(known)), 'cluster')}"
         return (
             f"{self.candidate_arm} {paired.candidate.mean():.4f},"
-            f" {self.control_arm} {paired.control.mean():.4f} over {len(paired.query_ids)} queries"
+            f" {self.control_arm} {paired.control.mean():.4f} over"
+            f" {many(len(paired.query_ids), 'query')}"
             f"{groups}{said_of_parted(self.parted)}"
         )
 

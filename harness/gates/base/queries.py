@@ -11,6 +11,7 @@ from harness.core.clusters import independent
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.gate import Cause, Finding
+from harness.core.printable import many
 from harness.core.scores import Scores
 from harness.gates.base.rules import GateSettings, MinQueries, some
 from harness.measures.name import parse
@@ -107,8 +108,8 @@ def checked(scores: Mapping[str, Scores], measure: str, owner: str) -> Scores:
     )
     if broken:
         raise EvidenceError(
-            f"{owner}: {measure} is NaN or infinite for {len(broken)} queries ({some(broken)});"
-            " a query without a value belongs among the undefined ones"
+            f"{owner}: {measure} is NaN or infinite for {many(len(broken), 'query')}"
+            f" ({some(broken)}); a query without a value belongs among the undefined ones"
         )
     return found
 
@@ -137,11 +138,15 @@ def too_few(
             f"write a slice that exists: {', '.join(sorted(evidence.slices)) or 'there is none'}",
         )
     asks = "an interval needs" if settings.min_queries is None else "the policy asks for"
-    of = f" ({len(query_ids)} queries in {units} clusters)" if units < len(query_ids) else ""
+    of = (
+        f" ({many(len(query_ids), 'query')} in {many(units, 'cluster')})"
+        if units < len(query_ids)
+        else ""
+    )
     return settings.undecided(
         gate,
         Cause.TOO_FEW,
-        f"{settings.where} is known for {units} independent queries{of}, fewer than the"
+        f"{settings.where} is known for {many(units, 'independent query')}{of}, fewer than the"
         f" {settings.required_queries} that {asks}{missing}",
         f"judge {settings.required_queries - units} more independent queries",
     )

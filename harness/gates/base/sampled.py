@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import counted
 from harness.gates.base.rules import Rules
 from harness.measures.spans import span_of
 from harness.stats.bounded import Span
@@ -48,8 +49,8 @@ def needed_at_every_look(
         )
     count = max(math.ceil(times * now), now + 1)
     return (
-        f"about {count:,} judged queries (now {now:,}), if they come like these; they may be added"
-        " in any number of steps"
+        f"about {counted(count, 'judged query')} (now {now:,}), if they come like these; they may"
+        " be added in any number of steps"
     )
 
 
@@ -85,7 +86,7 @@ def needed(
         min_queries(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
     )
     many = max(count, least, now + 1)
-    asked = f"about {many:,} judged queries (now {now:,}) for power {rules.power:g}"
+    asked = f"about {counted(many, 'judged query')} (now {now:,}) for power {rules.power:g}"
     if now < least:
         return f"{asked}; fewer than {least:,} leave room for a loss that none of them shows"
     if count > HOPELESS * now:

@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from harness.core.clusters import codes
 from harness.core.evidence import ArmResult
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, Rules, Share, Where, below, plain
 from harness.stats.proportion import share, size_for
@@ -66,5 +67,6 @@ def judge_shares(
         verdict,
         "; ".join(reversed(said)),
         estimate=estimates[-1],
-        remedy=f"{needed} independent queries, if no more of them go wrong than the {worst} seen",
+        remedy=f"{many(needed, 'independent query')}, if no more of them go wrong than the"
+        f" {worst} seen",
     )

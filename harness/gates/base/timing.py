@@ -9,6 +9,7 @@ import numpy as np
 
 from harness.core.evidence import Evidence, Race
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import GateSettings, MinQueries, Noise, Ratio, Rules, plain
 from harness.stats.times import caches, processes
@@ -130,9 +131,9 @@ def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindr
     if len(race.query_ids) < settings.min_queries:
         return Hindrance(
             Cause.TOO_FEW,
-            f"{len(race.query_ids)} queries were raced, fewer than the {settings.min_queries}"
+            f"{many(len(race.query_ids), 'query was')} raced, fewer than the {settings.min_queries}"
             " that the policy asks for",
-            f"race {settings.min_queries - len(race.query_ids)} more queries",
+            f"race {many(settings.min_queries - len(race.query_ids), 'more query')}",
         )
     if len(race.elapsed_ns[arms[0]]) <= 1:
         return Hindrance(

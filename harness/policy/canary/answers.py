@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 from harness.agreement.agree import agree
 from harness.core.engine import Answer, Hit, Manifest
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.core.records import Query
 from harness.core.run import Row, Run, Status
@@ -108,8 +109,8 @@ def _endings() -> Iterator[str]:
         if found != (right, hits, twice):
             yield (
                 f"a query that {text} within {limit_ns} ns ended as {found[0].name} with"
-                f" {found[1]} hits and {found[2]} repeated, and must be {right.name} with {hits}"
-                f" and {twice}"
+                f" {many(found[1], 'hit')} and {found[2]} repeated, and must be {right.name} with"
+                f" {hits} and {twice}"
             )
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
 from harness.core.gate import Verdict
+from harness.core.printable import many
 from harness.core.run import Row
 from harness.gates import no_slice_harmed
 from harness.policy.canary.answers import wrong_answers
@@ -77,8 +78,9 @@ def _wrong(policy: Policy) -> Iterator[str]:
                 if found.verdict not in asked.right:
                     yield (
                         f"{asked.what} is judged {found.verdict} by {gate.name!r} of step"
-                        f" {step.name} ({gate.rule.name}: {found.bound}) over {asked.queries}"
-                        f" queries, and must be {' or '.join(sorted(asked.right))}"
+                        f" {step.name} ({gate.rule.name}: {found.bound}) over"
+                        f" {many(asked.queries, 'query')}, and must be"
+                        f" {' or '.join(sorted(asked.right))}"
                     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.core.printable import counted, many
 from harness.corpus.inventory import Inventory, changes
 from harness.gates.base.rules import Rules
 from harness.policy.model import Gate, Policy, Step
@@ -97,7 +98,7 @@ def _lost(before: Inventory, now: Inventory) -> Iterator[str]:
     ):
         if ids:
             some = ", ".join(ids[:SOME]) + (", ..." if len(ids) > SOME else "")
-            yield f"{len(ids):,} {'query' if len(ids) == 1 else 'queries'} {what} ({some})"
+            yield f"{counted(len(ids), 'query')} {what} ({some})"
 
 
 def _fewer(registered: Sequence[RegisteredStep], policy: Policy, at_hand: AtHand) -> Iterator[str]:
@@ -135,9 +136,9 @@ def _race(registered: Sequence[RegisteredStep], race: Raced | None) -> Iterator[
         return
     queries, processes = (max(column) for column in zip(*map(_size, timed), strict=True))
     if race.queries < queries:
-        yield f"{race.queries:,} queries were raced, planned {queries:,}"
+        yield f"{counted(race.queries, 'query was')} raced, planned {queries:,}"
     if race.processes < processes:
-        yield f"the race had {race.processes} processes, planned {processes}"
+        yield f"the race had {many(race.processes, 'process')}, planned {processes}"
 
 
 def _size(need: RegisteredNeed) -> tuple[int, int]:

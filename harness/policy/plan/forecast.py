@@ -13,6 +13,7 @@ from typing import Protocol
 from harness.core.clusters import codes
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Evidence
+from harness.core.printable import counted
 from harness.gates.agreement_floor import Settings as FloorSettings
 from harness.gates.base.paired import Comparison
 from harness.gates.base.queries import checked, in_slice
@@ -66,7 +67,7 @@ class MeanForecast:
         effect = dependence(values, compared.known).design_effect
         said = (
             f"{_truth(wanted)}, spread {spread:.3f} per query and design effect {effect:.2f} as in"
-            f" {len(values):,} queries of the pilot"
+            f" {counted(len(values), 'query')} of the pilot"
         )
         return cls(values, compared.known, compared.span, wanted, spread_known=False, said=said)
 
@@ -94,7 +95,7 @@ class MeanForecast:
             raise EvidenceError(f"the pilot has no value of {settings.where}")
         wanted = Target(scores.mean, settings.floor)
         groups, span = codes(scores.query_ids, evidence.clusters), known_span(settings.measure)
-        said = f"mean {scores.mean:.4f} as in {len(scores.values):,} queries of the pilot"
+        said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
         return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
 
     def queries(self, rules: Rules, power: float) -> int | None:

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from harness.core.clusters import codes
 from harness.core.evidence import Evidence
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
 from harness.policy.model import Gate, Step
@@ -70,7 +71,9 @@ def characteristic(
     return OperatingCharacteristic(
         step=step.name,
         gate=gate.name,
-        what=first.what if len(usable) == 1 else f"{gate.settings.unit} on {len(usable)} slices",
+        what=first.what
+        if len(usable) == 1
+        else f"{gate.settings.unit} on {many(len(usable), 'slice')}",
         queries=len(first.compared.paired.query_ids),
         limit=first.limit,
         planted=planted,

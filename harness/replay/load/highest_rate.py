@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Verdict
+from harness.core.printable import many
 from harness.core.scores import Estimate
 
 TRIES = 4
@@ -82,8 +83,8 @@ def highest_rate(
         rate = search.tried[-1][0]
         return search.result(
             Verdict.INCONCLUSIVE,
-            f"{retries + 1} trials in a row at {rate:.4g} a second said nothing: the generator"
-            " could not keep its schedule",
+            f"{many(retries + 1, 'trial')} in a row at {rate:.4g} a second said nothing: the"
+            " generator could not keep its schedule",
         )
 
 

@@ -9,6 +9,7 @@ from typing import Any, Self
 
 from harness.core.errors import EvidenceError
 from harness.core.formats import json_of
+from harness.core.printable import many
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load.histogram import Histogram
@@ -39,7 +40,7 @@ class Record:
     def objection(self, max_lag: float) -> str:
         """Say why the times count for nothing; empty where they count."""
         if self.trial.strays:
-            return f"{self.trial.strays} answers were not those of the arm's run"
+            return f"{many(self.trial.strays, 'answer was')} not those of the arm's run"
         if self.rate is not None and self.trial.lags(max_lag):
             return (
                 f"the generator was {self.trial.lag_ns / 1e6:.2f} ms late (p99), more than"

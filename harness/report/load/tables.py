@@ -8,6 +8,7 @@ from statistics import median
 from typing import NamedTuple
 
 from harness.core.gate import Verdict
+from harness.core.printable import counted
 from harness.core.run import Status
 from harness.core.scores import Estimate
 from harness.replay.load.histogram import Histogram
@@ -167,7 +168,7 @@ def _pair(of: Histogram | None) -> Cell:
     if of is None or not of.count:
         return Cell("no queries")
     both = (milliseconds(of.percentile(percent)) for percent in (50.0, 99.0))
-    return Cell(", ".join(both), f"{of.count:,} answers")
+    return Cell(", ".join(both), counted(of.count, "answer"))
 
 
 def cost(report: LoadReport) -> Table:

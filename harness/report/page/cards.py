@@ -10,6 +10,7 @@ import numpy as np
 from harness.core.clusters import BY_TEXT, Dependence
 from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
+from harness.core.printable import counted, many
 from harness.core.scores import Paired
 from harness.report.inputs import ReportInput
 from harness.report.page.gate_bars import Bar, bar
@@ -111,7 +112,7 @@ def counts(decision: StepDecision) -> str:
     """Count the findings by verdict, leaving out what there is none of."""
     said = [finding.verdict for finding in decision.findings]
     parts = [f"{said.count(verdict)} {verdict}" for verdict in Verdict if verdict in said]
-    gates = f"{len(said)} gate{'' if len(said) == 1 else 's'}"
+    gates = many(len(said), "gate")
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
@@ -162,7 +163,7 @@ def movement(pairs: Paired) -> str:
     difference = pairs.difference
     better, worse = int(np.sum(difference > 0)), int(np.sum(difference < 0))
     same = len(difference) - better - worse
-    text = f"worse on {worse:,}, better on {better:,}, same on {same:,} queries"
+    text = f"worse on {worse:,}, better on {better:,}, same on {counted(same, 'query')}"
     lost = f"; {len(pairs.unpaired):,} without a value in one arm" if pairs.unpaired else ""
     return text + lost
 
@@ -196,8 +197,9 @@ def dependence(found: Dependence | None) -> str:
     if found is None or found.clusters == found.queries:
         return ""
     return (
-        f" {found.queries:,} queries in {found.clusters:,} clusters (largest {found.largest}):"
-        f" design effect {found.design_effect:.2f}, effective sample size {found.effective:,.0f}."
+        f" {counted(found.queries, 'query')} in {counted(found.clusters, 'cluster')} (largest"
+        f" {found.largest}): design effect {found.design_effect:.2f}, effective sample size"
+        f" {found.effective:,.0f}."
     )
 
 
@@ -207,8 +209,8 @@ def parted(report: ReportInput) -> str:
     if not count:
         return ""
     return (
-        f" {count:,} queries have nearly the words of another; the dataset declares another intent"
-        " for each, so they count as independent."
+        f" {counted(count, 'query has')} nearly the words of another; the dataset declares another"
+        " intent for each, so they count as independent."
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 from operator import itemgetter
 
+from harness.core.printable import counted, many
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
 from harness.report.page.custody import Coverage, Custody, Registered
@@ -75,21 +76,21 @@ def _registration(registered: Registered) -> str:
     if registered.sha256 is None:
         return f"NOT REGISTERED: {other}."
     when = f"on {registered.at} by {registered.by}, {registered.file} {registered.sha256[:PREFIX]}"
-    late = f", after {registered.looked} looks" if registered.looked else ""
+    late = f", after {many(registered.looked, 'look')}" if registered.looked else ""
     if other:
         return f"NOT AS REGISTERED {when}{late}: {other}."
     return f"As registered {when}{late}: gates, margins, queries and looks."
 
 
 def _coverage(of: Coverage) -> str:
-    said = f"{of.queries:,} queries, all of them judged"
+    said = f"{counted(of.queries, 'query')}, all of them judged"
     if of.unjudged:
         share = percent(of.unjudged / of.queries)
-        said = f"{of.queries:,} queries: {of.unjudged:,} ({share}) have no judgement"
+        said = f"{counted(of.queries, 'query')}: {of.unjudged:,} ({share}) have no judgement"
     if of.negative:
         said += f"; {of.negative:,} have no relevant document"
     if of.strangers:
-        said += f"; {of.strangers:,} judged queries are not in the query set"
+        said += f"; {counted(of.strangers, 'judged query is')} not in the query set"
     if of.left_out:
         given = of.queries + of.left_out
         said += f"; {of.left_out:,} of {given:,} queries have no judgement and were left out"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from harness.core.engine import IMPORTED
 from harness.core.errors import SHOWN
 from harness.core.evidence import Agreement, ArmResult, Evidence
-from harness.core.printable import one_line
+from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.core.scores import Estimate, Scores
 from harness.measures.ties.sensitivity import count_ties
@@ -80,7 +80,7 @@ def answered(side: ArmResult | None) -> str:
         parts.append(side.run.repeated)
     repeated = int(side.run.duplicates.sum())
     if repeated:
-        parts.append(f"{repeated:,} hits shown twice")
+        parts.append(f"{counted(repeated, 'hit')} shown twice")
     if side.manifest.engine == IMPORTED and (ties := count_ties(side.run)).tied:
         parts.append(f"{share(ties.tied, ties.hits)} of its hits tie with another")
     return ", ".join(parts) or "no query"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.core.printable import counted, many
 from harness.core.scores import Estimate
 from harness.policy.model import Policy
 from harness.policy.selftest.operating import OperatingCharacteristic, Selftest
@@ -31,7 +32,7 @@ class Trust:
         if name not in own:
             return ""
         looks = own[name].attempts
-        over = "a single look" if looks == 1 else f"{looks} looks"
+        over = "a single look" if looks == 1 else many(looks, "look")
         designed = f"the design allows {percent(self.alphas[name])} over {over}"
         if self.selftest is None:
             return f"False-promotion rate: not measured on these queries; {designed}."
@@ -117,14 +118,16 @@ def rates(found: Selftest, command: str) -> Table:
     """Show how often each gate was wrong where the truth was known."""
     rows = tuple(
         (
-            Cell(f"{one.step}: {one.gate}", f"{one.what}, {one.queries:,} queries"),
+            Cell(f"{one.step}: {one.gate}", f"{one.what}, {counted(one.queries, 'query')}"),
             _worst(one),
             _cell(one.false_hold),
             Cell(_loss(one), f"in {percent(one.seen.value)} of the trials" if one.seen else ""),
         )
         for one in found.gates
     )
-    allowed = f"{found.trials} trials a rate; false promotion: {percent(found.level)} allowed"
+    allowed = (
+        f"{many(found.trials, 'trial')} a rate; false promotion: {percent(found.level)} allowed"
+    )
     header = ("gate", "false-promotion rate", "false-hold rate", "smallest loss detected")
     return Table(f"Operating characteristics of the gates ({allowed}; {command})", header, rows)
 
@@ -133,7 +136,7 @@ def curves(found: Selftest) -> Table:
     """Show how often each step was promoted, by what its queries lost or gained in truth."""
     rows = tuple(
         (
-            Cell(curve.step, f"{curve.gates} gates; bound of {curve.gate} ({curve.what})"),
+            Cell(curve.step, f"{many(curve.gates, 'gate')}; bound of {curve.gate} ({curve.what})"),
             *(
                 Cell(percent(it.promoted.value), f"{_ends(it.promoted)}, truth {signed(it.truth)}")
                 for it in curve.points
@@ -144,7 +147,8 @@ def curves(found: Selftest) -> Table:
     )
     caption = (
         f"Operating curve of each step: how often all its gates on means passed together, in"
-        f" {found.trials} trials over the queries at hand; gates of other rules are taken to pass"
+        f" {many(found.trials, 'trial')} over the queries at hand; gates of other rules are taken"
+        " to pass"
     )
     return Table(caption, ("step", *TRUTHS), rows)
 

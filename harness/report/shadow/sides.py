@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.core.printable import one_line
+from harness.core.printable import counted, one_line
 from harness.core.run import Status
 from harness.report.page.moved import DEPTH, QUERY, TITLE, move
 from harness.report.rounding import milliseconds, number
@@ -65,7 +65,7 @@ def side_by_side(
 
 
 def _both(trace: Trace, standing: Standing, divergence: Divergence | None) -> Both:
-    about = [f"{trace.times:,} {'time' if trace.times == 1 else 'times'}"]
+    about = [counted(trace.times, "time")]
     if trace.jaccard is not None:
         about.append(f"lowest Jaccard {number(trace.jaccard)}")
     about += [*trace.slices, trace.query]
@@ -99,7 +99,7 @@ def _shown(arm: str, side: LoggedAnswer, other: LoggedAnswer) -> ShownAnswer:
         for rank, hit in enumerate(side.hits[:DEPTH], start=1)
     )
     took = "time unknown" if side.elapsed_ns is None else f"{milliseconds(side.elapsed_ns)} ms"
-    about = [took, f"{len(side.hits):,} hits"]
+    about = [took, counted(len(side.hits), "hit")]
     about += [one_line(side.note, QUERY)] if side.note else []
     return ShownAnswer(arm, " · ".join(about), hits, "" if hits else _instead(side))
 

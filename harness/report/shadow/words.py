@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 
 from harness.agreement.classes import Class
-from harness.core.printable import one_line
+from harness.core.printable import counted, one_line
 from harness.core.scores import Estimate
 from harness.report.rounding import number, share, watched
 from harness.report.rows import Cell, Table
@@ -53,7 +53,7 @@ def headline(shadowed: Shadowed) -> str:
     said = ["No alarm is raised"]
     if shadowed.raised:
         names = ", ".join(dict.fromkeys(one.name for one in shadowed.raised))
-        said = [f"{_many(len(shadowed.raised), 'alarm')} raised ({names})"]
+        said = [f"{counted(len(shadowed.raised), 'alarm')} raised ({names})"]
     if overlap := shadowed.summary.tracks["overlap"].now:
         said.append(f"mean Jaccard of the first hits {number(overlap.value)}")
     blocking = shadowed.judged.blocking
@@ -61,13 +61,13 @@ def headline(shadowed: Shadowed) -> str:
         queries = len({trace.query for trace in blocking})
         times = sum(trace.times for trace in blocking)
         said.append(
-            f"{_many(times, 'attempt')} of {_many(queries, 'query', 'queries')} diverged without"
+            f"{counted(times, 'attempt')} of {counted(queries, 'query')} diverged without"
             " being accepted"
         )
     elif shadowed.summary.tally.compared:
         said.append("every divergence is accepted")
     if count := shadowed.summary.not_taken.total():
-        said.append(f"{_many(count, 'served query', 'served queries')} could not be compared")
+        said.append(f"{counted(count, 'served query')} could not be compared")
     said_of = f"{shadowed.between.said}: " if shadowed.between.said else ""
     text = "; ".join(said) + "."
     return said_of + (text[0].lower() + text[1:] if said_of else text)
@@ -227,8 +227,6 @@ def standing_counts(shadowed: Shadowed) -> str:
     parts = [f"{counts[name]:,} {name}" for name in Standing if counts[name]]
     blocking = sum(counts[name] for name in BLOCKING)
     said = ", ".join(parts) or "none"
-    return f"{counts.total():,} diverging attempts: {said}. {blocking:,} block the next step."
-
-
-def _many(count: int, one: str, more: str = "") -> str:
-    return f"{count:,} {one if count == 1 else more or one + 's'}"
+    return (
+        f"{counted(counts.total(), 'diverging attempt')}: {said}. {blocking:,} block the next step."
+    )

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 from urllib.parse import SplitResult, urlsplit
 
+from harness.core.printable import counted
 from harness.shadow.proxy.http_control import PORTS, Control, checked, control_at
 from harness.shadow.proxy.http_exchange import Exchange
 from harness.shadow.proxy.http_link import Link
@@ -225,7 +226,7 @@ def all_room(each: int = 2) -> Room:
 
 def cut_off(count: int, stop_s: float) -> str:
     """Say what a stop cut off."""
-    many = "1 connection was" if count == 1 else f"{count:,} connections were"
+    many = counted(count, "connection was")
     return f"{many} cut off: answers in progress were not delivered within {stop_s:g} s of the stop"
 
 

@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
 
 from harness.core.engine import Hit
+from harness.core.printable import many
 from harness.stages.contract.check import Check
 from harness.stages.contract.documents import EQUAL, EQUAL_TEXT
 from harness.stages.contract.subject import QueryOutcome, Subject, ask, quoted
@@ -167,7 +168,7 @@ def _empty(subject: Subject) -> Iterator[str]:
         one = ask(subject.searcher, text, 10)
         yield from every_answer(one, subject)
         if one.hits:
-            yield f"{name}, {quoted(text)}: shows {len(one.hits)} documents"
+            yield f"{name}, {quoted(text)}: shows {many(len(one.hits), 'document')}"
 
 
 def _named(one: QueryOutcome, k: int | None = None) -> list[str]:

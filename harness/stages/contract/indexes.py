@@ -11,6 +11,7 @@ from engines.contract.manifest import FILE
 from harness.core.digest import of_documents, of_file
 from harness.core.engine import Engine, Manifest
 from harness.core.errors import IndexNotReady
+from harness.core.printable import many
 from harness.core.reading import text_of
 from harness.core.records import Document
 from harness.stages.contract.check import Check
@@ -32,7 +33,7 @@ def _manifest(subject: Subject) -> Iterator[str]:
     if opened != built:
         yield f"open gives {opened}, build gave {built}"
     if built.documents != len(subject.documents):
-        yield f"it says {built.documents} documents, {len(subject.documents)} were given"
+        yield f"it says {many(built.documents, 'document')}, {len(subject.documents)} were given"
     if built.corpus_sha256 != of_documents(subject.documents):
         yield "its corpus_sha256 is not the digest of the documents that were given"
     if not (subject.index / FILE).is_file():
@@ -58,10 +59,10 @@ def _in_any_order(subject: Subject) -> Iterator[str]:
 def _nothing(subject: Subject) -> Iterator[str]:
     made, answers = _rebuilt(subject, ())
     if made.documents:
-        yield f"the manifest of an empty index says {made.documents} documents"
+        yield f"the manifest of an empty index says {many(made.documents, 'document')}"
     for one in answers:
         if one.error or one.hits:
-            yield f"{one}: {one.error or f'{len(one.hits)} hits'} in an empty index"
+            yield f"{one}: {one.error or many(len(one.hits), 'hit')} in an empty index"
 
 
 def _rebuilt(

@@ -11,6 +11,7 @@ from itertools import pairwise
 from typing import Protocol, runtime_checkable
 
 from harness.core.engine import Engine
+from harness.core.printable import many
 from harness.stages.contract import answers, indexes, process, sameness
 from harness.stages.contract.check import Check
 from harness.stages.contract.subject import NotChecked, QueryOutcome, Subject, ask
@@ -129,7 +130,7 @@ def _total(subject: Subject) -> Iterator[str]:
         if read.total is None:
             raise NotChecked("the file reads no total")
         if read.total < len(read.hits):
-            yield f"{one}: total is {read.total}, and {len(read.hits)} hits are shown"
+            yield f"{one}: total is {read.total}, and {many(len(read.hits), 'hit is')} shown"
 
 
 KEPT = tuple(

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 from threading import Barrier
 
 from harness.core.engine import Searcher
+from harness.core.printable import many
 from harness.stages.contract.check import Check
 from harness.stages.contract.subject import QueryOutcome, ShownHits, Subject, ask, raised, shown
 
@@ -79,7 +80,7 @@ def difference(was: ShownHits, now: ShownHits) -> str:
             return f"{new_id!r} instead of {old_id!r} at rank {rank}"
         if old != new:
             return f"{old_id!r} scores {new!r} instead of {old!r}"
-    return f"{len(now)} hits instead of {len(was)}"
+    return f"{many(len(now), 'hit')} instead of {len(was)}"
 
 
 SETS = (

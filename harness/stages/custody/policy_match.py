@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from harness.core.errors import EvidenceError
 from harness.core.gate import Finding, StepDecision, Verdict
+from harness.core.printable import many
 from harness.policy.model import Gate, Policy
 from harness.policy.reservations import of_gates
 
@@ -82,8 +83,8 @@ def _enough(step: str, gate: Gate, finding: Finding) -> None:
     found, required = finding.estimate, gate.settings.required_queries
     if found is not None and found.n < required:
         raise EvidenceError(
-            f"the gate {finding.gate!r} of step {step} passed on {found.n} queries, before the"
-            f" {required} that the policy waits for were there; fix the rule {finding.rule}"
+            f"the gate {finding.gate!r} of step {step} passed on {many(found.n, 'query')}, before"
+            f" the {required} that the policy waits for were there; fix the rule {finding.rule}"
         )
 
 

@@ -16,6 +16,7 @@ from typing import NamedTuple
 from engines import registry
 from harness.core.engine import IMPORTED
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.records import Query
 from harness.core.run import Row, Status
 from harness.corpus.prepared import Prepared
@@ -106,7 +107,7 @@ def _unlike(stored: Row, row: Row) -> str:
         return f"was served by {stored.served_by[:12]}, and now by {row.served_by[:12]}"
     shown = list({hit.doc_id: hit for hit in row.hits}.values())
     if len(stored.hits) != len(shown):
-        return f"the run has {len(stored.hits)} hits, and the engine shows {len(shown)}"
+        return f"the run has {many(len(stored.hits), 'hit')}, and the engine shows {len(shown)}"
     for rank, (old, new) in enumerate(zip(stored.hits, shown, strict=True), start=1):
         if old.doc_id != new.doc_id:
             return f"hit {rank} is {old.doc_id} in the run, and the engine shows {new.doc_id}"

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import json_file
+from harness.core.printable import many
 from harness.core.run import Status
 from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
@@ -93,12 +94,15 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
         _registration(about),
         Verified("race", f"of {race.raced_at}" if race else "none was run"),
         Verified("files", f"{len(noted.union(files))} held byte by byte against receipts"),
-        Verified("derived again", f"{again.values} values by query, {again.findings} findings"),
+        Verified(
+            "derived again",
+            f"{many(again.values, 'value')} by query, {many(again.findings, 'finding')}",
+        ),
         Verified("taken as stated", _stated(about)),
         Verified(
             "counted twice",
-            f"{twice.values} values by ir-measures, {twice.comparisons} pairs of rankings and"
-            f" {twice.gates} gates by hand",
+            f"{many(twice.values, 'value')} by ir-measures, {many(twice.comparisons, 'pair')} of"
+            f" rankings and {many(twice.gates, 'gate')} by hand",
         ),
         Verified("code", "the same" if same else "changed since; every value is still the same"),
     )
@@ -142,7 +146,7 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
     recorded = check_recorded(root, name)
     return (
         Verified("card and judgements", f"{judged}"),
-        Verified(LOCK, f"{len(recorded)} files and folders" if recorded else "records none"),
+        Verified(LOCK, many(len(recorded), "path") if recorded else "records none"),
     )
 
 

@@ -15,6 +15,7 @@ from harness.core.durable.scratch import scratch
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.names import check_distinct, checked
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, mbox, pool, prepared, topics, trec
@@ -242,7 +243,7 @@ def judgements(path: Path, about: About) -> tuple[Qrels, About]:
         return trec.qrels(path), about
     found = pool.read(path)
     judged = trec.collect(path, enumerate(found.judgements, start=1))
-    odd = f"{len(found.open)} pairs of the pool are not judged."
+    odd = f"The pool leaves {many(len(found.open), 'pair')} open."
     return judged, replace(about, warnings=(*about.warnings, odd)) if found.open else about
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from harness.core.printable import many
 from harness.corpus import jsonl
 from harness.corpus.exchange.formats import Data, reader, writer
 from harness.corpus.prepared import Prepared
@@ -24,7 +25,7 @@ def import_ratings(
         BadFile, DatasetError: a file is malformed, or as ``import_beir``.
     """
     found = reader(kind)(ratings_file, text)
-    odd = f"{found.unrated} pairs were listed without a rating and left out."
+    odd = f"{many(found.unrated, 'pair was')} listed without a rating and left out."
     about = to.about
     if found.unrated:
         about = replace(about, warnings=(*about.warnings, odd))

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.core.digest import DocumentsDigest
 from harness.core.errors import BadFile, DatasetError
-from harness.core.printable import between
+from harness.core.printable import between, many
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import card
@@ -59,16 +59,16 @@ class ImportReport:
     def warnings(self) -> tuple[str, ...]:
         """One sentence for each thing that is not as it should be."""
         found = (
-            ("judged documents are not in the corpus", self.dangling_documents),
-            ("judged queries are not in the query set", self.dangling_queries),
-            ("documents are empty", self.empty_documents),
-            ("queries are empty", self.empty_queries),
+            ("judged document is", "not in the corpus", self.dangling_documents),
+            ("judged query is", "not in the query set", self.dangling_queries),
+            ("document is", "empty", self.empty_documents),
+            ("query is", "empty", self.empty_queries),
         )
         left_out = (
             f"{self.unjudged_queries} of {self.queries + self.unjudged_queries} queries have no"
             " judgement and were left out."
         )
-        odd = tuple(f"{len(ids)} {what}: {few(ids)}." for what, ids in found if ids)
+        odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
         return (left_out, *odd) if self.unjudged_queries else odd
 
 
@@ -115,14 +115,15 @@ def refuse_dangling(report: ImportReport) -> None:
     Raises:
         DatasetError: they do; the message lists some of it and the remedy.
     """
-    for what, ids in (
-        ("documents that are not in the corpus", report.dangling_documents),
-        ("queries that are not in the query set", report.dangling_queries),
+    for one, where, ids in (
+        ("document", "the corpus", report.dangling_documents),
+        ("query", "the query set", report.dangling_queries),
     ):
         if ids:
             raise DatasetError(
-                f"{report.name}: the judgements of split {report.split!r} name {len(ids)} {what}:"
-                f" {few(ids)}; complete the files, or keep such judgements with --allow-dangling"
+                f"{report.name}: the judgements of split {report.split!r} name"
+                f" {many(len(ids), one)} not in {where}: {few(ids)}; complete the files, or keep"
+                " such judgements with --allow-dangling"
             )
 
 

@@ -10,6 +10,7 @@ from harness.core import digest
 from harness.core.engine import IMPORTED, Manifest
 from harness.core.errors import DatasetError
 from harness.core.files import write_json
+from harness.core.printable import many
 from harness.core.run import Row, Run, Status
 from harness.corpus import trec
 from harness.corpus.prepared import Prepared
@@ -49,8 +50,8 @@ def import_run(
     strange = sorted(set(read.vocabulary) - {document.doc_id for document in data.documents()})
     if strange:
         raise DatasetError(
-            f"{file}: shows {len(strange)} documents that {data.manifest.name} does not have"
-            f" (for example {', '.join(strange[:EXAMPLES])}); give a run over this corpus"
+            f"{file}: shows {many(len(strange), 'document')} that {data.manifest.name} does not"
+            f" have (for example {', '.join(strange[:EXAMPLES])}); give a run over this corpus"
         )
     known = frozenset(asked)
     run = Run.of(arm, (_signed(row, manifest) for row in read.rows() if row.query_id in known))

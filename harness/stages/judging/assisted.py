@@ -12,6 +12,7 @@ import numpy as np
 from harness.core.clusters import codes
 from harness.core.errors import EvidenceError, UnknownName
 from harness.core.gate import Verdict
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.core.run import Run, Status
 from harness.core.scores import Estimate
@@ -158,9 +159,9 @@ def _judged(signs: Mapping[str, Mapping[str, int]], people: Qrels, path: Path, s
     if begun:
         pairs = sum(len(lacking[q]) for q in begun)
         raise EvidenceError(
-            f"{path}: {len(begun)} queries are judged in part, for example {begun[0]};"
-            f" judge their {pairs} missing documents, or leave these queries out. If the pairs"
-            " were drawn over all queries, say --sampled pairs"
+            f"{path}: {many(len(begun), 'query is')} judged in part, for example {begun[0]};"
+            f" judge their {many(pairs, 'missing document')}, or leave these queries out. If the"
+            " pairs were drawn over all queries, say --sampled pairs"
         )
     apart = np.array([bool(docs) for docs in signs.values()])
     judged: Flags = np.array([q in people.grades for q in signs]) & apart

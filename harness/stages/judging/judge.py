@@ -10,6 +10,7 @@ from typing import NamedTuple
 from harness.core import digest
 from harness.core.durable.journal import changing
 from harness.core.errors import DatasetError
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.core.reading import text_of
 from harness.core.records import Judgement
@@ -115,7 +116,7 @@ def merge(path: Path, dataset: Path, qrels: Path, *, by: str, at: str) -> Merged
         if fresh:
             record = {"at": at, "by": by, "pool_sha256": sha256, "judgements": fresh}
             kept = qrels / f"{about.split}.judged.jsonl"
-            said = f"{len(fresh)} judgements were added on {at} by {by}, from a pool."
+            said = f"{many(len(fresh), 'judgement was')} added on {at} by {by}, from a pool."
             change.write(kept, _with_line(kept, record))
             change.write(judged, trec.qrels_text(_qrels(grades)))
             change.write(dataset / card.FILE, card.text_of(_noted(about, _qrels(grades), said)))

@@ -16,6 +16,7 @@ from harness.core.durable.journal import changing
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.formats import json_file
 from harness.core.gate import Verdict
+from harness.core.printable import many
 from harness.core.qrels import Qrels
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pool
@@ -96,8 +97,7 @@ class Standing(NamedTuple):
             return f"{look.verdict.name}: {self.gate.words} is settled {done}."
         if look.missing:
             left = len(look.missing)
-            pairs = "1 pair is" if left == 1 else f"{left} pairs are"
-            return f"{self.gate.words} is open {done}. {pairs} left."
+            return f"{self.gate.words} is open {done}. {many(left, 'pair is')} left."
         return f"{self.gate.words} is open {done}. Add queries: no pair is left."
 
 

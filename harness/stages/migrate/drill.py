@@ -16,6 +16,7 @@ from typing import NamedTuple
 from harness.core.durable.journal import completed
 from harness.core.durable.locks import held
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.policy.migration.events import Drilled
 from harness.stages.migrate import ledger, switch
 
@@ -168,7 +169,7 @@ class _Walk(NamedTuple):
     def said(self, old: str, new: str) -> str:
         """Say what was proven."""
         sides = " and ".join(f"{v} by {self.service.who(v).shown}" for v in (old, new))
-        return f"{len(self.questions)} queries were answered under {sides}"
+        return f"{many(len(self.questions), 'query was')} answered under {sides}"
 
     def _strange(self, found: Who, value: str, when: str) -> str:
         meant = self.service.who(value)

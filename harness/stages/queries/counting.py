@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.errors import BadFile
+from harness.core.printable import many
 from harness.corpus.near_duplicates import normalised
 from harness.corpus.querylog.clean import Cleaner, Entry, Left, plain
 from harness.corpus.querylog.formats import FORMATS, Fields, Line, format_of, lines
@@ -101,9 +102,9 @@ def _check(path: Path, counts: Counts, first_broken: int) -> None:
             first_broken,
         )
     if not counts.requests:
-        why = "; ".join(f"{n} lines: {left}" for left, n in counts.left.most_common(2))
+        why = "; ".join(f"{many(n, 'line')}: {left}" for left, n in counts.left.most_common(2))
         raise BadFile(
             path,
-            f"none of its {counts.lines} lines has a query ({why or 'it is empty'})",
+            f"none of its {many(counts.lines, 'line')} has a query ({why or 'it is empty'})",
             "Name where the query stands: --text NAME.",
         )

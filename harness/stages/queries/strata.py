@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from harness.core.errors import HarnessError
+from harness.core.printable import many
 from harness.core.records import Drawn, Query
 from harness.corpus.form import form
 from harness.corpus.near_duplicates import stars
@@ -100,8 +101,8 @@ def strata(tally: Tally, size: int) -> Mapping[str, Stratum]:
     least = {name: min(FEWEST, queries[name]) for name in sorted(queries)}
     if size < sum(least.values()):
         raise HarnessError(
-            f"{len(least)} strata need {sum(least.values())} queries at least, {size} were wanted;"
-            " raise --size"
+            f"{len(least)} strata need {many(sum(least.values()), 'query')} at least, {size} were"
+            " wanted; raise --size"
         )
     shares = _allocated(least, queries, requests, size)
     return {name: Stratum(queries[name], requests[name], shares[name]) for name in least}

@@ -20,6 +20,7 @@ from harness.core.evidence import Race
 from harness.core.experiment import Clocked
 from harness.core.files import write_json
 from harness.core.formats import json_file
+from harness.core.printable import many
 from harness.core.progress import progress
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
@@ -223,8 +224,8 @@ def _check_processes(times: Times) -> None:
     own = {(process["pid"], process["started"]) for process in times.processes}
     if len(own) < len(times.processes):
         raise EvidenceError(
-            f"{len(times.processes)} processes were raced, and they are {len(own)}: an index that"
-            " is open already gives no A/A control. Run: harness race"
+            f"{many(len(times.processes), 'process was')} raced, and they are {len(own)}: an index"
+            " that is open already gives no A/A control. Run: harness race"
         )
 
 

@@ -14,6 +14,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision
+from harness.core.printable import many
 from harness.core.run import Run
 from harness.core.scores import Estimate, Paired, Scores
 from harness.corpus.prepared import Prepared
@@ -172,8 +173,8 @@ def _for_arms(template: Policy, arms: Sequence[str]) -> Policy:
     """Judge each arm by the gates of the template's one step, against itself."""
     if len(template.steps) != 1:
         raise EvidenceError(
-            f"the policy {template.name} has {len(template.steps)} steps; name one with one step,"
-            " whose gates every arm is judged by"
+            f"the policy {template.name} has {many(len(template.steps), 'step')}; name one with"
+            " one step, whose gates every arm is judged by"
         )
     (step,) = template.steps
     steps = tuple(replace(step, name=arm, control=arm, candidate=arm) for arm in arms)

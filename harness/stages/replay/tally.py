@@ -7,6 +7,7 @@ from itertools import combinations
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.records import Scalar
 from harness.core.run import Run, Status
 
@@ -45,8 +46,8 @@ def remarks(run: Run) -> Iterator[str]:
             f". The server limited the rate of {count} of them: set rate_per_s" if count else ""
         )
         yield (
-            f"{run.arm}: {run.retries} attempts failed and were repeated; their time is in the"
-            f" latencies{limited}"
+            f"{run.arm}: {many(run.retries, 'attempt')} failed and were repeated; their time is in"
+            f" the latencies{limited}"
         )
     failed = [at for at, status in enumerate(run.status) if status != Status.ANSWERED]
     if failed:
@@ -65,8 +66,9 @@ def check_depth(run: Run, tally: Tally, k: int) -> None:
     if said != k or tally.depths - {k}:
         asked = ", ".join(map(str, sorted(tally.depths))) or "an unknown number of"
         raise EvidenceError(
-            f"{run.arm}: received requests for {asked} hits a query, its run says {said}, but"
-            f" replay.k is {k}: the end of its lists is not a miss. Correct harness.replay, and"
+            f"{run.arm}: received requests for {asked} hits a query, its run says {said},"
+            f" but replay.k is {k}: the end of its lists is not a miss. Correct harness.replay,"
+            " and"
             " replay"
         )
 
@@ -81,14 +83,14 @@ def check_turns(tallies: Mapping[str, Tally], turns: int, k: int) -> None:
     for arm, tally in tallies.items():
         if tally.asked != turns:
             raise EvidenceError(
-                f"{arm} received {tally.asked} queries in a race that gave it {turns} turns: the"
-                " time of one arm covers another's. Time each arm by itself"
+                f"{arm} received {many(tally.asked, 'query')} in a race that gave it {turns}"
+                " turns: the time of one arm covers another's. Time each arm by itself"
             )
         if tally.depths - {k}:
             asked = ", ".join(map(str, sorted(tally.depths)))
             raise EvidenceError(
-                f"{arm} received requests for {asked} hits in a race over {k}: its times are of"
-                " other answers. Correct harness.replay.race, and race again"
+                f"{arm} received requests for {asked} hits in a race over {k}: its times"
+                " are of other answers. Correct harness.replay.race, and race again"
             )
 
 

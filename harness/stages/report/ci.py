@@ -12,6 +12,7 @@ from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
 from harness.core.formats import json_file
 from harness.core.gate import StepDecision
+from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Query
 from harness.core.scores import Paired, Scores
@@ -115,7 +116,7 @@ def _lines(path: Path, asked: Mapping[str, Query]) -> Mapping[str, int]:
     found = {query.query_id: number for (number, _), query in pairs}
     missing = sorted(asked.keys() - found.keys())
     if missing:
-        problem = f"{len(missing)} queries of the run are not in it, for example {missing[0]}"
+        problem = f"it lacks {many(len(missing), 'query')} of the run, for example {missing[0]}"
         raise BadFile(path, problem, "Give the queries.jsonl of the run")
     return found
 

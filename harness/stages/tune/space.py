@@ -11,6 +11,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from harness.core.errors import BadFile
 from harness.core.formats import toml_file
+from harness.core.printable import many
 from harness.core.reading import Malformed
 from harness.core.records import Scalar
 from harness.stats.inference import MOST_CONFIDENCE
@@ -85,7 +86,7 @@ def read(path: Path) -> Space:
     for values in found.values.values():
         count *= len(values)
     if not found.values or count > MAX_CANDIDATES:
-        problem = f"[space] has {count if found.values else 0} combinations of values"
+        problem = f"[space] has {many(count if found.values else 0, 'combination')} of values"
         raise BadFile(path, problem, f"Give 1 to {MAX_CANDIDATES}")
     return found
 

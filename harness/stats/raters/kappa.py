@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.scores import Estimate
 
 Floats = NDArray[np.float64]
@@ -72,7 +73,9 @@ def jackknifed(
     """
     count = len(tables)
     if count < FEWEST:
-        raise EvidenceError(f"{count} queries were judged twice; at least {FEWEST} are needed")
+        raise EvidenceError(
+            f"{many(count, 'query was')} judged twice; at least {FEWEST} are needed"
+        )
     whole = tables.sum(axis=0)
     found = value(whole)
     if math.isnan(found):

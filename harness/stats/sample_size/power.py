@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtr, stdtrit
 
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.stats.bootstrap import FEWEST, by_cluster
 from harness.stats.bounded import Span, low_ends
 
@@ -61,7 +62,7 @@ class Pilot(NamedTuple):
         units = len(sums)
         if units < FEWEST:
             raise EvidenceError(
-                f"{units} independent queries have no spread; ask at least {FEWEST}"
+                f"{many(units, 'independent query has')} no spread; ask at least {FEWEST}"
             )
         mean = float(values.mean())
         residuals = sums - sizes * mean

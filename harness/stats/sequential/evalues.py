@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 
 from harness.core.elementary import exp, log, log1p
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import FEWEST, by_cluster
 from harness.stats.bounded import Span
@@ -102,7 +103,8 @@ def _units(values: Floats, span: Span, clusters: Codes | None) -> Floats:
     sums, sizes = by_cluster(values, clusters)
     if len(sums) < FEWEST:
         raise EvidenceError(
-            f"{len(sums)} independent queries have no spread to learn from; ask at least {FEWEST}"
+            f"{many(len(sums), 'independent query has')} no spread to learn from; ask at least"
+            f" {FEWEST}"
         )
     if not (span.least <= values.min() and values.max() <= span.most):
         raise EvidenceError(

@@ -71,7 +71,7 @@ def test_what_is_refused_is_named(project: Toy, harness: Harness) -> None:
     human.write_text("".join(line for line in lines if hash(line) is None or line != lines[0]))
     apart = [line for line in lines if line.split()[0] == "q01"]
     human.write_text("".join(line for line in lines if line not in apart[1:]))
-    assert "human.qrels: 1 queries are judged in part, for example q01; judge" in (
+    assert "human.qrels: 1 query is judged in part, for example q01; judge" in (
         typed(harness).error
     )
     human.write_text("".join(apart))

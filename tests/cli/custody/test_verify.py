@@ -150,7 +150,7 @@ def test_what_dvc_recorded_is_held(project: Toy, harness: Harness) -> None:
     lock.write_text(yaml.safe_dump({"stages": stages}))
     assert check_recorded(project.root, NAME) == (name.parent, run)
     assert check_recorded(project.root, "to") == ()
-    assert "2 files and folders" in harness("verify").out
+    assert "2 paths" in harness("verify").out
     text = name.read_text()
     name.write_text(text.replace(" 0 d", " 1 d", 1))
     assert f"qrels/{NAME}: is not what" in harness("verify").error

@@ -91,7 +91,7 @@ def test_a_log_without_judgements_is_taken_to_a_verdict(project: Toy, harness: H
     pool.write_text("".join(f"{one[:-1]}{at % 2 if at else '?'}\n" for at, one in enumerate(lines)))
     taken = ("import", "jsonl", "beir/corpus.jsonl", "q.jsonl", "first.qrels", "--name", "mine")
     assert f"{len(lines) - 1} judgements" in harness(*taken).out
-    assert "1 pairs of the pool are not judged." in (
+    assert "The pool leaves 1 pair open." in (
         (project.root / "datasets" / "mine" / "card.toml").read_text()
     )
     ran = ("run", "--dataset", "mine", "--arms", "fts5,tantivy", "--control", "fts5")

@@ -58,7 +58,7 @@ def test_questions_of_a_file_are_run(harness: Harness, tmp_path: Path) -> None:
     words = ("--out", tmp_path / "log", "--shadow-settings", settings)
     said = harness("shadow", "run", *ARMS, *words, "--queries", tmp_path / "asked.jsonl")
     assert said.code == 3
-    assert "1 queries" in said.out
+    assert "1 query" in said.out
     assert "0 attempts" in said.out
     both = ("--titles", "--queries", tmp_path / "asked.jsonl")
     assert "leave one of them out" in harness("shadow", "run", *ARMS, *words, *both).error

@@ -101,7 +101,7 @@ BROKEN: tuple[tuple[str, str, Engine], ...] = (
     ("k", "the first of k = 20 are", Toy(cut_before_order)),
     ("more than all", "raised ValueError", Toy(
         lambda it, text, k: keeps(it, text, k) if k < 10**9 else raises(bool)(it, text, k))),
-    ("empty text", "shows 1 documents", Toy(always_something)),
+    ("empty text", "shows 1 document", Toy(always_something)),
     ("hostile text", "one quote: '\"' (k = 5): raised ValueError: fts5: syntax error",
      Toy(raises(lambda text: text == '"'))),
     ("long text", "one word, 100,000 characters", Toy(raises(lambda text: len(text) > 10**4))),

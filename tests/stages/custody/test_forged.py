@@ -60,7 +60,7 @@ def test_what_was_decided_is_derived_again(held: Toy) -> None:
     assert stated.startswith("what the engines answered, the race's raw times, when they were run")
     assert "fts5 20" in stated
     assert "--requery asks the engines again; a signature says who stands for it" in stated
-    assert "by ir-measures, 82 pairs of rankings and 1 gates by hand" in said["counted twice"]
+    assert "by ir-measures, 82 pairs of rankings and 1 gate by hand" in said["counted twice"]
 
 
 def test_a_verdict_written_by_hand_is_refused(held: Toy) -> None:

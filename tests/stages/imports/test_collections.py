@@ -46,7 +46,7 @@ def test_an_id_that_no_terminal_shows_stands_by_its_number(folder: Path, tmp_pat
     judge(folder, "a\t1\u2028\t1")
     to = tmp_path / "datasets", tmp_path / "qrels"
     done = import_beir(folder, Target("toy", *to, split="test", allow_dangling=True))
-    assert "1 judged documents are not in the corpus: 1⟨U+2028⟩." in done.warnings
+    assert "1 judged document is not in the corpus: 1⟨U+2028⟩." in done.warnings
 
 
 def test_an_import_is_prepared_without_complaint(folder: Path, tmp_path: Path) -> None:
@@ -66,7 +66,7 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
     assert report.unjudged_queries == 1
     assert (report.empty_documents, report.empty_queries) == (("2",), ("b",))
     left_out = "1 of 3 queries have no judgement and were left out."
-    assert report.warnings == (left_out, "1 documents are empty: 2.", "1 queries are empty: b.")
+    assert report.warnings == (left_out, "1 document is empty: 2.", "1 query is empty: b.")
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
     assert Prepared.open(tmp_path / "data").manifest.left_out == 1
     load_folder(folder, "test", tmp_path / "loaded")
@@ -80,14 +80,14 @@ def test_the_card_says_where_it_is_from_and_what_to_know(folder: Path, tmp_path:
     assert (found.title, found.source, found.licence) == ("Toy", "by hand", "CC0-1.0")
     left_out = "1 of 3 queries have no judgement and were left out."
     assert found.warnings[:2] == ["small", left_out]
-    assert found.warnings[2:] == ["1 documents are empty: 2.", "1 queries are empty: b."]
+    assert found.warnings[2:] == ["1 document is empty: 2.", "1 query is empty: b."]
 
 
 @pytest.mark.parametrize(
     ("line", "says"),
     [
-        ("a\t9\t1", "'test' name 1 documents that are not in the corpus: 9;.*--allow-dangling"),
-        ("z\t1\t1", "'test' name 1 queries that are not in the query set: z;"),
+        ("a\t9\t1", "'test' name 1 document not in the corpus: 9;.*--allow-dangling"),
+        ("z\t1\t1", "'test' name 1 query not in the query set: z;"),
     ],
 )
 def test_dangling_judgements_are_refused(
@@ -112,7 +112,7 @@ def test_dangling_judgements_are_kept_and_listed_where_they_are_allowed(
     kept = trec.qrels(tmp_path / "q" / "toy" / "test.qrels")
     assert kept.grades["a"]["9"] == 1
     assert kept.query_ids == ("a", "b", "z")
-    assert "1 judged queries are not in the query set: z." in card.read(tmp_path / "d/toy").warnings
+    assert "1 judged query is not in the query set: z." in card.read(tmp_path / "d/toy").warnings
 
 
 def test_a_taken_name_is_kept_unless_forced(folder: Path, tmp_path: Path) -> None:

@@ -27,7 +27,7 @@ def a_pool(path: Path, *grades: int | None) -> Path:
 def test_a_pool_is_taken_as_far_as_it_is_judged(tmp_path: Path) -> None:
     found, about = judgements(a_pool(tmp_path / "p", 1, None, 0), NOTHING_STATED)
     assert found.grades == {"q": {"d0": 1, "d2": 0}}
-    assert about.warnings == ("1 pairs of the pool are not judged.",)
+    assert about.warnings == ("The pool leaves 1 pair open.",)
     whole, about = judgements(a_pool(tmp_path / "w", 1), NOTHING_STATED)
     assert whole.grades == {"q": {"d0": 1}}
     assert about == NOTHING_STATED

@@ -31,7 +31,7 @@ def test_what_was_not_rated_is_on_the_card(tmp_path: Path, target: Target) -> No
         1,
     )
     warnings = card.read(target.datasets / "mine").warnings
-    assert warnings[0] == "1 pairs were listed without a rating and left out."
+    assert warnings[0] == "1 pair was listed without a rating and left out."
     assert (target.qrels / "mine" / "test.qrels").read_text() == "red%20shoes 0 d1 2\n"
 
 

@@ -72,7 +72,7 @@ def test_another_file_is_another_arm(layout: Layout, tmp_path: Path) -> None:
 
 
 def test_documents_of_another_corpus_are_refused(layout: Layout, tmp_path: Path) -> None:
-    with pytest.raises(DatasetError, match=r"1 documents that two does not have.*zz"):
+    with pytest.raises(DatasetError, match=r"1 document that two does not have.*zz"):
         import_run(layout, "other", written(tmp_path, "q1 Q0 zz 1 1.0 x\n"))
     assert not layout.run("other").exists()
 

@@ -39,7 +39,7 @@ def test_a_round_that_does_not_count_is_in_no_number() -> None:
     new = [record("new", number, 30 if number < 7 else 900, strays=number // 7) for number in seven]
     point = points([*old, *new], "old", max_lag=0.5, confidence=0.95)[0]
     assert len(point.records) == 6
-    assert point.objections == ("1 answers were not those of the arm's run",)
+    assert point.objections == ("1 answer was not those of the arm's run",)
     assert point.ratio is not None
     assert point.ratio.n == 6
     assert point.ratio.high == pytest.approx(3, rel=0.01)

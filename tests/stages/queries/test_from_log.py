@@ -144,7 +144,7 @@ def test_each_stratum_needs_two_and_a_small_log_is_taken_whole(tmp_path: Path) -
     ("raw", "says"),
     [
         ("", r"log\.jsonl: none of its 0 lines has a query \(it is empty\)\. .*--text"),
-        ('{"a": 1}\n', r"log\.jsonl: none of its 1 lines .*1 lines: it has no query"),
+        ('{"a": 1}\n', r"log\.jsonl: none of its 1 line .*1 line: it has no query"),
         ("GET /\nGET /b\n", r"log\.jsonl:1: 2 of 2 lines are not of the format jsonl\. .*--format"),
     ],
 )

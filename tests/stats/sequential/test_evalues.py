@@ -117,7 +117,7 @@ def test_as_many_queries_as_are_needed_are_enough_and_fewer_are_not() -> None:
 
 @pytest.mark.parametrize(
     ("values", "says"),
-    [([0.5], "1 independent queries have no spread"), ([0.5, 1.5], "are not all within 0 and 1")],
+    [([0.5], "1 independent query has no spread"), ([0.5, 1.5], "are not all within 0 and 1")],
 )
 def test_what_has_no_interval_is_refused(values: list[float], says: str) -> None:
     with pytest.raises(EvidenceError, match=says):

@@ -21,6 +21,7 @@ from harness.core.errors import BadFile, HarnessError
 from harness.core.files import replacing_folder, write_json, write_text
 from harness.core.formats import json_file
 from harness.core.names import Name, check_distinct, checked
+from harness.core.printable import many
 from harness.core.reading import text_of
 from harness.corpus import pool as pools
 from harness.corpus import pool_times
@@ -143,12 +144,14 @@ def _check(assessors: Sequence[str]) -> None:
 def _dealt(count: int, header: Header) -> list[list[int]]:
     """Give each assessor places of pairs; every two of them share about equally many."""
     rng = np.random.Generator(np.random.Philox(key=header.seed))
-    many = len(header.assessors)
-    dealt: list[list[int]] = [[] for _ in range(many)]
+    people = len(header.assessors)
+    dealt: list[list[int]] = [[] for _ in range(people)]
     for turn, at in enumerate(rng.permutation(count).tolist()):
-        dealt[turn % many].append(at)
+        dealt[turn % people].append(at)
         if turn < round(header.double * count):
-            dealt[(turn + 1 + turn // many % (many - 1)) % many].append(at)
+            dealt[(turn + 1 + turn // people % (people - 1)) % people].append(at)
     if not all(dealt):
-        raise HarnessError(f"the pool has {count} pairs, too few for {many} assessors")
+        raise HarnessError(
+            f"the pool has {many(count, 'pair')}, too few for {many(people, 'assessor')}"
+        )
     return [rng.permutation(places).tolist() for places in dealt]
