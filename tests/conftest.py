@@ -146,6 +146,18 @@ def answered_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
+def derived_once(pytestconfig: pytest.Config) -> Iterator[None]:
+    """Derive each decision again once in this process while its files stay; ``--all`` always."""
+    from tests import once_a_process
+
+    if pytestconfig.getoption("--all"):
+        yield
+        return
+    with once_a_process.derivations():
+        yield
+
+
+@pytest.fixture(scope="module")
 def none_drawn(pytestconfig: pytest.Config) -> Iterator[None]:
     """Write empty pictures on all pages of a module's tests; painted by ``--all``."""
     from tests import once_a_process

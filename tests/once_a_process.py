@@ -1,14 +1,17 @@
 """What tests of whole commands do once in a process: models are read, and a policy's canary asked.
 
-Pictures are not drawn. All of it always says the same. What reads, judges the canary, or draws has
-tests of its own, which use none of this.
+Pictures are not drawn, and a decision is derived again once while its files are the same. All of it
+always says the same. What reads, judges the canary, derives, or draws has tests of its own, which
+use none of this.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from functools import cache
+from pathlib import Path
 from typing import IO, Any
 
 import pytest
@@ -17,6 +20,7 @@ from matplotlib.figure import Figure
 from engines.sparse.splade import Splade
 from engines.vector.onnx import OnnxEmbedder
 from engines.vector.packaged import PackagedModel
+from harness.core import digest
 from harness.policy import decide
 from harness.policy.canary.canary import check_canary
 from harness.policy.model import Policy
@@ -26,6 +30,10 @@ from harness.report.page import figures as page_figures
 from harness.report.page import forest, latency_tables
 from harness.report.shadow import figures as shadow_figures
 from harness.report.trends import figures as trend_figures
+from harness.stages.custody import verify
+from harness.stages.custody.rederive import Rederived, rederive
+from harness.stages.layout import Layout
+from harness.stages.report.assemble import Subject
 
 EMPTY = '<svg viewBox="0 0 1 1"></svg>'
 DRAW = (forest, latency_tables, load_figures, page_figures, shadow_figures, trend_figures)
@@ -116,3 +124,26 @@ def _asked_once(policy: Policy) -> None:
     if (told := repr((policy.rules, policy.steps))) not in _ANSWERED:
         check_canary(policy)
         _ANSWERED.add(told)
+
+
+@contextmanager
+def derivations() -> Iterator[None]:
+    """Derive each decision again once in this process, wherever a copy of its files lies."""
+    derived: dict[str, Rederived] = {}
+
+    def once(layout: Layout, about: Any, subject: Subject, *, selftest: bool) -> Rederived:  # noqa: ANN401  of JSON
+        judged = replace(subject, policy_file=None)
+        key = repr((_files(layout.root), _files(layout.today), about, judged, selftest))
+        if key not in derived:
+            derived[key] = rederive(layout, about, subject, selftest=selftest)
+        return derived[key]
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(verify, "rederive", once)
+        yield
+
+
+def _files(folder: Path) -> list[tuple[str, str]]:
+    """Name the files of a folder, each with its digest."""
+    paths = sorted(path for path in folder.rglob("*") if path.is_file())
+    return [(str(path.relative_to(folder)), digest.of_file(path)) for path in paths]

@@ -31,7 +31,10 @@ from tests.docs.tables import (
 from tests.docs.typed import Filling, NotFilled, after, row, written
 from tests.docs.world import World
 
-pytestmark = [pytest.mark.usefixtures("read_once", "answered_once"), pytest.mark.slow]
+pytestmark = [
+    pytest.mark.usefixtures("read_once", "answered_once", "derived_once"),
+    pytest.mark.slow,
+]
 LINES = [(page.name, line) for page in pages() for line in page.commands()]
 TYPED = {
     page.name: [line for line in page.commands() if not row(ELSEWHERE, line)] for page in pages()

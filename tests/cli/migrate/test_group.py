@@ -18,7 +18,7 @@ from tests.docs.shell import Shell
 from tests.make.forging import forge, promoted
 from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.usefixtures("derived_once"), pytest.mark.slow]
 SWITCHED = STEP + 'switch = "tantivy"\n'
 DATA = ("--dataset", NAME)
 

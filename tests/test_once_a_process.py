@@ -1,0 +1,70 @@
+"""What is done once in a process is done anew where what it rests on has changed."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.core.errors import EvidenceError
+from harness.stages.custody import verify
+from harness.stages.custody.rederive import Rederived
+from harness.stages.layout import Layout
+from tests import once_a_process
+
+
+@dataclass(frozen=True)
+class Judged:
+    """A decision's subject: what counts of it, and where its policy lies."""
+
+    policy: str
+    policy_file: Path | None
+
+
+SUBJECT = Judged("policy", None)
+
+
+def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    derived: list[bool] = []
+    wrong = tmp_path / "build" / "wrong"
+
+    def derive(*_: object, selftest: bool) -> Rederived:
+        derived.append(selftest)
+        if wrong.exists():
+            raise EvidenceError("a value differs")
+        return Rederived(len(derived), 1)
+
+    monkeypatch.setattr(once_a_process, "rederive", derive)
+    layout = Layout(tmp_path / "build", tmp_path / "perf", tmp_path / "cache")
+    plain, run, race = vars(verify)["rederive"], layout.root / "run", layout.today / "race"
+    for path in (run, race):
+        path.parent.mkdir()
+        path.write_text("1", encoding="utf-8")
+
+    def asked(about: str = "", subject: Any = SUBJECT, *, selftest: bool = False) -> int:  # noqa: ANN401  below
+        found: Rederived = vars(verify)["rederive"](layout, about, subject, selftest=selftest)
+        return found.values
+
+    with once_a_process.derivations():
+        assert [asked(), asked()] == [1, 1]
+        run.write_text("2", encoding="utf-8")
+        assert asked() == 2
+        race.write_text("2", encoding="utf-8")
+        assert [asked(), asked("other"), asked(selftest=True), asked()] == [3, 4, 5, 3]
+        assert asked(subject=Judged("other policy", None)) == 6
+        assert asked(subject=Judged("policy", tmp_path)) == 3
+        copy = shutil.copytree(tmp_path, tmp_path / "copy")
+        layout = Layout(copy / "build", copy / "perf", copy / "cache")
+        assert asked() == 3
+        wrong = layout.root / "wrong"
+        wrong.touch()
+        for _ in range(2):
+            with pytest.raises(EvidenceError, match="a value differs"):
+                asked()
+    assert len(derived) == 8
+    assert vars(verify)["rederive"] is plain
