@@ -80,6 +80,7 @@ ONLY_HELP = {
     "python benchmarks/mixed_modes.py": "it indexes the whole project three times",
     "python benchmarks/names.py": "it embeds the documentation of packages",
     "python benchmarks/near_duplicates.py": "it reads eight collections of people's texts",
+    "python benchmarks/kills.py": "it kills a hundred commands",
     "python benchmarks/package.py": "it installs environments from a package index",
     "python benchmarks/pages.py": "it opens pages in a browser, for a minute",
     "python benchmarks/proxy.py": "it starts servers, and times them for minutes",
