@@ -70,13 +70,15 @@ def temporary() -> Path:
 
 def refusal(exc: BaseException) -> OSError | None:
     """Give the disk's answer that an error comes of; None where it comes of another cause."""
+    found = (_as_os_error(one) for one in _causes(exc))
+    return next((one for one in found if one.errno in DISK), None)
+
+
+def _causes(exc: BaseException) -> Iterator[BaseException]:
     told: BaseException | None = exc
     while told is not None:
-        found = _as_os_error(told)
-        if found.errno in DISK:
-            return found
+        yield told
         told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
-    return None
 
 
 def _as_os_error(exc: BaseException) -> OSError:
@@ -93,8 +95,8 @@ def _as_os_error(exc: BaseException) -> OSError:
 
 def _not_made(exc: Exception, path: Path) -> OSError | None:
     """Tell whether SQLite could not make a file because the disk is full; it does not say why."""
-    code = getattr(exc, "sqlite_errorcode", None) or 0
-    if code & PRIMARY != sqlite3.SQLITE_CANTOPEN or _has_room(path):
+    codes = (getattr(one, "sqlite_errorcode", None) or 0 for one in _causes(exc))
+    if all(code & PRIMARY != sqlite3.SQLITE_CANTOPEN for code in codes) or _has_room(path):
         return None
     return OSError(errno.ENOSPC, str(exc))
 

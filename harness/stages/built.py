@@ -22,7 +22,7 @@ from harness.core.formats import json_file
 from harness.corpus.prepared import Prepared
 from harness.stages.custody.proof import read_manifest
 from harness.stages.custody.provenance import versions
-from harness.stages.index import sources
+from harness.stages.index import check_index, sources
 from harness.stages.layout import Layout
 
 FILE = "built.json"
@@ -41,6 +41,7 @@ class Built:
         if self._known.get(arm.name) != self._key(arm):
             return False
         try:
+            check_index(self._layout, arm)
             noted = read_manifest(self._layout, arm.name)
             return manifest.read(self._layout.index(arm.name)) == noted
         except HarnessError:

@@ -137,6 +137,8 @@ def test_sqlite_does_not_say_why_it_makes_no_file(
     with pytest.raises(OSError, match=REFUSED) as told, naming(tmp_path / "file"):
         raise failing
     assert told.value.errno == errno.ENOSPC
+    with pytest.raises(OSError, match=REFUSED), naming(tmp_path / "file"):
+        raise InvalidArm("its index cannot be built") from failing
 
 
 def test_a_library_that_sorts_on_a_full_disk_is_told_by_the_folder_in_which_it_does(

@@ -7,6 +7,7 @@ import os
 import tomllib
 from collections.abc import Callable
 from contextlib import suppress
+from itertools import repeat
 from pathlib import Path
 
 import pytest
@@ -138,15 +139,18 @@ def test_a_table_that_is_cut_or_of_another_kind_is_refused(name: str) -> None:
 def test_a_reader_without_bounds_would_be_seen(monkeypatch: pytest.MonkeyPatch) -> None:
     readers: dict[str, Callable[[Path], object]] = {
         "waits": Path.read_bytes,
+        "works": lambda _: all(repeat(1)),
         "says nothing": str,
         "leaves": lambda path: (_ for _ in ()).throw(KeyError(path)),
         "refuses": lambda _: (_ for _ in ()).throw(Malformed("no")),
     }
     for name, read in readers.items():
         monkeypatch.setitem(READERS, name, (read, b""))
-    monkeypatch.setattr("tests.fuzz.trying.SECONDS", 1)
+    monkeypatch.setattr("tests.fuzz.trying.SECONDS", 0.2)
+    monkeypatch.setattr("tests.fuzz.trying.WAITING_S", 5)
     seen = {name: [said for _, said in faults(name, [os.mkfifo], refused=True)] for name in readers}
-    assert seen["waits"] == ["it took more than 1 s"]
+    assert seen["waits"] == ["it waited for more than 5 s"]
+    assert seen["works"] == ["it took more than 0.2 s"]
     assert seen["says nothing"] == ["it was read"]
     assert seen["leaves"][0].startswith("KeyError")
     assert seen["refuses"] == []
