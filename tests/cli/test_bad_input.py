@@ -79,7 +79,7 @@ def test_a_folder_that_is_malformed(
 def test_judgements_of_what_does_not_exist(project: Toy, harness: Harness, line: str) -> None:
     add("qrels/test.tsv", line)(project.root / "beir")
     said = harness("import", "beir", "beir", "--name", "other").error
-    assert re.search(r"name 1 (documents|queries) that are not in .*: none", said)
+    assert re.search(r"name 1 (document|query) not in the .*: none", said)
     assert "--allow-dangling" in said
     assert harness("import", "beir", "beir", "--name", "other", "--allow-dangling").code == 0
 

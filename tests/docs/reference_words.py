@@ -44,12 +44,14 @@ ENVIRONMENT: Mapping[str, str] = {
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
     "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
     "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
+    "NODE_FAILURES_KEY": "`benchmarks/node_failures.py` only: the key of the nodes it starts",
     "OPENAI_API_KEY": "the key of `harness judge --machine` with an endpoint",
     "OPENAI_BASE_URL": "its address, for example `http://127.0.0.1:11434/v1`",
     "OPENBLAS_NUM_THREADS": "threads of numpy's matrices; `run.py` makes it 1 where it is not set",
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
     "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
+    "TMPDIR": "the folder for temporary files, such as indexes that only one command needs",
 }
 FILES_HEAD = """\
 `NAME` is a data set, `ARM` an arm. Files below `build/` are the same from day to day and tracked

@@ -14,6 +14,7 @@ FILLED = {
     "LOG": "out/shadow",
     "MBOX": "collections/mine/mbox",
     "NAME": "theirs",
+    "NGINX": "nginx",
     "OWNER": "acme",
     "PATH": "collections",
     "PEERS": ".venv",

@@ -145,7 +145,7 @@ def test_2_an_error_that_is_kept_and_still_counted_as_an_answer(
     monkeypatch.setattr(TantivySearcher, "search", failing_on(4))
     monkeypatch.setattr(drive, "observe", half)
     measure(planted)
-    with pytest.raises(EvidenceError, match=r"tantivy: .* were answered with an error"):
+    with pytest.raises(EvidenceError, match=r"tantivy: .* got an answer with an error"):
         planted.decide()
 
 

@@ -23,7 +23,7 @@ from harness.shadow.proxy.reading import (
     UnresolvedPointer,
     pointed,
 )
-from harness.stages.shadow.files import read_interleaved, read_reading
+from harness.stages.shadow.files import read_interleaved, read_interleaved_calls, read_reading
 from tests.make.shadow.servers import READING
 from tests.source import ROOT
 
@@ -158,7 +158,8 @@ def test_what_is_no_json(text: bytes) -> None:
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.toml")), ids=lambda path: path.stem)
 def test_the_examples_can_be_read_and_have_no_key_too_many(path: Path, tmp_path: Path) -> None:
-    reads = read_interleaved if path.stem == "interleaved" else read_reading
+    readers = {"interleaved": read_interleaved, "interleaved_mcp": read_interleaved_calls}
+    reads = readers.get(path.stem, read_reading)
     reads(path)
     text = path.read_text(encoding="utf-8")
     for line in text.splitlines():

@@ -9,6 +9,7 @@ import pytest
 
 from harness.core.engine import Answer, Hit, Manifest
 from harness.core.errors import EvidenceError
+from harness.core.printable import many
 from harness.core.records import Scalar
 from harness.core.run import Row, Run, Status
 from harness.stages.replay.tally import Tally, check_turns, remarks
@@ -52,7 +53,7 @@ def test_more_or_fewer_questions_than_turns_are_named(asked: int) -> None:
     fair, unfair = Tally(Searcher()), Tally(Searcher())
     fair.asked, unfair.asked = 2, asked
     check_turns({"a": fair}, 2, 7)
-    with pytest.raises(EvidenceError, match=rf"b received {asked} queries .* gave it 2"):
+    with pytest.raises(EvidenceError, match=rf"b received {many(asked, 'query')} .* gave it 2"):
         check_turns({"a": fair, "b": unfair}, 2, 7)
 
 
