@@ -15,7 +15,7 @@ from harness.report.inputs import ReportInput
 from harness.report.links import PAGE
 from harness.report.page import custody_lines, latency_tables, slice_tables, tables, trust
 from harness.report.page.cards import card, gate_rows
-from harness.report.page.headline import headline
+from harness.report.page.headline import headline, reasons
 from harness.report.page.merged import merged
 from harness.report.page.moved import Moved, movers
 from harness.report.page.traffic import traffic
@@ -176,8 +176,11 @@ def to_markdown(reports: Sequence[ReportInput]) -> str:
     lines = ["# May the search engine be replaced?", ""]
     decided = [(report, card(report, d)) for report in reports for d in report.decisions]
     for report in reports:
-        if said := headline([shown for of, shown in decided if of is report]):
+        cards = [shown for of, shown in decided if of is report]
+        if said := headline(cards):
             lines += [f"{markdown(report.provenance.dataset)}: **{markdown(said)}**", ""]
+        if listed := reasons(cards):
+            lines += [*(f"- {markdown(why)}" for why in listed), ""]
     if decided:
         rows = [
             (report.provenance.dataset, shown.step, shown.outcome.value.upper(), shown.answer)

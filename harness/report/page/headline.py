@@ -1,4 +1,4 @@
-"""The answer to all steps in one sentence, with what blocks the first that may not be taken."""
+"""The answer to all steps in one sentence, and what blocks those that may not be taken."""
 
 from __future__ import annotations
 
@@ -9,13 +9,16 @@ from harness.core.gate import Verdict
 from harness.report.page.cards import Card, GateRow, Tone
 
 SAID = {
-    Tone.ROLLBACK: "take back",
-    Tone.PROMOTE: "yes to",
-    Tone.HOLD: "no to",
-    Tone.UNSURE: "not yet to",
-    Tone.WAITS: "not yet to",
+    (Tone.ROLLBACK, True): "take back",
+    (Tone.PROMOTE, True): "keep",
+    (Tone.PROMOTE, False): "yes to",
+    (Tone.UNSURE, True): "no longer proven:",
+    (Tone.HOLD, False): "no to",
+    (Tone.UNSURE, False): "not yet to",
+    (Tone.WAITS, False): "not yet to",
+    (Tone.WAITS, True): "not yet to",
 }
-"""In the order in which they are said."""
+"""By the look of a step and whether it was taken, in the order in which they are said."""
 BLOCKS = {Verdict.FAIL: "failed", Verdict.INCONCLUSIVE: "inconclusive"}
 IS = {Verdict.FAIL: "fails", Verdict.INCONCLUSIVE: "is inconclusive"}
 ARE = {Verdict.FAIL: "fail", Verdict.INCONCLUSIVE: "are inconclusive"}
@@ -23,20 +26,29 @@ BLOCKED = frozenset({Tone.ROLLBACK, Tone.HOLD, Tone.UNSURE})
 
 
 def headline(cards: Sequence[Card]) -> str:
-    """Give the answer; empty without steps."""
-    words = list(dict.fromkeys(SAID.values()))
+    """Give the answer, with the reason where one step is blocked; empty without steps."""
     parts = [
         f"{word} {_listed(names)}"
-        for word in words
-        if (names := [card.step for card in cards if SAID[card.tone] == word])
+        for word in dict.fromkeys(SAID.values())
+        if (names := [card.step for card in cards if SAID[card.tone, card.taken] == word])
     ]
     said = "; ".join(parts)
-    blocked = [card for card in cards if card.tone in BLOCKED and card.because]
-    why = _why(blocked[0], alone=len(blocked) == 1) if blocked else ""
+    blocked = _blocked(cards)
+    why = f": {_why(blocked[0])}" if len(blocked) == 1 else ""
     return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
 
 
-def _why(card: Card, *, alone: bool) -> str:
+def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Give a sentence for each blocked step where there are several."""
+    blocked = _blocked(cards)
+    return tuple(f"{card.step}: {_why(card)}." for card in blocked) if len(blocked) > 1 else ()
+
+
+def _blocked(cards: Sequence[Card]) -> list[Card]:
+    return [card for card in cards if card.tone in BLOCKED and card.because]
+
+
+def _why(card: Card) -> str:
     """Say what the first gate in the way of a step measured, its bound, and how many more block."""
     gate = card.because[0]
     said = gate.reason.removesuffix(".")
@@ -51,8 +63,7 @@ def _why(card: Card, *, alone: bool) -> str:
     subject = f"{gate.gate} {IS[gate.verdict]}"
     if alike:
         subject = f"{gate.gate} and {len(alike)} more {ARE[gate.verdict]}"
-    found = f"{subject} ({said}{and_more})"
-    return f": {found}" if alone else f". {card.step}: {found}"
+    return f"{subject} ({said}{and_more})"
 
 
 def _same_cause(one: GateRow, other: GateRow) -> bool:

@@ -19,7 +19,7 @@ from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import notes, response
 from harness.report.page import custody_lines, figures, forest, latency_tables, tables, trust
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
-from harness.report.page.headline import headline
+from harness.report.page.headline import headline, reasons
 from harness.report.page.latency_tables import latency_curves
 from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
@@ -81,6 +81,8 @@ class DatasetView:
     """How the evidence was kept, a line each."""
     headline: str
     """The answer in one sentence; empty where nothing is decided."""
+    reasons: tuple[str, ...]
+    """Why each blocked step is, where the answer has no room for it."""
     cards: tuple[Card, ...]
     gates: tuple[GatesView, ...]
     leaderboard: Table
@@ -196,6 +198,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         start=report.decisions[0].control if report.decisions else "",
         kept=custody_lines.lines(report.custody) if report.custody else (),
         headline=headline(cards),
+        reasons=reasons(cards),
         cards=cards,
         gates=tuple(
             _gates(report, decision, f"{prefix}-{at}")

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.gate import Outcome, Verdict
 from harness.report.page.cards import Card, GateRow, Tone
-from harness.report.page.headline import headline
+from harness.report.page.headline import headline, reasons
 
 GATE = GateRow(
     gate="Names are found", rule="non_inferior", verdict=Verdict.FAIL, bound="loses less than 0.02",
@@ -27,6 +27,10 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
     )  # fmt: skip
 
 
+def taken(card: Card) -> Card:
+    return replace(card, taken=True)
+
+
 @pytest.mark.parametrize(
     ("cards", "says"),
     [
@@ -38,10 +42,7 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
         ),
         (
             (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, GATE)),
-            (
-                "Yes to a; no to b; not yet to c. b: Names are found fails"
-                " (-0.0500 [-0.0700, -0.0300], required: loses less than 0.02)."
-            ),
+            ("Yes to a; no to b; not yet to c."),
         ),
         (
             (step("a", Tone.HOLD, replace(GATE, value="16.7 times", bound="below 10 times")),),
@@ -58,7 +59,7 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
             ),
         ),
         (
-            (step("a", Tone.ROLLBACK, replace(GATE, interval="")), step("b", Tone.WAITS)),
+            (taken(step("a", Tone.ROLLBACK, replace(GATE, interval=""))), step("b", Tone.WAITS)),
             "Take back a; not yet to b: Names are found fails (it lost).",
         ),
         (
@@ -79,7 +80,25 @@ def step(name: str, tone: Tone, *because: GateRow) -> Card:
                 " (too busy; 1 more inconclusive)."
             ),
         ),
+        (
+            (taken(step("a", Tone.PROMOTE)), step("b", Tone.PROMOTE), step("c", Tone.WAITS)),
+            "Keep a; yes to b; not yet to c.",
+        ),
+        (
+            (taken(step("a", Tone.UNSURE, BUSY)), step("b", Tone.PROMOTE)),
+            "Yes to b; no longer proven: a: Names are found is inconclusive (too busy).",
+        ),
     ],
 )
 def test_the_answer_is_one_sentence(cards: tuple[Card, ...], says: str) -> None:
     assert headline(cards) == says
+
+
+def test_each_of_several_blocked_steps_has_its_reason() -> None:
+    cards = (step("a", Tone.PROMOTE), step("b", Tone.HOLD, GATE), step("c", Tone.UNSURE, BUSY))
+    assert headline(cards) == "Yes to a; no to b; not yet to c."
+    assert reasons(cards) == (
+        "b: Names are found fails (-0.0500 [-0.0700, -0.0300], required: loses less than 0.02).",
+        "c: Names are found is inconclusive (too busy).",
+    )
+    assert reasons(cards[:2]) == ()
