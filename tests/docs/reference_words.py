@@ -51,6 +51,7 @@ ENVIRONMENT: Mapping[str, str] = {
     "ORT_DISABLE_TELEMETRY": "set to `1` by the program, so that onnxruntime reports nothing",
     "PIP_INDEX_URL": "`run.py` only: where packages come from, handed on to uv",
     "SCREENSHOTS": "tests only: a folder for pictures of pages with hostile texts",
+    "SOURCE_DATE_EPOCH": "seconds since 1970, which NumPy reads; anything else is refused",
     "TMPDIR": "the folder for temporary files, such as indexes that only one command needs",
 }
 FILES_HEAD = """\

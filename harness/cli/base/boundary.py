@@ -7,6 +7,7 @@ of an engine, its own ``exit(1)``, and an output whose reader has gone.
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 import signal
 import sys
@@ -16,6 +17,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO
 from pathlib import Path
+from time import time
 from types import FrameType
 from typing import TextIO
 
@@ -24,6 +26,8 @@ from harness.core.errors import BadFile, HarnessError
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 DEBUG = "--debug"
+EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
+"""Variable with the time of a build, which NumPy reads, and how many digits it takes."""
 AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 LOOP = "Symlink loop from "
@@ -38,6 +42,7 @@ def ended(command: Callable[[], object]) -> int:
     _opened()
     with _terminable():
         try:
+            _check_clock()
             command()
             code = DONE
         except SystemExit as left:
@@ -48,8 +53,8 @@ def ended(command: Callable[[], object]) -> int:
             if sys.stdout is not None:
                 sys.stdout.flush()
         except (OSError, ValueError, AttributeError) as exc:
+            code = FAILED if code == FAILED else failed(exc, debug=debug)
             _into_nothing()
-            code = failed(exc, debug=debug)
     return code
 
 
@@ -134,8 +139,34 @@ def _lacking(exc: BaseException) -> str:
     """Say what the machine lacks, where the error names no file; empty for any other error."""
     if isinstance(exc, MemoryError):
         return "memory ran out. End other programs or raise the limit, then run the command again"
+    if isinstance(exc, OSError) and exc.errno == errno.EBADF and _read_only():
+        return "the output is open for reading alone. Open it for writing, as by > FILE"
     gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
     return "the current folder is gone. Change to one that is there" if gone else ""
+
+
+def _read_only() -> bool:
+    return fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+
+
+def _check_clock() -> None:
+    """Refuse times that Python or NumPy does not read: that of the machine, and that of a build.
+
+    Raises:
+        HarnessError: as said.
+    """
+    try:
+        time()
+    except OverflowError:
+        raise HarnessError(
+            "the clock of this machine is past 2262-04-11, the last day that Python counts."
+            " Correct it"
+        ) from None
+    said = os.environ.get(EPOCH, "0")
+    if not (said.isascii() and said.isdecimal() and len(said) <= EPOCH_DIGITS):
+        raise HarnessError(
+            f"{EPOCH} in the environment is not a number of seconds since 1970. Correct or unset it"
+        )
 
 
 def _nowhere() -> bool:

@@ -308,3 +308,40 @@ def test_a_sigterm_ends_as_a_ctrl_c_does(project: Toy) -> None:
         assert running.stderr.read() == "interrupted; run the same command again to go on\n"
     assert running.returncode == 130
     assert not list(project.root.rglob(".*.partial"))
+
+
+def test_an_output_that_can_only_be_read_is_named(project: Toy) -> None:
+    """It was an unforeseen failure in the file of a library."""
+    with (
+        Path(os.devnull).open("rb") as reads,
+        typed(project, *ASK, "fts5", stdout=reads.fileno()) as running,
+    ):
+        _, said = running.communicate()
+    assert running.returncode == 2
+    assert said == (
+        "error: the output is open for reading alone. Open it for writing, as by > FILE\n"
+    )
+
+
+@pytest.mark.usefixtures("project")
+@pytest.mark.parametrize("value", ["garbage", "-1", "9" * 20, "", "1e9"])
+def test_a_time_of_a_build_that_is_none_is_named(
+    value: str, monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
+    """NumPy reads it where it is imported, and ended in an unforeseen failure."""
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", value)
+    said = harness("score", "--dataset", "toy").error
+    assert said.startswith("SOURCE_DATE_EPOCH in the environment is not a number of seconds")
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1764000000")
+    assert harness("score", "--dataset", "toy").code == 0
+
+
+def test_a_clock_that_python_cannot_read_is_named(
+    monkeypatch: pytest.MonkeyPatch, harness: Harness
+) -> None:
+    """Past 2262-04-11 every command ended in an unforeseen failure."""
+    too_late = mock.Mock(side_effect=OverflowError("timestamp too large"))
+    with monkeypatch.context() as patched:
+        patched.setattr("harness.cli.base.boundary.time", too_late)
+        said = harness("doctor").error
+    assert said.startswith("the clock of this machine is past 2262-04-11, the last day")
