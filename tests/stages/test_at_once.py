@@ -13,6 +13,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import date
 from functools import partial
+from importlib import import_module
 from pathlib import Path
 from threading import Barrier, BrokenBarrierError, local
 from time import sleep
@@ -21,14 +22,20 @@ from typing import Any
 import pytest
 
 from harness.agreement.classes import Class
+from harness.core.run import Run
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pair, Pool
+from harness.corpus.runs import read_run
 from harness.report.trends import history
 from harness.shadow.watch.suppressions import Accepted
+from harness.stages.custody.proof import check_run
 from harness.stages.judging.judge import Merged, merge
+from harness.stages.load.stage import load
+from harness.stages.load.trials import LoadRequest
 from harness.stages.migrate import ledger
 from harness.stages.migrate import moves as migrate
 from harness.stages.prepare import prepare
+from harness.stages.replay.stage import replay
 from harness.stages.score.stage import read, score
 from harness.stages.shadow.files import accept, read_suppressions
 from tests.make.decisions import POLICY, day, decision, evidence
@@ -135,6 +142,64 @@ def test_two_who_score_take_turns_with_the_parts(
     first, second = at_once([scoring, scoring])
     assert first == second
     assert not one.score_parts.exists()
+
+
+def test_two_who_replay_an_arm_take_turns_with_the_parts(
+    project: Toy, at_once: AtOnce, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever was first removed the folder in which the other wrote a part."""
+    one, seen = project.layout, read_run
+    waits, mine = iter((0.0, A_MOMENT_S)), local()
+
+    def read_late(path: Path) -> Run:
+        mine.waits = getattr(mine, "waits", None) or next(waits, 0.0)
+        sleep(mine.waits)
+        return seen(path)
+
+    monkeypatch.setattr("harness.replay.drive.read_run", read_late)
+    again = partial(replay, one, "fts5", project.cache, project.params.replay)
+    first, second = at_once([again, again])
+    assert isinstance(first, Run)
+    assert isinstance(second, Run)
+    assert list(first.rows()) == list(second.rows())
+    assert not one.parts("fts5").exists()
+    check_run(one, "fts5")
+
+
+def raced(project: Toy) -> None:
+    project.race()
+
+
+def loaded(project: Toy) -> None:
+    wanted = LoadRequest(("fts5", "tantivy"), (40.0,), None, {}, None, "harness load")
+    load(project.layout, wanted, project.cache, project.params.load, 10.0)
+
+
+@pytest.mark.parametrize(
+    ("timed", "late"),
+    [(raced, "harness.stages.race.stage.read_part"), (loaded, "harness.stages.load.stage._curve")],
+)
+def test_two_who_time_take_turns(
+    project: Toy, timed: Callable[[Toy], None], late: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They timed each other's work, and whoever was first removed the other's parts."""
+    module, name = late.rsplit(".", 1)
+    seen, inside = getattr(import_module(module), name), []
+
+    def alone(*given: Any) -> Any:  # noqa: ANN401  as the function
+        inside.append(1)
+        sleep(A_MOMENT_S / 5)
+        most.append(len(inside))
+        found = seen(*given)
+        inside.pop()
+        return found
+
+    most: list[int] = []
+    monkeypatch.setattr(late, alone)
+    with ThreadPoolExecutor(2) as threads:
+        for found in [threads.submit(timed, project) for _ in range(2)]:
+            found.result()
+    assert max(most) == 1
 
 
 def test_two_decisions_are_both_in_the_history(tmp_path: Path, at_once: AtOnce) -> None:

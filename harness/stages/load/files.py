@@ -45,9 +45,9 @@ def receipt_of(layout: Layout) -> Path:
     return layout.root / "load.json"
 
 
-def parts_of(layout: Layout, key: str) -> Path:
-    """Say where the trials of a load that is under way are; gone when it is done."""
-    return layout.cache / "parts" / "load" / key
+def parts_of(layout: Layout) -> Path:
+    """Say where the trials of loads that are under way are, in a folder for each."""
+    return layout.cache / "parts" / "load"
 
 
 class Parts:

@@ -7,6 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from statistics import median
 
+from harness.core.durable.locks import held
 from harness.core.errors import EvidenceError
 from harness.core.files import write_text
 from harness.core.gate import Verdict
@@ -16,7 +17,7 @@ from harness.report.load.inputs import LoadReport
 from harness.report.load.page import to_page
 from harness.stages.experiments.inputs import note_timed
 from harness.stages.layout import Layout
-from harness.stages.load.files import page_of
+from harness.stages.load.files import page_of, parts_of
 from harness.stages.load.trials import SEARCH, Loading, LoadRequest
 from harness.stages.params import LoadParams
 
@@ -37,19 +38,22 @@ def load(
 
     Trials are kept one by one, so an interrupted load goes on where it was; when it is done they
     are added to the history, and the page is written.
+    Two loads take turns: they would remove each other's trials, and load each other's machine.
 
     Raises:
+        Locked: another load took too long.
         InvalidArm: an arm cannot be opened, or is not the one that was replayed.
         EvidenceError: an arm was not replayed, or gives other answers than its run has.
     """
-    loading = Loading(layout, wanted, cache, params, time_limit_s)
-    _curve(loading)
-    highest = _search_all(loading) if wanted.budget_ns is not None else {}
-    report = loading.report(highest)
-    loading.finish()
-    note_timed(layout, "load", tuple(loading.arms), datetime.now(UTC))
-    write_text(page_of(layout), to_page(report))
-    return report
+    with held(parts_of(layout)):
+        loading = Loading(layout, wanted, cache, params, time_limit_s)
+        _curve(loading)
+        highest = _search_all(loading) if wanted.budget_ns is not None else {}
+        report = loading.report(highest)
+        loading.finish()
+        note_timed(layout, "load", tuple(loading.arms), datetime.now(UTC))
+        write_text(page_of(layout), to_page(report))
+        return report
 
 
 def verdict(report: LoadReport) -> Verdict:

@@ -93,7 +93,7 @@ class Loading:
         self._expected = {name: self._shown(name) for name in self.arms}
         self.receipt = self._receipt()
         key = digest.of_json([self.receipt, machine()])[:32]
-        self._parts = Parts(parts_of(layout, key), params.resume_hours)
+        self._parts = Parts(parts_of(layout) / key, params.resume_hours)
         self._records: dict[str, Record] = {}
 
     def _shown(self, arm: str) -> dict[str, Expected]:

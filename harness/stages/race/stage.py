@@ -15,6 +15,7 @@ import numpy as np
 
 from engines import registry
 from harness.core import digest
+from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError, MismatchedQueries
 from harness.core.evidence import Race
 from harness.core.experiment import Clocked
@@ -59,8 +60,10 @@ def race(
     kept when it is done, so an interrupted race goes on with the next one. The log of experiments
     notes that a race begins, or that it goes on, before it does: one that is dropped was still one.
     Each process asks variants of its own, drawn anew: no race before has asked them either.
+    Two races take turns: they would remove each other's parts, and time each other's work.
 
     Raises:
+        Locked: another race took too long.
         InvalidArm: an arm's index is not the one that it was replayed on, or a process died.
         EvidenceError: an arm was not replayed, or the time of one arm covers another's.
         HarnessError: there are too few queries to time some and warm up on others.
@@ -88,37 +91,38 @@ def race(
     }
     receipt = _receipt(layout, tuple(loaded), texts, params)
     parts = layout.race_parts / digest.of_json([receipt, machine()])[:32]
-    drop_older(parts, params.resume_hours)
-    expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
-    done: list[Part] = []
-    resumed = any(parts.glob("*.parquet"))
-    kind: Clocked = "race resumed" if resumed else "race begun"
-    note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
-    for process in range(params.processes):
-        order = secrets.token_hex(8)
-        part = RacePart(
-            openers=openers,
-            expected=expected,
-            texts=varied(texts, queries, order),
-            order=order,
-            k=params.k,
-            seed=params.seed,
-            process=process,
-            time_limit_s=time_limit_s,
-            to=parts / f"{process}.parquet",
+    with held(layout.race_parts):
+        drop_older(parts, params.resume_hours)
+        expected = {name: _expected(layout, name, texts, params.k) for name in loaded}
+        done: list[Part] = []
+        resumed = any(parts.glob("*.parquet"))
+        kind: Clocked = "race resumed" if resumed else "race begun"
+        note_timed(layout, kind, tuple(loaded), datetime.now(UTC))
+        for process in range(params.processes):
+            order = secrets.token_hex(8)
+            part = RacePart(
+                openers=openers,
+                expected=expected,
+                texts=varied(texts, queries, order),
+                order=order,
+                k=params.k,
+                seed=params.seed,
+                process=process,
+                time_limit_s=time_limit_s,
+                to=parts / f"{process}.parquet",
+            )
+            if not part.to.is_file():
+                doing = f"racing, process {process + 1} of {params.processes}"
+                with progress(doing, part.turns) as advance:
+                    run(part, advance)
+            done.append(read_part(part.to))
+        receipt["strays"] = _strays(done)
+        write_times(
+            layout.times, done, [query.query_id for query in texts.timed], digest.of_json(receipt)
         )
-        if not part.to.is_file():
-            doing = f"racing, process {process + 1} of {params.processes}"
-            with progress(doing, part.turns) as advance:
-                run(part, advance)
-        done.append(read_part(part.to))
-    receipt["strays"] = _strays(done)
-    write_times(
-        layout.times, done, [query.query_id for query in texts.timed], digest.of_json(receipt)
-    )
-    write_json(layout.race_receipt, receipt)
-    note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
-    shutil.rmtree(layout.race_parts, ignore_errors=True)
+        write_json(layout.race_receipt, receipt)
+        note_timed(layout, "race", tuple(loaded), datetime.now(UTC))
+        shutil.rmtree(layout.race_parts, ignore_errors=True)
 
 
 def _receipt(

@@ -18,6 +18,7 @@ from engines import registry as arms
 from engines.registry import Arm
 from harness.core.batches.mapping import current
 from harness.core.digest import of_files
+from harness.core.durable.locks import held
 from harness.core.engine import Manifest, Searcher, TakesParams
 from harness.core.errors import HarnessError, InvalidArm
 from harness.core.progress import progress
@@ -50,16 +51,26 @@ def replay(
     """Write the arm's run and its second run, which tells how steady the arm is by itself.
 
     With ``keep_parts`` a second call asks nothing again that was answered before; for a caller
-    that has more to do and may be killed meanwhile.
+    that has more to do and may be killed meanwhile. Two replays of one arm take turns: they would
+    remove each other's parts, and mix what they write.
 
     Raises:
+        Locked: another replay of the arm took too long.
         InvalidArm: the arm's index is not the one that stage ``index`` handed on, or was built of
             other documents or with other settings. Or it answered no query at all, or another
             engine answered one for it.
         EvidenceError: another number of hits was requested than ``params`` says.
     """
-    began = datetime.now(UTC)
     arm = arms.load(arm_name, cache)
+    with held(layout.parts(arm.name)):
+        first = _replayed(layout, arm, cache, params)
+        if not keep_parts:
+            shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
+        return first
+
+
+def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Run:
+    began = datetime.now(UTC)
     wanted = read_manifest(layout, arm.name)
     counted = index_files(layout, arm.name)
     queries = len(Prepared.open(layout.data).queries())
@@ -81,8 +92,6 @@ def replay(
     note_run(layout, arm.name)
     since = asked_since(began, layout.parts(arm.name))
     note_replayed(layout, arm.name, since, index_sha256=counted)
-    if not keep_parts:
-        shutil.rmtree(layout.parts(arm.name), ignore_errors=True)
     return first
 
 

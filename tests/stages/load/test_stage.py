@@ -157,7 +157,7 @@ def test_an_interrupted_load_goes_on_and_a_finished_one_begins_anew(
     loaded(project)
     assert len(counted) == 6
     assert len(read_history(history_of(project.layout))) == 6
-    assert not list(parts_of(project.layout, "x").parent.glob("*/*"))
+    assert not list(parts_of(project.layout).glob("*/*"))
     loaded(project)
     assert len(counted) == 12
     assert len(read_history(history_of(project.layout))) == 12
