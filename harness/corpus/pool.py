@@ -21,11 +21,13 @@ from harness.core.durable.locks import held
 from harness.core.durable.owned import check_new
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
+from harness.core.printable import many
 from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.corpus import pool_times, trec
 
 HINT = "Make the pool again: harness pool."
+PUT_BACK = "Put the lines back, with ? where nothing is judged, or restore the file"
 GUIDELINES = "guidelines.md"
 """File beside a pool with what a grade means; it is shown to those who judge."""
 
@@ -165,17 +167,18 @@ def regrade(path: Path, pair: Pair, was: int | None, grade: int | None) -> Pool:
         return changed
 
 
-def read(path: Path) -> Pool:
+def read(path: Path, *, strict: bool = False) -> Pool:
     """Read a pool with what lies beside it; its lines may stand in another order by now.
 
     Raises:
-        BadFile: a file is missing or malformed, or the two are not about the same pairs.
+        BadFile: a file is missing or malformed, or the two are not about the same pairs. With
+            ``strict``, or a pair has no line, or a grade is not on the scale of its pair.
     """
     completed(path, within=(path.parent,))
-    return read_held(path)
+    return read_held(path, strict=strict)
 
 
-def read_held(path: Path) -> Pool:
+def read_held(path: Path, *, strict: bool = False) -> Pool:
     """Read a pool that is held already, and so is whole: a lock is not given twice.
 
     Raises:
@@ -187,9 +190,18 @@ def read_held(path: Path) -> Pool:
         if line[:2] not in texts or line[:2] in found:
             problem = f"{line.doc_id} for query {line.query_id} is not in the pool, or is twice"
             raise BadFile(path, problem, "Only fill in grades.", number)
+        scale = texts[line[:2]].scale
+        if strict and line.grade is not None and line.grade not in scale:
+            problem = f"the grade {line.grade} is not on the scale {', '.join(map(str, scale))}"
+            raise BadFile(path, problem, "Correct it", number)
         found[line[:2]] = line.grade
     if not found:
         raise BadFile(path, "it holds no pair", HINT)
+    gone = [pair for pair in texts if pair not in found]
+    if strict and gone:
+        query_id, doc_id = gone[0]
+        problem = f"{len(gone)} of {many(len(texts), 'pair')} are gone"
+        raise BadFile(path, f"{problem}, the first {doc_id} for query {query_id}", PUT_BACK)
     return Pool(tuple(texts[pair] for pair in found), tuple(found.values()))
 
 

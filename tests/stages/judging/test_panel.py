@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime, timedelta
 from functools import partial
@@ -271,3 +272,83 @@ def test_a_change_that_was_cut_off_is_completed_by_whoever_holds_the_pool(
         pools.regrade(path, pools.read_held(path).pairs[0], None, 1)
         assert pools.read(path).grades[0] == 1
     assert not journal_of(path).exists()
+
+
+def first_lines(path: Path, count: int) -> None:
+    """Cut a file off, as a copy that broke off does."""
+    path.write_text("".join(path.read_text().splitlines(keepends=True)[:count]))
+
+
+USES: dict[str, Callable[[Panel, Path], object]] = {
+    "report": lambda panel, _: agreement(panel, 0.95),
+    "export": export,
+    "settle": settle,
+    "import": lambda panel, to: take(panel, to.with_name("own.qrels"), "a"),
+}
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize(
+    ("texts_too", "says"),
+    [
+        ("", r"a\.qrels: 2 of 4 pairs are gone, the first .*Put the lines back"),
+        (
+            "its texts too",
+            r"a\.qrels: it has 2 pairs, and 4 were dealt to a\. Restore it and a\.qrels\.jsonl",
+        ),
+    ],
+)
+def test_a_part_that_was_cut_off_is_refused(
+    tmp_path: Path, use: str, texts_too: str, says: str
+) -> None:
+    """It read as "2 of 2 judged", and the judgements of two pairs were gone without a word."""
+    panel, to = make_panel(tmp_path), tmp_path / "to"
+    path = panel.path("a")
+    (tmp_path / "own.qrels").write_text(path.read_text().splitlines()[0] + "\n")
+    first_lines(path, 2)
+    if texts_too:
+        kept = {line.split()[2] for line in path.read_text().splitlines()}
+        rows = pools.beside(path).read_text().splitlines(keepends=True)
+        pools.beside(path).write_text("".join(r for r in rows if json.loads(r)["doc_id"] in kept))
+    before = path.read_bytes()
+    with pytest.raises(BadFile, match=says):
+        USES[use](read(panel.folder), to)
+    assert path.read_bytes() == before
+    assert not to.exists()
+    assert not panel.disagreements.exists()
+
+
+@pytest.mark.parametrize("use", USES)
+@pytest.mark.parametrize("grade", [-1, 3])
+def test_a_grade_off_the_scale_is_refused_with_its_line(
+    tmp_path: Path, use: str, grade: int
+) -> None:
+    panel, to = make_panel(tmp_path), tmp_path / "to"
+    lines = panel.path("a").read_text().splitlines()
+    (tmp_path / "own.qrels").write_text(lines[0] + "\n")
+    lines[2] = f"{lines[2][:-1]}{grade}"
+    panel.path("a").write_text("\n".join(lines) + "\n")
+    says = rf"a\.qrels:3: the grade {grade} is not on the scale 0, 1, 2"
+    with pytest.raises(BadFile, match=says):
+        USES[use](read(panel.folder), to)
+    assert not to.exists()
+
+
+def test_disagreements_that_were_cut_off_are_refused(tmp_path: Path) -> None:
+    panel, to = make_panel(tmp_path), tmp_path / "to"
+    grade(panel, "a", 0, 0, 0, 0)
+    assert settle(read(panel.folder), to).open == 4
+    first_lines(panel.disagreements, 2)
+    with pytest.raises(BadFile, match=r"disagreements\.qrels: 2 of 4 pairs are gone"):
+        settle(read(panel.folder), to)
+
+
+def test_a_panel_of_an_earlier_version_says_what_was_dealt_by_its_texts(tmp_path: Path) -> None:
+    panel = make_panel(tmp_path)
+    header = json.loads((panel.folder / "panel.json").read_text())
+    assert header.pop("dealt") == {"a": 4, "b": 4}
+    (panel.folder / "panel.json").write_text(json.dumps(header))
+    assert len(read(panel.folder).grades) == 4
+    first_lines(panel.path("b"), 3)
+    with pytest.raises(BadFile, match=r"b\.qrels: 1 of 4 pairs are gone"):
+        export(read(panel.folder), tmp_path / "to")

@@ -45,7 +45,7 @@ def take(panel: Panel, file: Path, assessor: str) -> int:
         raise UnknownName("assessor", assessor, panel.assessors)
     given, path = labels.judgements(file, "person"), panel.path(assessor)
     with held(path):
-        part = pools.read(path)
+        part = panel.part(assessor)
         place = {(pair.query_id, pair.doc_id): at for at, pair in enumerate(part.pairs)}
         grades = list(part.grades)
         new = 0

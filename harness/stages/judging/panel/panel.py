@@ -43,6 +43,8 @@ class Header(BaseModel):
     """Share of the pairs that two of them judge."""
     seed: Annotated[int, Field(ge=0)]
     pool_sha256: str
+    dealt: Mapping[Name, Annotated[int, Field(ge=1)]] | None = None
+    """Pairs that each got; None where an earlier version began the panel."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,21 @@ class Panel:
     @cached_property
     def parts(self) -> Mapping[str, Pool]:
         """The pool of each assessor."""
-        return {assessor: pools.read(self.path(assessor)) for assessor in self.assessors}
+        return {assessor: self.part(assessor) for assessor in self.assessors}
+
+    def part(self, assessor: str) -> Pool:
+        """Read the pool of one assessor; whoever needs a part reads it here.
+
+        Raises:
+            BadFile: it cannot be read, has not all pairs that were dealt, or a grade off the scale.
+        """
+        path, dealt = self.path(assessor), self.header.dealt
+        found = pools.read(path, strict=True)
+        if dealt is not None and len(found.pairs) != dealt.get(assessor):
+            problem = f"it has {many(len(found.pairs), 'pair')}, and {dealt.get(assessor)} were"
+            remedy = f"Restore it and {pools.beside(path).name}"
+            raise BadFile(path, f"{problem} dealt to {assessor}", remedy)
+        return found
 
     @cached_property
     def grades(self) -> Mapping[Pair, Mapping[str, int | None]]:
@@ -101,11 +117,14 @@ def begin(  # noqa: PLR0917  all of it is asked for
         raise HarnessError(f"{to}: a panel began already. Name another folder")
     whole = pools.read(pool)
     said = text_of(guidelines) if guidelines else ""
+    dealt = _dealt(len(whole.pairs), len(assessors), double, seed)
+    parts = dict(zip(assessors, dealt, strict=True))
     header = Header(
-        assessors=tuple(assessors), double=double, seed=seed, pool_sha256=digest.of_file(pool)
-    )
+        assessors=tuple(assessors), double=double, seed=seed, pool_sha256=digest.of_file(pool),
+        dealt={assessor: len(places) for assessor, places in parts.items()},
+    )  # fmt: skip
     with replacing_folder(to, durable=True) as new:
-        for assessor, places in zip(assessors, _dealt(len(whole.pairs), header), strict=True):
+        for assessor, places in parts.items():
             part = Pool(tuple(whole.pairs[at] for at in places), (None,) * len(places))
             pools.begin(new / f"{assessor}.qrels", part)
             write_text(pool_times.beside(new / f"{assessor}.qrels"), "")
@@ -141,14 +160,13 @@ def _check(assessors: Sequence[str]) -> None:
             raise HarnessError(f"{name} is taken as a name; give each assessor another one")
 
 
-def _dealt(count: int, header: Header) -> list[list[int]]:
+def _dealt(count: int, people: int, double: float, seed: int) -> list[list[int]]:
     """Give each assessor places of pairs; every two of them share about equally many."""
-    rng = np.random.Generator(np.random.Philox(key=header.seed))
-    people = len(header.assessors)
+    rng = np.random.Generator(np.random.Philox(key=seed))
     dealt: list[list[int]] = [[] for _ in range(people)]
     for turn, at in enumerate(rng.permutation(count).tolist()):
         dealt[turn % people].append(at)
-        if turn < round(header.double * count):
+        if turn < round(double * count):
             dealt[(turn + 1 + turn // people % (people - 1)) % people].append(at)
     if not all(dealt):
         raise HarnessError(

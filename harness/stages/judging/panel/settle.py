@@ -64,7 +64,7 @@ def _disagreements(panel: Panel, pairs: list[Pair]) -> Pool:
     if not pairs and not path.exists():
         return Pool((), ())
     with changing(path, within=(panel.folder,), what="panel settle") as change:
-        before = pools.read_held(path) if path.exists() else Pool((), ())
+        before = pools.read_held(path, strict=True) if path.exists() else Pool((), ())
         given = {
             (p.query_id, p.doc_id): g for p, g in zip(before.pairs, before.grades, strict=True)
         }
