@@ -25,7 +25,7 @@ DEEPEST = 2
 """Levels of subpackages that count as public."""
 INNER = frozenset({"conftest", "externals", "testing", "tests"})
 EVERYTHING, NAMES = 100_000, 400
-"""Documents and summaries, and names as in the demo."""
+"""Documents and summaries, where no fewer are asked for, and names as in the demo."""
 WORDS, CHARACTERS = 20, 2_000
 
 
@@ -67,12 +67,13 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("packages", nargs="+")
     parser.add_argument("--to", type=Path, required=True)
+    parser.add_argument("--documents", type=int, default=EVERYTHING, help="at most, of a package")
     args = parser.parse_args()
     for root in args.packages:
         settings = Harvesting(
             namespaces=namespaces(root),
             packages={},
-            documents=EVERYTHING,
+            documents=args.documents,
             natural_language=EVERYTHING,
             identifiers=NAMES,
             fewest_words=WORDS,
