@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from harness.cli.base.app import err
+from harness.cli.base.app import err, logged
 from harness.cli.base.boundary import aside
-from harness.cli.base.log_lines import logged
 from harness.cli.base.places import name_of
 from harness.cli.base.project import Project
 from harness.cli.shadow.options import SettingsFile, log_folder, log_of

@@ -37,7 +37,7 @@ from harness.stages.race.stage import race
 from harness.stages.replay.stage import replay
 from harness.stages.replay.tally import remarks
 from harness.stages.report.assemble import Subject, assemble, evidence_of
-from harness.stages.report.linked import linked
+from harness.stages.report.stage import linked
 from harness.stages.score.stage import score
 
 TIES = "ties.json"

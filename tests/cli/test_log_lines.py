@@ -8,7 +8,7 @@ import logging
 import pytest
 
 from engines.stacks.agent_mail.contract.events import Event, to_log
-from harness.cli.base.log_lines import logged
+from harness.cli.base.app import logged
 
 EVENT = {"requested": "hybrid", "actual": "lexical", "reason": "no\nmodel"}
 OTHER = logging.getLogger("engines.mail.surface")

@@ -22,7 +22,7 @@ from harness.serve.guard import Guard
 from harness.serve.shelf import folders
 from harness.stages.layout import Layout
 from harness.stages.load.files import page_of
-from harness.stages.report.linked import linked
+from harness.stages.report.stage import linked
 from tests.make import report_inputs
 
 URL = "http://127.0.0.1:8642"

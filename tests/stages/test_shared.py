@@ -10,14 +10,13 @@ import pytest
 from engines import registry
 from engines.vector import bulk
 from engines.vector.bulk import embed_all
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from harness.core.batches.mapping import using
 from harness.core.batches.processes import processes
 from harness.core.errors import InvalidArm
 from harness.corpus.prepared import Prepared
 from harness.corpus.runs import read_run
-from harness.measures.unjudged import spanning
-from harness.measures.unjudged.runs import bounds
+from harness.measures.unjudged import runs
 from harness.replay import drive
 from harness.stages.custody.proof import read_manifest
 from harness.stages.layout import Layout
@@ -38,7 +37,7 @@ def bounded(layout: Layout) -> list[bytes]:
     qrels = Prepared.open(layout.data).qrels()
     asked = [query_id for query_id, docs in qrels.grades.items() if max(docs.values()) > 0]
     control, candidate = (read_run(layout.run(arm)) for arm in ARMS[:2])
-    found = bounds(control, candidate, qrels, "nDCG@10", asked)
+    found = runs.bounds(control, candidate, qrels, "nDCG@10", asked)
     assert len(asked) > BLOCK
     return [one.tobytes() for one in (found.control, found.candidate, found.difference)]
 
@@ -67,12 +66,12 @@ def test_what_processes_do_is_what_one_does(
     monkeypatch.setattr(bulk, "PART", 30)
     monkeypatch.setattr(resampling, "WORTH", 1)
     monkeypatch.setattr(resampling, "BLOCK", 100_000)
-    monkeypatch.setattr(spanning, "WORTH", 1)
-    monkeypatch.setattr(spanning, "BLOCK", BLOCK)
+    monkeypatch.setattr(runs, "WORTH", 1)
+    monkeypatch.setattr(runs, "BLOCK", BLOCK)
     said: list[str] = []
     with processes(2, tmp_path / "exchanged", said.append) as pool, using(pool):
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query
-        monkeypatch.setattr(spanning, "_spans", None)  # and bounds none
+        monkeypatch.setattr(runs, "_spans", None)  # and bounds none
         assert made(tmp_path / "two") == alone
     assert not said
     assert not [*(tmp_path / "exchanged").iterdir()]

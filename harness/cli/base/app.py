@@ -1,8 +1,13 @@
-"""The application that commands are registered on, and what they print with."""
+"""The application that commands are registered on, and what they print and log with."""
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, nullcontext
+import json
+import logging
+import sys
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
+from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
@@ -11,7 +16,7 @@ from typer.core import TyperGroup
 
 from harness.cli.base.boundary import DEBUG, failed
 from harness.cli.base.called import as_called
-from harness.core.printable import json_text, printable
+from harness.core.printable import json_text, one_line, printable
 
 NO_CODE = "--no-code"
 REFUSED: type[Exception] = next(
@@ -90,6 +95,44 @@ class Plain(Console):
 
 out = Plain(highlight=False, soft_wrap=True, emoji=False)
 err = Plain(stderr=True, highlight=False, soft_wrap=True, emoji=False)
+
+
+class Lines(logging.Formatter):
+    """Writes what a server logs as one line a record: for people, or a JSON object each."""
+
+    def __init__(self, *, as_json: bool) -> None:
+        super().__init__()
+        self._as_json = as_json
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Write time, level, event and values; of a record without an event its message."""
+        at = datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds")
+        told = getattr(record, "told", None) or {"message": record.getMessage()}
+        if record.exc_info and record.exc_info[0] is not None:
+            told = {**told, "error": record.exc_info[0].__name__}
+        if self._as_json:
+            about = {"time": at, "level": record.levelname, "logger": record.name}
+            return json.dumps({**about, **told})
+        said = [told.get("event", told.get("message", ""))]
+        said += [f"{key}={value}" for key, value in told.items() if key not in {"event", "message"}]
+        return one_line(" ".join([at, record.levelname, *map(str, said)]))
+
+
+@contextmanager
+def logged(name: str, *, as_json: bool) -> Iterator[None]:
+    """Write what the logger ``name`` and those below it are told, from INFO up, while this runs."""
+    log, handler = logging.getLogger(name), logging.StreamHandler(sys.stderr)
+    handler.setFormatter(Lines(as_json=as_json))
+    before = log.level, log.propagate
+    log.addHandler(handler)
+    log.setLevel(logging.INFO)
+    log.propagate = False
+    try:
+        yield
+    finally:
+        log.removeHandler(handler)
+        log.setLevel(before[0])
+        log.propagate = before[1]
 
 
 @app.callback()

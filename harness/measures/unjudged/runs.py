@@ -1,20 +1,32 @@
-"""Bounds of two runs by query, over all missing judgements; condensed lists (method, 2)."""
+"""Bounds of two runs by query, over all missing judgements; condensed lists (method, 2).
+
+Each query has bounds of its own, so one process makes them, or several.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.batches.batch import Batch
+from harness.core.batches.mapping import current, map_batches
+from harness.core.durable.leftovers import written_in
 from harness.core.errors import EvidenceError
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.measures.unjudged.bounds import Bounding, Case
-from harness.measures.unjudged.spanning import spans
 
 Floats = NDArray[np.float64]
+WORTH = 20_000
+"""Queries from which on it pays to send their lists away."""
+BLOCK = 5_000
+"""Queries of a batch."""
+Spans = NDArray[np.float64]
+"""Shape (queries, 3, 2): worst and best of the control, the candidate and the difference."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -101,14 +113,45 @@ def bounds(
     )
 
 
+def spans(wanted: Bounding, cases: Sequence[Case]) -> Spans:
+    """Bound every case, by the executor of the block where that is worth it."""
+    folder = current().folder
+    if folder is None or len(cases) < WORTH:
+        return _spans(wanted, cases)
+    folder.mkdir(parents=True, exist_ok=True)
+    with written_in(folder) as place:
+        batches = [
+            Batch(cases[at : at + BLOCK], place / f"{at}.npy") for at in range(0, len(cases), BLOCK)
+        ]
+        map_batches(Spanning(wanted), batches)
+        return np.concatenate([np.load(batch.part) for batch in batches])
+
+
+@dataclass(frozen=True, slots=True)
+class Spanning:
+    """Writes the bounds of some cases."""
+
+    wanted: Bounding
+
+    def __call__(self, cases: Sequence[Case], beside: Path) -> Iterator[int]:
+        with beside.open("wb") as file:
+            np.save(file, _spans(self.wanted, cases))
+        yield 1
+
+
+def _spans(wanted: Bounding, cases: Sequence[Case]) -> Spans:
+    found = [(wanted.control(one), wanted.candidate(one), wanted.difference(one)) for one in cases]
+    return np.array(found, dtype=np.float64).reshape(-1, 3, 2)
+
+
 def differences(
     control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
 ) -> Floats:
     """Bound the difference alone, which is all that a gate asks; shape (queries, 2)."""
     wanted = bounding(measure, qrels)
     each = cases(control, candidate, qrels, query_ids, wanted.asked.cutoff)
-    spans = [wanted.difference(case) for _, case in each]
-    return np.array(spans, dtype=np.float64).reshape(-1, 2)
+    found = [wanted.difference(case) for _, case in each]
+    return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
 def narrowing(

@@ -21,8 +21,8 @@ from engines.stacks.agent_mail.pipeline.retrievers import Tiers
 from engines.stacks.agent_mail.pipeline.semantic import Semantic
 from engines.stacks.agent_mail.service import MailSearch
 from engines.vector import amvi
+from engines.vector.chosen import HashEmbedder
 from engines.vector.embedder import Embedder
-from engines.vector.hashed import HashEmbedder
 from engines.vector.packaged import ModelFile
 from harness.core.records import Document
 from tests.make.damage import cut, flip, overwrite, run_sql

@@ -8,8 +8,8 @@ import pytest
 from pydantic import ValidationError
 
 from engines.stacks.agent_mail import arm as mail
+from engines.vector.chosen import HashEmbedder
 from engines.vector.embedder import Embedder
-from engines.vector.hashed import HashEmbedder
 from harness.core.engine import Answer
 from harness.core.errors import ModelNotReady
 from harness.core.records import Document

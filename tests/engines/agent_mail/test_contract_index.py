@@ -14,7 +14,7 @@ from engines.lexical.analysis import analyzer
 from engines.stacks.agent_mail.tantivy.index import HASH, INDEX
 from engines.stacks.agent_mail.tantivy.schema import schema_hash
 from engines.vector import amvi
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from engines.vector.onnx import OnnxEmbedder
 from tests.make.mail.messages import one
 from tests.make.mail.tantivy import NONE, Case, built

@@ -27,7 +27,7 @@ from engines.stacks.agent_mail.tantivy.engine import TantivyMailEngine
 from engines.stacks.agent_mail.tantivy.schema import Weights as TantivyWeights
 from engines.stacks.agent_mail.views import StoredViews
 from engines.vector import amvi
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from tests.engines.agent_mail.fakes import Log
 from tests.make.mail.messages import stored
 

@@ -19,7 +19,7 @@ from engines.stacks.documents.arm import Documents
 from engines.stacks.documents.read_by import Loaded
 from engines.stacks.documents.service import Wish, documents
 from engines.stacks.documents.settings import Settings
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from harness.core.errors import HarnessError, ModelNotReady, UnknownName
 from tests.engines.kept.test_index import BY_WORDS, FORMULA, STACKS, ask, live, write
 from tests.make.code import write_shop

@@ -9,8 +9,7 @@ from pydantic import ValidationError
 
 from engines.stacks.text import dense
 from engines.stacks.text.dense import Dense, DenseSearcher, Settings
-from engines.vector.chosen import embedder_of, identity_of
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder, embedder_of, identity_of
 from engines.vector.store import IDS, VECTORS
 from harness.core.digest import of_json
 from harness.core.engine import Engine

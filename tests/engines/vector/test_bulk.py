@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from engines.vector import bulk
 from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from tests.make.killed import started
 
 
@@ -121,7 +121,7 @@ def test_a_process_that_is_killed_among_slow_texts_loses_the_last_moment(tmp_pat
     """Two hundred slow texts are less than a part of 256, and are kept all the same."""
     process = started(f"""
         from engines.vector import bulk
-        from engines.vector.hashed import HashEmbedder
+        from engines.vector.chosen import HashEmbedder
         from harness.core import progress
         class Slow(HashEmbedder):
             def embed(self, texts):

@@ -16,7 +16,7 @@ from engines.stacks.agent_mail.searcher import MailSearcher
 from engines.stacks.agent_mail.sqlite import store
 from engines.stacks.agent_mail.tantivy.schema import ANALYZER
 from engines.vector import amvi
-from engines.vector.hashed import HashEmbedder
+from engines.vector.chosen import HashEmbedder
 from harness.core.records import Document
 from tests.engines.agent_mail.mcp_tools.conftest import DOCUMENTS, SETTINGS
 

@@ -15,7 +15,7 @@ from harness.report.load.inputs import LoadReport
 from harness.stages.custody.proof import read_manifest
 from harness.stages.load import trials as loading
 from harness.stages.load.files import append, history_of, page_of, read_history, receipt_of
-from harness.stages.report.linked import last_load, linked
+from harness.stages.report.stage import last_load, linked
 from tests.make import report_inputs
 from tests.make.toy import Toy
 from tests.stages.load.test_stage import in_here, loaded

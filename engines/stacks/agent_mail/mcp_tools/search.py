@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from engines.contract.errors import SearchError
-from engines.stacks.agent_mail.completion import beginning
 from engines.stacks.agent_mail.contract.directory import Names
 from engines.stacks.agent_mail.contract.query import MAX_LIMIT, SearchMode, SearchQuery
 from engines.stacks.agent_mail.contract.results import SearchHit, SearchResponse
@@ -25,7 +24,12 @@ from engines.stacks.agent_mail.mcp_tools.results import (
     Suggestion,
     ZeroResultGuidance,
 )
-from engines.stacks.agent_mail.mcp_tools.subjects import Beginning, SubjectsFound, SubjectShown
+from engines.stacks.agent_mail.mcp_tools.subjects import (
+    Beginning,
+    SubjectsFound,
+    SubjectShown,
+    beginning,
+)
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from engines.stacks.agent_mail.pipeline.view import plain
 from engines.stacks.agent_mail.service import MailSearch

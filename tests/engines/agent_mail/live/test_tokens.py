@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from engines.rerank.late_interaction import Half, LateInteraction
 from engines.stacks.agent_mail.live.indexes import LiveTokens
 from engines.stacks.agent_mail.sqlite import journal
+from engines.vector.chosen import HashEmbedder
 from engines.vector.embedder import Reading
-from engines.vector.hashed import HashEmbedder
 from tests.make.mail.messages import some_mail, stored
 
 MESSAGES = some_mail(7, 12).messages

@@ -8,8 +8,8 @@ from typing import Any
 import jsonschema
 import pytest
 
-from engines.stacks.agent_mail.completion import Completes
 from engines.stacks.agent_mail.mcp_tools.server import SUBJECT
+from engines.stacks.agent_mail.mcp_tools.subjects import Completes
 from engines.stacks.agent_mail.pipeline.plan import FallbackTier, KillSwitch
 from engines.stacks.agent_mail.pipeline.scope import Scope, viewer
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
