@@ -16,6 +16,7 @@ from tests.make.toy import Toy
 pytestmark = pytest.mark.slow
 NAMES = (".", "", "..", "../x", "../../../x", "/", "a/b", "-x", "a b", "a\0b", "x" * 300, "a,b")
 IMPORT = ("import", "beir", "beir", "--split", "test")
+FILES = ("beir/corpus.jsonl", "beir/queries.jsonl", "qrels/toy/test.qrels")
 RUN = ("run", "--dataset", "toy", "--out", "out")
 
 
@@ -53,7 +54,9 @@ def test_a_hostile_split_touches_nothing(project: Toy, harness: Harness, tmp_pat
     for name in NAMES:
         for words in (
             ("import", "beir", "beir", "--name", "new"),
+            ("import", "jsonl", *FILES, "--name", "new"),
             ("run", "--dataset", "beir", "--arms", "fts5", "--out", "out"),
+            ("run", "--dataset", "toy", "--arms", "fts5", "--out", "out"),
         ):
             assert "is not a name of a split" in harness(*words, f"--split={name}").error, name
     assert changed(tmp_path, before) == {"project/out", "project/out/harness-run.txt"}

@@ -141,6 +141,14 @@ def test_whatever_is_raised_is_one_line_and_no_verdict(
     assert "\x1b" not in line
 
 
+def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[str]) -> None:
+    def fails() -> NoReturn:
+        raise SyntaxError("invalid syntax", ("mine/own.py", 7, 1, "def", 7, 2))
+
+    assert ended(fails) == 2
+    assert "(own.py:7)" in capsys.readouterr().err
+
+
 def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
     project: Toy, harness: Harness
 ) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import json
+import os
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,24 @@ def test_a_change_that_was_cut_off_is_completed_or_was_never_made(
         assert state(tmp_path) == dict.fromkeys(NAMES, "new" if step else "old")
     assert not cut_off(tmp_path / "thing")
     assert not [path for path in tmp_path.rglob("*") if path.name.startswith(".")]
+
+
+def test_the_journal_is_on_the_disk_before_the_first_file_and_each_file_before_the_end(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A power cut after the first file must find the journal, by its name."""
+    waited: list[str] = []
+    wait = os.fsync
+
+    def fsync(opened: int) -> None:
+        waited.append(Path(f"/proc/self/fd/{opened}").readlink().name)
+        wait(opened)
+
+    monkeypatch.setattr(os, "fsync", fsync)
+    with changing(tmp_path / "thing", within=[tmp_path], what="set") as made:
+        made.write(tmp_path / "thing", "new")
+    folder = tmp_path.name
+    assert waited == [".thing.journal", folder, "thing", folder, folder]
 
 
 def test_what_was_told_and_not_closed_is_known_to_the_next(tmp_path: Path) -> None:

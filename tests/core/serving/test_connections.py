@@ -89,6 +89,7 @@ def test_silent_connections_give_their_place_to_one_that_asks(
 ) -> None:
     monkeypatch.setattr(connections, "MAX_CONNECTIONS", 4)
     monkeypatch.setattr(connections, "GRACE_S", 0.0)
+    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
     with ExitStack() as until_closed:
         known = until_closed.enter_context(connected(port))
         assert answered(known).startswith(b"HTTP/1.1 200")
@@ -133,6 +134,7 @@ def test_the_second_request_of_a_connection_has_no_more_time_than_the_first(port
 def test_half_requests_give_their_place_to_a_whole_one(monkeypatch: pytest.MonkeyPatch) -> None:
     """They kept it until they had been waited for."""
     monkeypatch.setattr(connections, "GRACE_S", 0.0)
+    monkeypatch.setattr(connections, "REQUEST_S", 2 * LONG_S)
     with serving(served(echo, bounded(4))) as port, ExitStack() as until_closed:
         half = [until_closed.enter_context(connected(port, REQUEST[:-2])) for _ in range(12)]
         with connected(port) as one:
