@@ -14,7 +14,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import BaseModel, Field
 
 from engines.kept.live import Live
-from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
+from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool, ToolServer
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 from harness.core.errors import BadFile, HarnessError, IndexNotReady, Locked
 
@@ -54,7 +54,7 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
     strict: Any = new_class(tool.name, (made.fn_metadata.arg_model,), {"extra": "forbid"})
     made.fn_metadata.arg_model = strict
     made.parameters = strict.model_json_schema(by_alias=True)
-    return MCPServer(f"folder-{tool.name}", title=title, tools=[made], log_level="WARNING")
+    return ToolServer(f"folder-{tool.name}", title=title, tools=[made])
 
 
 def _signature(kind: type[BaseModel]) -> Signature:

@@ -1,13 +1,16 @@
-"""A tool whose arguments are checked in its own words: what is wrong, and what is meant instead."""
+"""Servers of tools alone, and tools that say of a wrong argument what is meant instead."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, NoReturn
 
+from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.exceptions import ToolError
 from mcp.server.mcpserver.tools import Tool
+from mcp.shared.exceptions import MCPError
+from mcp.types import INVALID_PARAMS
 from pydantic import Field, ValidationError
 from pydantic_core import ErrorDetails
 
@@ -51,6 +54,31 @@ class CheckedTool(Tool):
             refused = Refused("; ".join(_told(exc.errors(), self.parameters["properties"])))
             raise ToolError(f"Error executing tool {self.name}: {refused}") from exc
         return await super().run(given, context, convert_result)
+
+
+class ToolServer(MCPServer[Any]):
+    """A server that offers tools and nothing else, whatever the SDK would serve by itself.
+
+    A stream of news would keep a place of those that are answered until its client leaves, and
+    nothing is ever sent on it. The SDK logs an unknown prompt as a crash, with a long traceback.
+    """
+
+    def __init__(self, name: str, **given: Any) -> None:  # noqa: ANN401  the base's
+        super().__init__(name, subscriptions=False, log_level="WARNING", **given)
+
+    async def get_prompt(
+        self,
+        name: str,
+        arguments: dict[str, Any] | None = None,
+        context: Context[Any, Any] | None = None,
+    ) -> NoReturn:
+        """Refuse a prompt.
+
+        Raises:
+            MCPError: always.
+        """
+        del name, arguments, context
+        raise MCPError(INVALID_PARAMS, "this server offers tools, and no prompts")
 
 
 def _told(errors: Iterable[ErrorDetails], known: Mapping[str, Any]) -> list[str]:

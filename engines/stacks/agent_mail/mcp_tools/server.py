@@ -33,7 +33,7 @@ from engines.stacks.agent_mail.mcp_tools.changes import (
     EditMessage,
     InsertMessage,
 )
-from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
+from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool, ToolServer
 from engines.stacks.agent_mail.mcp_tools.metrics import Metrics
 from engines.stacks.agent_mail.mcp_tools.pathless import pathless
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
@@ -105,12 +105,11 @@ def application(
     tools = {**TOOLS, **(writing(box) if box else {})}
     if surface.scope is not None:
         made = replace(made, documents=0, corpus_sha256="")
-    return MCPServer(
+    return ToolServer(
         NAME,
         title=surface.identity.arm,
         version=made.fingerprint,
         tools=[_tool(surface, name, offered, metrics) for name, offered in tools.items()],
-        log_level="WARNING",
     )
 
 
