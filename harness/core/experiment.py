@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
+
+from harness.core.json_models import Moment
 
 Clocked = Literal["race", "race begun", "race resumed", "load"]
 Kind = Literal["gate", "decide"] | Clocked
@@ -62,7 +64,7 @@ class Experiment(_Kept):
     """Digest of the line before; zeros for the first."""
     kind: Kind
     """``decide`` judges by another policy and leaves no decision."""
-    at: AwareDatetime
+    at: Moment
     policy: str
     """Name of the policy; empty if nothing was judged."""
     inputs: Inputs

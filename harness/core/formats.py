@@ -12,6 +12,7 @@ import math
 import re
 import tomllib
 from collections.abc import Hashable, Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, ClassVar, NoReturn
 
@@ -86,6 +87,34 @@ def checked(text: str) -> str:
     """
     json_of(text)
     return text
+
+
+def moment_of(text: str) -> datetime:
+    """Read a time with its zone, as ISO 8601 has it.
+
+    Raises:
+        Malformed: it is not one, names no zone, or ``in_years`` refuses it.
+    """
+    try:
+        moment = datetime.fromisoformat(text)
+    except (ValueError, TypeError) as exc:
+        raise Malformed(f"{str(text)[:SHOWN]!r} is not a time") from exc
+    if moment.tzinfo is None:
+        raise Malformed(f"{text[:SHOWN]!r} names no zone")
+    return in_years(moment)
+
+
+def in_years(moment: datetime) -> datetime:
+    """Let a time with its zone pass that every zone can tell.
+
+    Raises:
+        Malformed: it lies outside the years 1 to 9999 of UTC.
+    """
+    try:
+        moment.astimezone(UTC)
+    except OverflowError as exc:
+        raise Malformed(f"{moment.isoformat()} is outside the years 1 to 9999 of UTC") from exc
+    return moment
 
 
 def toml_file(path: Path) -> dict[str, Any]:

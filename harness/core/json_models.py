@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TypeVar
+from typing import Annotated, TypeVar
 
-from pydantic import BaseModel, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ValidationError
 
 from harness.core.errors import BadFile
-from harness.core.formats import checked
+from harness.core.formats import checked, in_years
 from harness.core.reading import Malformed, text_of
 
 Model = TypeVar("Model", bound=BaseModel)
+Moment = Annotated[AwareDatetime, AfterValidator(in_years)]
+"""A time with its zone, which every zone can tell."""
 
 
 def from_file(model: type[Model], path: Path, hint: str) -> Model:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from harness.core.errors import BadFile
 from harness.core.files import append_text
-from harness.core.formats import json_of
+from harness.core.formats import json_of, moment_of
 from harness.core.reading import Malformed, numbered
 
 REMEDY = "Remove the line: times are for speed and drift alone"
@@ -54,8 +54,7 @@ def read(pool: Path) -> tuple[Given, ...]:
             grade = row["grade"]
             if type(grade) is not int and grade is not None:
                 raise ValueError("grade is not an integer")  # noqa: TRY301  one way out
-            at = datetime.fromisoformat(row["at"])
-            at.astimezone(UTC)
+            at = moment_of(row["at"])
             found.append(Given(str(row["query_id"]), str(row["doc_id"]), grade, at))
         except (Malformed, ValueError, TypeError, KeyError) as exc:
             raise BadFile(path, f"it is not the time of a grade ({exc})", REMEDY, number) from exc

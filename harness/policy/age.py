@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from harness.core.errors import EvidenceError
+from harness.core.formats import in_years
+from harness.core.reading import Malformed
 
 SLACK = timedelta(minutes=5)
 """Allowed difference between the clocks of machines that share evidence."""
@@ -56,4 +58,7 @@ def _time(made_at: str) -> datetime:
         ) from error
     if made.tzinfo is None:
         raise EvidenceError(f"{made_at!r} does not name its zone; write it in UTC, with +00:00")
-    return made
+    try:
+        return in_years(made)
+    except Malformed as error:
+        raise EvidenceError(f"{error}; measure again") from error

@@ -9,12 +9,13 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import json_models
 from harness.core.durable.locks import held
 from harness.core.experiment import Setting
 from harness.core.files import write_json
+from harness.core.json_models import Moment
 from harness.corpus.inventory import Inventory, changes
 
 SUFFIX = ".pins.json"
@@ -28,7 +29,7 @@ class _Kept(BaseModel):
 class Repinned(_Kept):
     """One time that a data set was pinned."""
 
-    at: AwareDatetime
+    at: Moment
     by: Annotated[str, Field(min_length=1)]
     changes: tuple[str, ...]
     """What was other than in the pin before; empty for the first."""
@@ -83,7 +84,7 @@ def pin(
     inventory: Inventory,
     race: Mapping[str, Setting],
     *,
-    at: AwareDatetime,
+    at: Moment,
     by: str,
 ) -> Pin:
     """Pin a data set beside a policy; what it was pinned as before is gone, that it was is kept.

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from datetime import UTC, datetime
+from datetime import UTC
 
+from harness.core.formats import moment_of
 from harness.core.printable import one_line
+from harness.core.reading import Malformed
 
 MARKDOWN = re.compile(r"([\\`*_{}\[\]#|~$])")
 
@@ -25,10 +27,9 @@ def snippet(text: str, query: str, limit: int) -> str:
 def minute(moment: str) -> str:
     """Write an ISO time to the minute, in UTC; another text stays as it is."""
     try:
-        at = datetime.fromisoformat(moment)
-    except ValueError:
+        return f"{moment_of(moment).astimezone(UTC):%Y-%m-%d %H:%M} UTC"
+    except Malformed:
         return moment
-    return f"{at.astimezone(UTC):%Y-%m-%d %H:%M} UTC" if at.tzinfo else moment
 
 
 def markdown(text: str, limit: int | None = None) -> str:

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import BadFile, HarnessError
-from harness.core.formats import json_file
+from harness.core.formats import json_file, moment_of
+from harness.core.reading import Malformed
 from harness.corpus import pool as pools
 from harness.report.decision.decided import from_json
 from harness.report.page.cards import Tone, answer, counts, tone
@@ -135,8 +136,8 @@ def _decided(sheet: Sheet, now: datetime) -> tuple[Decided, ...]:
 
 def _passed(sheet: Sheet, expires_at: str, now: datetime) -> bool:
     try:
-        return datetime.fromisoformat(expires_at) < now
-    except (ValueError, TypeError) as exc:
+        return moment_of(expires_at) < now
+    except Malformed as exc:
         problem = f"{expires_at!r} is not a time with its zone"
         raise BadFile(sheet.path, problem, "Run: harness report") from exc
 

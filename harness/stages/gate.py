@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
-from harness.core.formats import json_file
+from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision
 from harness.corpus.clusters import CLUSTERS
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES
@@ -166,4 +166,4 @@ def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:
         check_past(decided_at)
     except EvidenceError as exc:
         raise BadFile(path, str(exc), hint) from exc
-    return decisions, datetime.fromisoformat(decided_at)
+    return decisions, moment_of(decided_at)

@@ -17,6 +17,7 @@ from harness.core.formats import (
     MAX_DIGITS,
     json_file,
     json_of,
+    moment_of,
     toml_file,
     toml_of,
     yaml_file,
@@ -58,6 +59,25 @@ Read = Callable[[str], Any]
 def test_what_is_beyond_the_bounds_is_named(read: Read, text: str, says: str) -> None:
     with pytest.raises(Malformed, match=says):
         read(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("0001-01-01T00:00:00+14:00", "is outside the years 1 to 9999 of UTC"),
+        ("9999-12-31T23:59:59-14:00", "is outside the years 1 to 9999 of UTC"),
+        ("2026-01-01T00:00:00", "names no zone"),
+        ("soon", "'soon' is not a time"),
+    ],
+)
+def test_a_time_that_no_zone_can_tell_is_none(text: str, says: str) -> None:
+    with pytest.raises(Malformed, match=says):
+        moment_of(text)
+
+
+@pytest.mark.parametrize("text", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+14:00"])
+def test_the_first_and_the_last_time_are_read(text: str) -> None:
+    assert moment_of(text).isoformat() == text
 
 
 def test_what_is_within_the_bounds_is_read() -> None:

@@ -87,6 +87,26 @@ def called(module: Module) -> set[str]:
     }
 
 
+TIMES = {
+    "harness/core/formats.py": "the reader of times",
+    "harness/core/json_models.py": "its form for models",
+    "harness/policy/age.py": "says in words of its own what lacks",
+    "engines/stacks/agent_mail/mcp_tools/dates.py": "a filter of a client, answered in its words",
+}
+"""Where a time is read in another way, and why."""
+
+
+def test_a_time_that_no_zone_can_tell_is_refused_by_one_reader() -> None:
+    """``0001-01-01T00:00:00+14:00`` was a time to Python, and ended whoever told it in UTC."""
+    own = {
+        module.file
+        for module in known().values()
+        if {"fromisoformat", "AwareDatetime"}
+        & {getattr(node, "attr", getattr(node, "id", "")) for node in ast.walk(module.tree)}
+    }
+    assert own == TIMES.keys()
+
+
 def test_json_is_checked_before_a_model_reads_it() -> None:
     reading = {
         module.file: called(module)

@@ -5,9 +5,10 @@ from __future__ import annotations
 from datetime import date
 from typing import Annotated, Literal
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core.gate import Outcome, Verdict
+from harness.core.json_models import Moment
 
 Name = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -36,7 +37,7 @@ class Said(_Kept):
     candidate_setup: Sha256
     compared: Count
     """Queries that both arms answered."""
-    replayed_at: AwareDatetime | None
+    replayed_at: Moment | None
     """When the arms were replayed, the earlier of the two; None if unknown."""
 
 
@@ -45,8 +46,8 @@ class Decided(_Kept):
 
     sha256: Sha256
     """Of the file ``decision.json``."""
-    decided_at: AwareDatetime
-    raced_at: AwareDatetime | None
+    decided_at: Moment
+    raced_at: Moment | None
     policy_sha256: Sha256
     steps: tuple[Said, ...]
 
@@ -55,13 +56,13 @@ class Decided(_Kept):
         return next((said for said in self.steps if said.step == step), None)
 
     @property
-    def newest(self) -> AwareDatetime:
+    def newest(self) -> Moment:
         """The latest of all its times."""
         replays = (said.replayed_at for said in self.steps)
         return max(filter(None, (self.decided_at, self.raced_at, *replays)))
 
     @property
-    def oldest(self) -> AwareDatetime:
+    def oldest(self) -> Moment:
         """Time of the oldest evidence in it, as far as it tells."""
         replays = (said.replayed_at for said in self.steps)
         return min(filter(None, (self.decided_at, self.raced_at, *replays)))
@@ -79,7 +80,7 @@ class Day(_Kept):
 
 
 class _Event(_Kept):
-    at: AwareDatetime
+    at: Moment
     by: Name
     """Who did it."""
 

@@ -11,12 +11,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import digest, json_models
 from harness.core.errors import BadFile
 from harness.core.experiment import Sha256
 from harness.core.files import json_text
+from harness.core.json_models import Moment
 from harness.corpus.inventory import Inventory
 from harness.policy.model import Policy, Step
 from harness.policy.plan.plan import Planned, PlannedStep
@@ -65,7 +66,7 @@ class Registration(_Kept):
     """All of it, of one policy on one data set."""
 
     format: Literal[1] = 1
-    at: AwareDatetime
+    at: Moment
     by: Annotated[str, Field(min_length=1)]
     policy: str
     """Its name."""

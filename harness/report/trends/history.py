@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field
 
 from harness.core import json_models
 from harness.core.digest import of_json
@@ -17,6 +17,7 @@ from harness.core.durable.locks import held
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.gate import Outcome, Verdict
+from harness.core.json_models import Moment
 from harness.core.reading import numbered
 from harness.policy.age import check_past
 
@@ -64,7 +65,7 @@ class Entry(_Kept):
 
     format: Annotated[int, Field(ge=FORMAT, le=FORMAT)] = FORMAT
     decision_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
-    decided_at: AwareDatetime
+    decided_at: Moment
     dataset: str
     commit: str
     """Of the project, with a plus sign where files differed from it; empty without git."""

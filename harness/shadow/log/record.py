@@ -58,7 +58,10 @@ Ended = Annotated[
     PlainSerializer(lambda status: status.name.lower(), return_type=str),
 ]
 """A ``Status``, written by its name: answered, failed, timed_out or not_asked."""
-Count = Annotated[int, Field(ge=0)]
+MOST = 2**63 - 1
+"""Of a count: what arrays take. As nanoseconds since 1970 it is in the year 2262."""
+Count = Annotated[int, Field(ge=0, le=MOST)]
+Number = Annotated[int, Field(ge=1, le=MOST)]
 Share = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -135,12 +138,12 @@ class Observation:
 
     __pydantic_config__ = _STRICT
 
-    number: Annotated[int, Field(ge=1)]
+    number: Number
     """Of the attempt, from 1 without gaps; what is missing was lost (``streams.Read.missing``)."""
     writer: str
     at: Count
     """Nanoseconds since 1970 in UTC, when the control had answered."""
-    served: Annotated[int, Field(ge=1)]
+    served: Number
     """Number of this query among all that the control served, also those not sampled."""
     query: str
     """Key of the query (``query_key``)."""
@@ -148,7 +151,7 @@ class Observation:
     outcome: Class
     reason: str
     """Why it was not compared; empty where it was."""
-    k: Annotated[int, Field(ge=1)]
+    k: Number
     """How many hits were requested; more than any list could hold is written as ``DEEPEST``."""
     control: Seen | None
     candidate: Seen | None
@@ -169,13 +172,13 @@ class Divergence:
 
     __pydantic_config__ = _STRICT
 
-    number: Annotated[int, Field(ge=1)]
+    number: Number
     """The number of its observation."""
     writer: str
     at: Count
-    served: Annotated[int, Field(ge=1)]
+    served: Number
     text: str
-    k: Annotated[int, Field(ge=1)]
+    k: Number
     outcome: Class
     control: LoggedAnswer
     candidate: LoggedAnswer
@@ -196,7 +199,7 @@ class Degradation:
     arm: Annotated[str, Field(pattern="^(control|candidate|shadow)$")]
     kind: Kind
     cause: str
-    times: Annotated[int, Field(ge=1)] = 1
+    times: Number = 1
     """How many queries were not taken for this cause since it was last written down; else 1."""
 
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core.errors import EvidenceError
+from harness.core.formats import moment_of
 from harness.core.gate import Finding, StepDecision
 from harness.core.scores import Estimate, Scores
 from harness.corpus.prepared import Prepared
@@ -128,7 +129,7 @@ def check_times(layout: Layout, about: Mapping[str, Any], subject: Subject) -> N
     Raises:
         EvidenceError: as said; the message names the file and what to do.
     """
-    decided_at = datetime.fromisoformat(about["provenance"]["decided_at"])
+    decided_at = moment_of(about["provenance"]["decided_at"])
     number = int(about["record"]["number"])
     experiment_log.before_decision(layout, number)
     path, log = layout.experiments / experiment_log.FILE, experiment_log.read(layout)

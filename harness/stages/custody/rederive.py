@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from datetime import datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -21,7 +20,7 @@ from harness.core.clusters import BY_TEXT
 from harness.core.durable.scratch import scratch
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json, write_text
-from harness.core.formats import json_file, json_of
+from harness.core.formats import json_file, json_of, moment_of
 from harness.core.reading import text_of
 from harness.corpus.score_table import read_scores
 from harness.policy.load import load_policy
@@ -80,7 +79,7 @@ def rederive(
         values = _same_agreement(layout, again)
         if selftest:
             _same_selftest(layout, again, subject)
-        gate(again, subject, now=datetime.fromisoformat(about["provenance"]["decided_at"]))
+        gate(again, subject, now=moment_of(about["provenance"]["decided_at"]))
         _as_stated(again.decision, about["provenance"])
         for name in MEANS:
             _same_json(getattr(layout, name), getattr(again, name))

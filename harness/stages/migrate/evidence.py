@@ -8,11 +8,14 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
+from pydantic import ValidationError
+
 from harness.agreement.classes import UNCOMPARED
 from harness.core import digest
 from harness.core.errors import BadFile, EvidenceError, HarnessError
-from harness.core.formats import json_file
+from harness.core.formats import json_file, moment_of
 from harness.core.gate import StepDecision, Verdict
+from harness.core.reading import Malformed
 from harness.policy.migration.events import Day, Decided, Said
 from harness.policy.migration.status import CurrentDecision
 from harness.policy.model import Step
@@ -56,6 +59,20 @@ def decided(layout: Layout) -> Decided:
     about = json_file(layout.decision)["datasets"][0]
     if about["policy"] is None:
         raise EvidenceError(f"{layout.decision}: no policy decided it; run harness gate")
+    try:
+        return _decided(layout, about, decisions, decided_at)
+    except (Malformed, ValidationError) as exc:
+        said = exc.errors()[0]["msg"] if isinstance(exc, ValidationError) else exc
+        hint = f"Run: harness gate --dataset {layout.root.name}"
+        raise BadFile(layout.decision, f"it is not what was decided ({said})", hint) from exc
+
+
+def _decided(
+    layout: Layout,
+    about: Mapping[str, Any],
+    decisions: Iterable[StepDecision],
+    decided_at: datetime,
+) -> Decided:
     arms = {name: _setup(row) for name, row in about["provenance"]["arms"].items()}
     compared = {one["name"]: _compared(one["agreement"]["classes"]) for one in about["comparisons"]}
     replays = about["provenance"].get("replayed_at", {})
@@ -63,7 +80,7 @@ def decided(layout: Layout) -> Decided:
     return Decided(
         sha256=digest.of_file(layout.decision),
         decided_at=decided_at,
-        raced_at=datetime.fromisoformat(raced_at) if raced_at else None,
+        raced_at=moment_of(raced_at) if raced_at else None,
         policy_sha256=about["policy"]["sha256"],
         steps=tuple(
             _said(one, arms, compared.get(one.step, 0), _earlier(replays, one)) for one in decisions
@@ -83,7 +100,7 @@ def _earlier(replays: Mapping[str, str], one: StepDecision) -> datetime | None:
     """Give when the first of a step's arms was asked; None where it is not known of both."""
     if not {one.control, one.candidate} <= replays.keys():
         return None
-    return min(datetime.fromisoformat(replays[arm]) for arm in (one.control, one.candidate))
+    return min(moment_of(replays[arm]) for arm in (one.control, one.candidate))
 
 
 def _said(

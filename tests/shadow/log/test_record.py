@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
@@ -110,6 +112,16 @@ def test_a_number_that_is_none_is_not_written_to_be_read() -> None:
     with pytest.raises(BadFile, match="NaN is not JSON"):
         parsed(Observation, dumped(observation(jaccard=float("nan"))).replace(b"null", b"NaN"),
                PATH, 1)  # fmt: skip
+
+
+@pytest.mark.parametrize("key", ["at", "number", "served", "k", "elapsed_ns", "hits"])
+def test_a_count_that_no_array_takes_is_refused(key: str) -> None:
+    """A time of 10^29 ns ended every reader of the log, and ``traffic`` at 10^20 already."""
+    line = dumped(observation())
+    for number, refused in ((2**63 - 1, False), (2**63, True)):
+        told = re.sub(rb'("%s":)\d+' % key.encode(), rb"\g<1>%d" % number, line, count=1)
+        with pytest.raises(BadFile, match=key) if refused else nullcontext():
+            assert parsed(Observation, told, PATH, 1) != observation()
 
 
 def test_the_key_is_of_text_and_params() -> None:
