@@ -65,7 +65,7 @@ def _swept(left: Path) -> None:
     """Remove what is ours beyond doubt; a link or a file of such a name is somebody else's."""
     if left.is_symlink() or not left.is_dir():
         return
-    if not (left / _LOCK).exists():
+    if not os.access(left, os.X_OK) or not (left / _LOCK).exists():
         left.rmdir()
     elif (lock := claimed(left / _LOCK, os.O_RDWR)) is not None:
         try:
@@ -75,15 +75,21 @@ def _swept(left: Path) -> None:
 
 
 def _surely_removed(place: Path) -> None:
-    """Remove a temporary folder if it can be; over a network a signal may break that off."""
+    """Remove a temporary folder if it can be; over a network a signal may break that off.
+
+    One that a mask of permissions closed to its user too is empty, and goes all the same.
+    """
     for _ in range(_TRIES):
         try:
-            return _removed(place)
+            _removed(place)
         except InterruptedError:
             continue
         except OSError:
-            return None
-    return None
+            break
+        else:
+            return
+    with suppress(OSError):
+        place.rmdir()
 
 
 def _removed(place: Path) -> None:

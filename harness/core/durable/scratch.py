@@ -13,8 +13,8 @@ from harness.core.disk import DISK, naming
 from harness.core.durable.leftovers import written_in
 from harness.core.errors import BadFile, HarnessError
 
-OTHERS = 0o077
-"""Permissions of anyone else."""
+OWN, OTHERS = 0o700, 0o077
+"""Permissions of the user, which a mask may have taken from a new folder, and of anyone else."""
 REMEDY = "Free some space there, or set TMPDIR to a folder with room"
 
 
@@ -29,6 +29,8 @@ def place() -> Path:
     with told(folder):
         folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()
+    if stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and OWN & ~found.st_mode:
+        folder.chmod(OWN | stat.S_IMODE(found.st_mode))
     private = stat.S_ISDIR(found.st_mode) and not found.st_mode & OTHERS
     if not private or found.st_uid != os.getuid():
         raise HarnessError(

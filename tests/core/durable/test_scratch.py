@@ -6,10 +6,12 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
+from harness.core.durable.leftovers import written_in
 from harness.core.durable.scratch import REMEDY, place, scratch
 from harness.core.errors import HarnessError
 from harness.core.files import write_text
@@ -24,6 +26,10 @@ with scratch() as folder:
     print(folder, flush=True)
     os.kill(os.getpid(), signal.SIGKILL)
 """
+
+
+STRANGER = 65534
+"""Number of a user who owns nothing."""
 
 
 @pytest.fixture(autouse=True)
@@ -63,6 +69,30 @@ def test_a_folder_that_others_may_read_is_refused(tmp_path: Path) -> None:
     taken.symlink_to(tmp_path)
     with pytest.raises(HarnessError, match="Remove it, or set TMPDIR"):
         place()
+
+
+def test_a_folder_that_a_mask_closed_to_its_user_is_opened_again() -> None:
+    """After one command under such a mask every later one was refused until it was removed."""
+    before = os.umask(0o777)
+    try:
+        assert place().stat().st_mode & 0o777 == 0o700
+    finally:
+        os.umask(before)
+
+
+def test_what_a_mask_closes_leaves_nothing(tmp_path: Path) -> None:
+    """Hidden folders stayed in the project for good, one for each try."""
+    tmp_path.chmod(0o777)
+    child = os.fork()
+    if not child:
+        os.chdir(tmp_path)
+        if not os.getuid():
+            os.setuid(STRANGER)
+        os.umask(0o777)
+        with suppress(PermissionError), written_in(Path()):
+            os._exit(1)
+        os._exit(len([*Path().iterdir()]))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_where_no_folder_takes_temporary_files_the_message_says_what_to_do(
