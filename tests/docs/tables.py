@@ -259,6 +259,7 @@ ELSEWHERE = {
 LONGER = frozenset({
     "datasets/README.md",
     "docs/datasets/package-texts.md",
+    "docs/decisions/0107-one-form-of-text-for-every-word-index.md",
     "docs/field.md",
     "docs/how-to/engine-elsewhere.md",
     "docs/load.md",

@@ -5,9 +5,10 @@ keeps it, and what is looked for is the rate at which it is an even chance. Bise
 trials finds where to look. Then each end of the interval is confirmed by trials of its own. All of
 n trials keep the rate at the low end, and all of n miss the rate at the high end. Were the chance
 at the low end below one half, all n would keep it with probability below 2^-n. An end that is not
-confirmed moves outward and is tried anew, ``TRIES`` times at most. So the interval as a whole is
-wrong with probability at most ``2 * TRIES * 2^-n`` (Bonferroni), and n follows from the
-confidence. That the chance falls with the rate is all that is assumed.
+confirmed moves outward and is tried anew, ``TRIES`` times at most. It never moves to a rate at
+which a trial is too short to say anything. So the interval as a whole is wrong with probability at
+most ``2 * TRIES * 2^-n`` (Bonferroni), and n follows from the confidence. That the chance falls
+with the rate is all that is assumed.
 """
 
 from __future__ import annotations
@@ -76,9 +77,9 @@ def highest_rate(
         raise EvidenceError(
             f"a capacity of {capacity:g} and a resolution of {resolution:g}: give more than 0 and 1"
         )
-    search = _Search(probe, resolution, trials_an_end(confidence), retries)
+    search = _Search(probe, floor, resolution, trials_an_end(confidence), retries)
     try:
-        return search.run(capacity, floor)
+        return search.run(capacity)
     except _NothingSaidError:
         rate = search.tried[-1][0]
         return search.result(
@@ -89,15 +90,18 @@ def highest_rate(
 
 
 class _Search:
-    def __init__(self, probe: Probe, resolution: float, agree: int, retries: int) -> None:
+    def __init__(
+        self, probe: Probe, floor: float, resolution: float, agree: int, retries: int
+    ) -> None:
         self._probe = probe
+        self._floor = floor
         self._resolution = resolution
         self._agree = agree
         self._retries = retries
         self.tried: list[tuple[float, bool | None]] = []
 
-    def run(self, capacity: float, floor: float) -> Highest:
-        low = capacity / 2
+    def run(self, capacity: float) -> Highest:
+        low, floor = capacity / 2, self._floor
         if low < floor:
             return self.result(
                 Verdict.INCONCLUSIVE,
@@ -129,7 +133,7 @@ class _Search:
             return self.result(
                 Verdict.INCONCLUSIVE,
                 f"near {value:.4g} queries a second trials do not agree, and neither do they"
-                f" {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
+                f" up to {TRIES} steps of {self._resolution:g} away: the machine is too noisy",
             )
         return self.result(
             Verdict.PASS,
@@ -149,6 +153,8 @@ class _Search:
     def _confirmed(self, rate: float, step: float, *, kept: bool) -> float | None:
         """Move outward until all trials agree; None where they never do."""
         for _ in range(TRIES):
+            if rate < self._floor:
+                return None
             if all(self._kept(rate) is kept for _ in range(self._agree)):
                 return rate
             rate *= step

@@ -39,6 +39,7 @@ from harness.stages.replay.tally import Tally, check_depth
 _kept = local()
 """Of each thread: which index it has open, what closes it, and its searcher."""
 PREFIX = 12
+OF_ITSELF = "queried once more it gives no reason; on a busy machine a time limit may have passed"
 WORTH: Final = PART
 """Queries from which on a process pays for its start."""
 AGAIN_SEED_STEP = 1
@@ -201,8 +202,8 @@ def check_served(run: Run, searcher: Searcher, queries: Sequence[Query]) -> None
     raise InvalidArm(
         f"{run.arm}: {len(strange)} of {len(run)} answers were served by another engine than its"
         f" own, the first, of {query_id}, by {who[:PREFIX] or 'an unknown one'}:"
-        f" {_why(searcher, first) or 'it does not say why'}. Nothing is scored. Fix that, build"
-        f" the index again (harness index), and replay"
+        f" {_why(searcher, first) or OF_ITSELF}. Nothing is scored. Fix that, build the index again"
+        f" (harness index), and replay"
     )
 
 

@@ -23,6 +23,7 @@ DAY_US = 86_400_000_000
 START_US = 1_780_000_000_123_456
 DOCUMENTS = 60
 BOUNDED_S = 60
+UNHURRIED = ("--budget-ms", f"{1000 * BOUNDED_S}")
 QUERIES: tuple[tuple[str, dict[str, object]], ...] = (
     ("review plan", {}),
     ("token", {"project_id": 2}),
@@ -82,8 +83,8 @@ def write(root: Path) -> Project:
 
 
 def command(*more: str) -> list[str]:
-    """Words that start the server."""
-    return [*PYTHON, "mail-server", "--dataset", NAME, "--arm", ARM, *more]
+    """Words that start the server; a machine of any load answers within its budget."""
+    return [*PYTHON, "mail-server", "--dataset", NAME, "--arm", ARM, *UNHURRIED, *more]
 
 
 def arm(folder: Path, name: str, **settings: object) -> str:

@@ -69,6 +69,19 @@ def test_a_machine_that_decides_by_chance_is_inconclusive() -> None:
     assert "do not agree" in highest.reason
 
 
+def test_an_end_never_moves_to_where_a_trial_is_too_short_to_say_anything() -> None:
+    asked: dict[float, int] = {}
+
+    def first_time_only(rate: float) -> bool:
+        asked[rate] = asked.get(rate, 0) + 1
+        return asked[rate] == 1 and rate < 60
+
+    highest = found(first_time_only, floor=45.0)
+    assert highest.verdict is Verdict.INCONCLUSIVE
+    assert "do not agree" in highest.reason
+    assert min(asked) >= 45
+
+
 def test_a_budget_that_nothing_keeps_fails() -> None:
     highest = found(lambda _: False)
     assert highest.verdict is Verdict.FAIL

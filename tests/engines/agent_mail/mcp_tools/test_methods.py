@@ -32,7 +32,7 @@ class Nothing(BaseModel):
 def app(request: pytest.FixtureRequest, tools: Tools, tmp_path: Path) -> MCPServer[Any]:
     if request.param == "mail":
         return tools.app
-    tool = Tool("search", "Search.", Nothing, lambda _, __: {})
+    tool: Tool[Nothing] = Tool("search", "Search.", Nothing, lambda _, __: {})
     return application(live("notes", tmp_path, tmp_path / "kept"), tool, "notes")
 
 
