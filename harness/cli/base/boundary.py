@@ -6,8 +6,10 @@ of an engine, its own ``exit(1)``, and an output whose reader has gone.
 
 from __future__ import annotations
 
+import codecs
 import errno
 import fcntl
+import json
 import os
 import signal
 import sys
@@ -15,7 +17,7 @@ import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
-from io import StringIO
+from io import StringIO, TextIOWrapper
 from pathlib import Path
 from time import time
 from types import FrameType
@@ -30,6 +32,8 @@ EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
 """Variable with the time of a build, which NumPy reads, and how many digits it takes."""
 AGAIN = "interrupted; run the same command again to go on"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
+ESCAPED = "harness.escaped"
+"""How a character is written that the encoding of the output lacks."""
 LOOP = "Symlink loop from "
 """How pathlib, before Python 3.13, begins to say that a chain of links has no end."""
 LONGEST, LONGEST_TOLD = 300, 1_500
@@ -40,6 +44,7 @@ def ended(command: Callable[[], object]) -> int:
     """Run the command line to its end, and give the exit code; nothing leaves but this code."""
     debug = DEBUG in sys.argv
     _opened()
+    _encodable()
     with _terminable():
         try:
             _check_clock()
@@ -220,6 +225,23 @@ def _opened() -> None:
             os.fstat(number)
         except OSError:
             os.open(os.devnull, os.O_RDWR)
+
+
+def _encodable() -> None:
+    """Let the output take any character: one that its encoding lacks is escaped as in JSON.
+
+    A minus or an arrow of ours ended a command otherwise where the encoding is ASCII or Latin-1.
+    """
+    strict = isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict"
+    if strict and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+        codecs.register_error(ESCAPED, _escaped)
+        sys.stdout.reconfigure(errors=ESCAPED)
+
+
+def _escaped(exc: UnicodeError) -> tuple[str, int]:
+    if not isinstance(exc, UnicodeEncodeError):
+        raise exc
+    return json.dumps(exc.object[exc.start : exc.end])[1:-1], exc.end
 
 
 def _into_nothing() -> None:

@@ -149,6 +149,17 @@ def test_what_is_no_python_is_told_with_its_line(capsys: pytest.CaptureFixture[s
     assert "(own.py:7)" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1", "cp1252", "euc-jp", "utf-8"])
+def test_an_output_of_another_encoding_takes_every_character(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """``shadow watch`` ended by 2 at a minus sign, where the system has no known language."""
+    raw, said = io.BytesIO(), ["\u2212 5 %", "\U0001f600", "a"]
+    monkeypatch.setattr("sys.stdout", io.TextIOWrapper(raw, encoding=encoding))
+    assert ended(lambda: sys.stdout.write(json.dumps(said, ensure_ascii=False))) == 0
+    assert json.loads(raw.getvalue().decode(encoding)) == said
+
+
 def test_a_file_that_the_system_refuses_is_named_with_what_to_check(
     project: Toy, harness: Harness
 ) -> None:
