@@ -100,4 +100,4 @@ def test_two_runs_into_two_folders_share_a_log(
     assert "the seed of the policy is 6, it was 5" in page
     assert harness("verify", "--out", tmp_path / "b").code == 0
     assert harness(*words, "--out", tmp_path / "c").code == 0
-    assert "First look at every step" in (tmp_path / "c" / "index.html").read_text()
+    assert "Every step is judged for the first time" in (tmp_path / "c" / "index.html").read_text()

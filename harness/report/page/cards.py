@@ -12,12 +12,14 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Outcome, StepDecision, Verdict
 from harness.core.printable import counted, many
 from harness.core.scores import Paired
+from harness.gates.base.rules import Where
 from harness.report.inputs import ReportInput
-from harness.report.page.gate_bars import Bar, bar
+from harness.report.page.gate_bars import Bar, allowed, bar, sides
 from harness.report.rounding import in_unit, interval, interval_in, number, p_value, signed
 
 REASONS = 2
 PREFIX = 12
+SHADOW = "shadow"
 
 
 class Tone(StrEnum):
@@ -49,6 +51,8 @@ class GateRow:
     """Its interval against its bound; None where there is nothing to draw."""
     trust: str
     """How often a gate like it was wrong on these data; empty where that was not tried."""
+    allowed: tuple[float, float] | None = None
+    """Where its interval passes, on the scale of the bar; None where that is not one side."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,6 +60,8 @@ class Card:
     """One step on the first screen."""
 
     step: str
+    gloss: str
+    """What a word of the field means that names the step; empty for other names."""
     control: str
     candidate: str
     taken: bool
@@ -73,6 +79,13 @@ class Card:
     """What taking the step does to the quality that people look at first."""
     sure: tuple[str, ...]
     """How far the queries are independent, and the false-promotion rate and power, if known."""
+
+
+def gloss(decision: StepDecision) -> str:
+    """Explain a step that is called shadow, as many policies call their first one."""
+    if decision.step != SHADOW:
+        return ""
+    return f"{decision.candidate} beside {decision.control}, unseen by users"
 
 
 def tone(decision: StepDecision) -> Tone:
@@ -116,8 +129,11 @@ def counts(decision: StepDecision) -> str:
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
-def gate_row(finding: Finding, trust: str = "") -> GateRow:
-    """Put a finding into words, and beside it how far it can be trusted."""
+def gate_row(finding: Finding, trust: str = "", passes: Where | None = None) -> GateRow:
+    """Put a finding into words, and beside it how far it can be trusted.
+
+    ``passes`` is the side of its bound on which it passes.
+    """
     estimate = finding.estimate
     if estimate is None:
         value, ends, n = "nothing to measure", "", ""
@@ -139,6 +155,7 @@ def gate_row(finding: Finding, trust: str = "") -> GateRow:
         timed=finding.timed,
         bar=bar(finding),
         trust=trust,
+        allowed=allowed(finding, passes),
     )
 
 
@@ -226,17 +243,19 @@ def alone(report: ReportInput) -> str:
 def card(report: ReportInput, decision: StepDecision) -> Card:
     """Put one step's decision onto the first screen."""
     errs = report.trust.step(decision.step) if report.trust else ""
+    passes = sides(report.trust.policy if report.trust else None, decision.step)
     by = decision.accepted_by[:PREFIX]
     accepted = f"Its control was accepted by the decision {by}." if by else ""
     return Card(
         step=decision.step,
+        gloss=gloss(decision),
         control=decision.control,
         candidate=decision.candidate,
         taken=decision.taken,
         outcome=decision.outcome,
         tone=tone(decision),
         answer=answer(decision),
-        gates=tuple(gate_row(finding) for finding in decision.findings),
+        gates=tuple(gate_row(one, passes=passes.get(one.gate)) for one in decision.findings),
         because=tuple(gate_row(finding) for finding in decision.blocking[:REASONS]),
         more=tuple(gate_row(finding) for finding in decision.blocking[REASONS:]),
         counts=counts(decision),

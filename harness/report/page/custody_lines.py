@@ -37,13 +37,12 @@ def _lines(found: Custody) -> Iterator[str]:
     for step, one in again_at.items():
         yield _look(step, one)
     if not again_at:
-        first = "First look at every step"
-        if found.earlier:
-            before = "; ".join(found.earlier)
-            first += f", by line {found.number} of the experiment log. Before it: {before}"
-        yield f"{first}."
+        yield "Every step is judged for the first time."
+    if not again_at and found.earlier:
+        before = "; ".join(found.earlier)
+        yield f"Earlier in the experiment log, of which this is line {found.number}: {before}."
     if found.number == 1:
-        yield "No log of earlier looks: this one begins here, and nothing is known of others."
+        yield "The experiment log begins here, so nothing is known of earlier decisions."
 
 
 def _pin(found: Custody) -> str:

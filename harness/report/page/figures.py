@@ -17,8 +17,9 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Finding, Verdict
 from harness.core.printable import one_line
 from harness.core.scores import Estimate, Paired
+from harness.gates.base.rules import Where
 from harness.report.page.cards import movement
-from harness.report.page.gate_bars import bar
+from harness.report.page.gate_bars import allowed, bar
 from harness.report.page.tables import best_first
 from harness.report.rounding import in_unit, interval, signed
 from harness.report.svg import (
@@ -40,6 +41,8 @@ WIDTH = 7.6
 """Inches of a full-width figure."""
 VALUE, WORD = 1.14, 1.95
 """Where a gate's value and its verdict begin; the plot reaches from -1.1 to 1.1."""
+SHADE = 0.4
+"""Half the height of the side that passes, in rows."""
 GATE = 38
 """Longest name of a gate, in characters."""
 PANELS = 4
@@ -50,8 +53,11 @@ SHORT = frozenset({"ns", "ms", "ratio", "share"})
 """Units that are written beside the value; the others stand in the bound."""
 
 
-def gates(name: str, findings: Sequence[Finding]) -> str | None:
-    """Draw each gate's interval against its bound; bounds line up, each row has its own scale."""
+def gates(name: str, findings: Sequence[Finding], passes: Mapping[str, Where | None]) -> str | None:
+    """Draw each gate's interval against its bound; bounds line up, each row has its own scale.
+
+    ``passes`` is the side on which a gate passes, by its name; that side is shaded.
+    """
     if not findings:
         return None
     height = 0.34 * len(findings) + 0.72
@@ -63,12 +69,15 @@ def gates(name: str, findings: Sequence[Finding]) -> str | None:
         for at, found in enumerate(findings):
             colour = VERDICT[found.verdict.value]
             axes.axhline(at, color=LINE, linewidth=0.6, zorder=0)
+            if side := allowed(found, passes.get(found.gate)):
+                axes.fill_between(side, at - SHADE, at + SHADE, color=VERDICT["pass"], alpha=0.16,
+                                  linewidth=0, zorder=0)  # fmt: skip
             _gate(axes, at, found, colour)
             said = found.verdict.value
             axes.text(WORD, at, said, va="center", color=colour, fontweight="bold", fontsize=8.5)
         axes.set(xlim=(-1.1, 1.1), ylim=(len(findings) - 0.5, -0.5), xticks=[])
         axes.set_yticks(range(len(findings)), [one_line(found.gate, GATE) for found in findings])
-        axes.set_xlabel("below the bound  ←   each row on its own scale   →  above the bound")
+        axes.set_xlabel("shaded: the side that passes; each row has its own scale")
         for spine in axes.spines.values():
             spine.set_visible(False)
 

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from harness.core.gate import Finding
+from harness.gates.base.rules import Where
+from harness.policy.model import Policy
 
 BEYOND = 1.1
 """Where an end is drawn that is infinite; the furthest finite one lies at 1 or -1."""
+EDGE = 1.2
+"""Where a drawing ends."""
 
 
 class Bar(NamedTuple):
@@ -31,3 +36,27 @@ def bar(finding: Finding) -> Bar | None:
         return (end - limit) / scale if math.isfinite(end) else math.copysign(BEYOND, end)
 
     return Bar(placed(estimate.low), placed(estimate.value), placed(estimate.high))
+
+
+def allowed(finding: Finding, passes: Where | None) -> tuple[float, float] | None:
+    """Place the side of the bound on which an interval passes, on the scale of ``bar``.
+
+    It ends at the edges of the drawing. None where no bar is drawn, or no side alone passes.
+    """
+    placed, limit = bar(finding), finding.limit
+    if placed is None or limit is None or passes is None or finding.estimate is None:
+        return None
+    if passes == "above":
+        return 0.0, EDGE
+    if passes == "below" or not placed.value:
+        return -EDGE, 0.0
+    scale = (finding.estimate.value - limit) / placed.value
+    return max(-EDGE, -2 * limit / scale), 0.0
+
+
+def sides(policy: Policy | None, step: str) -> Mapping[str, Where | None]:
+    """Give the side on which each gate of a step passes, by the gate's name."""
+    steps = policy.steps if policy else ()
+    return {
+        gate.name: gate.settings.passes for one in steps if one.name == step for gate in one.gates
+    }

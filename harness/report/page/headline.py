@@ -30,12 +30,16 @@ def headline(cards: Sequence[Card]) -> str:
     parts = [
         f"{word} {_listed(names)}"
         for word in dict.fromkeys(SAID.values())
-        if (names := [card.step for card in cards if SAID[card.tone, card.taken] == word])
+        if (names := [_named(card) for card in cards if SAID[card.tone, card.taken] == word])
     ]
     said = "; ".join(parts)
     blocked = _blocked(cards)
     why = f": {_why(blocked[0])}" if len(blocked) == 1 else ""
     return f"{said[:1].upper()}{said[1:]}{why}." if said else ""
+
+
+def _named(card: Card) -> str:
+    return f"{card.step} ({card.gloss})" if card.gloss else card.step
 
 
 def reasons(cards: Sequence[Card]) -> tuple[str, ...]:

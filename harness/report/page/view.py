@@ -19,6 +19,7 @@ from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import notes, response
 from harness.report.page import custody_lines, figures, forest, latency_tables, tables, trust
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
+from harness.report.page.gate_bars import sides
 from harness.report.page.headline import headline, reasons
 from harness.report.page.latency_tables import latency_curves
 from harness.report.page.merged import merged
@@ -118,10 +119,11 @@ def _markup(figure: str | None) -> Markup:
 
 
 def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesView:
+    passes = sides(report.trust.policy if report.trust else None, decision.step)
     return GatesView(
         card(report, decision),
         gate_rows(report, decision),
-        _markup(figures.gates(f"{prefix}-gates", decision.findings)),
+        _markup(figures.gates(f"{prefix}-gates", decision.findings, passes)),
     )
 
 

@@ -51,6 +51,12 @@ def test_every_decision_has_its_tone_and_words(
     assert (found.tone is Tone.PROMOTE) == (found.outcome is Outcome.PROMOTE)
 
 
+def test_a_step_called_shadow_is_explained_and_no_other() -> None:
+    found = card(report_inputs.report(), step(PASS))
+    assert found.gloss == "b beside a, unseen by users"
+    assert not card(report_inputs.report(), replace(step(PASS), step="tantivy")).gloss
+
+
 def test_failures_are_named_first_and_the_rest_counted() -> None:
     found = card(report_inputs.report(), step(PASS, OPEN, replace(OPEN, gate="j"), FAIL))
     assert [row.gate for row in found.because] == ["h", "i"]

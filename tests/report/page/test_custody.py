@@ -82,13 +82,16 @@ def test_what_changed_since_the_last_decision_on_other_evidence() -> None:
 
 def test_looks_are_the_last() -> None:
     assert lines(KEPT)[-2:] == (
-        "First look at every step.",
-        "No log of earlier looks: this one begins here, and nothing is known of others.",
+        "Every step is judged for the first time.",
+        "The experiment log begins here, so nothing is known of earlier decisions.",
     )
     fifth = replace(KEPT, number=5, earlier=("race", "tantivy against fts5 by policy 'b', 3x"))
-    assert lines(fifth)[-1] == (
-        "First look at every step, by line 5 of the experiment log. Before it: race; tantivy"
-        " against fts5 by policy 'b', 3x."
+    assert lines(fifth)[-2:] == (
+        "Every step is judged for the first time.",
+        (
+            "Earlier in the experiment log, of which this is line 5: race; tantivy against fts5"
+            " by policy 'b', 3x."
+        ),
     )
     fourth = Looks(
         2,

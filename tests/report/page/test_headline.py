@@ -22,8 +22,9 @@ BUSY = replace(OPEN, interval="", reason="too busy")
 
 def step(name: str, tone: Tone, *because: GateRow) -> Card:
     return Card(
-        step=name, control="old", candidate="new", taken=False, outcome=Outcome.HOLD, tone=tone,
-        answer="", gates=because, because=because, more=(), counts="", effect="", sure=(),
+        step=name, gloss="", control="old", candidate="new", taken=False, outcome=Outcome.HOLD,
+        tone=tone, answer="", counts="", effect="", sure=(), more=(),
+        gates=because, because=because,
     )  # fmt: skip
 
 
@@ -36,6 +37,10 @@ def taken(card: Card) -> Card:
     [
         ((), ""),
         ((step("a", Tone.PROMOTE),), "Yes to a."),
+        (
+            (replace(step("shadow", Tone.PROMOTE), gloss="new is unseen"), step("b", Tone.PROMOTE)),
+            "Yes to shadow (new is unseen) and b.",
+        ),
         (
             (step("a", Tone.PROMOTE), step("b", Tone.PROMOTE), step("c", Tone.WAITS)),
             "Yes to a and b; not yet to c.",
