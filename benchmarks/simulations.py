@@ -270,11 +270,14 @@ def show_alike(trials: int) -> Iterator[str]:
 
 def show_logs(trials: int) -> Iterator[str]:
     """One line for each size of a sample of a log."""
-    yield "| sampled queries | coverage | plain mean minus that of the traffic |"
-    yield "| ---: | ---: | ---: |"
-    for size in (24, 60, 150, 400):
-        found = traffic_means(size, trials)
-        yield f"| {size} | {found.traffic:.2%} | {found.plain_bias:+.3f} |"
+    yield "| values | sampled queries | coverage | width | plain mean minus that of the traffic |"
+    yield "| --- | ---: | ---: | ---: | ---: |"
+    cases = {"nDCG@10": None, "10 % moved": 0.1, "3 % moved": 0.03}
+    for name, moved in cases.items():
+        for size in (24, 60, 150, 400):
+            found = traffic_means(size, trials, moved=moved)
+            numbers = f"{found.traffic:.2%} | {found.width:.3f} | {found.plain_bias:+.3f}"
+            yield f"| {name} | {size} | {numbers} |"
 
 
 def show_judges(trials: int) -> Iterator[str]:

@@ -64,7 +64,8 @@ def json_text(value: object) -> str:
 def many(count: int, one: str) -> str:
     """Write a number and what it counts, named by ``one`` for one thing, with its verb or without.
 
-    The plural is regular: ``judged query was`` becomes ``judged queries were``.
+    The plural is regular: ``judged query was`` becomes ``judged queries were``. A verb may stand
+    alone.
     """
     return f"{count} {one if count == 1 else _plural(one)}"
 
@@ -78,7 +79,7 @@ def counted(count: int, one: str) -> str:
 def _plural(one: str) -> str:
     before, _, last = one.rpartition(" ")
     if last in VERBS:
-        return f"{_plural(before)} {VERBS[last]}"
+        return f"{_plural(before)} {VERBS[last]}" if before else VERBS[last]
     if last.endswith("y") and last[-2] not in "aeiou":
         return f"{one[:-1]}ies"
     return f"{one}es" if last.endswith(("s", "x", "ch", "sh")) else f"{one}s"

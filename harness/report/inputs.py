@@ -18,6 +18,7 @@ from harness.core.gate import StepDecision
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.core.scores import Estimate
+from harness.stats.stratified import TrafficMean
 
 if TYPE_CHECKING:
     from harness.report.load.inputs import LoadReport
@@ -176,7 +177,7 @@ class ReportInput:
     """What clusters of queries cost each of ``differences``."""
     pooled_slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
     """``slice_differences``, each drawn to the mean of all slices of its comparison."""
-    traffic: Mapping[str, Estimate] = field(default_factory=dict)
+    traffic: Mapping[str, TrafficMean] = field(default_factory=dict)
     """Mean of ``measure`` over the traffic of a log, by arm and by ``control~candidate``; empty
     where the queries are not a sample of one."""
 

@@ -104,6 +104,27 @@ def low_ends(
     return np.concatenate([_low_end(sample, level) for sample in samples])
 
 
+def weighted_ends(
+    values: Floats, weights: Floats, *, span: Span, level: float
+) -> tuple[float, float]:
+    """Give both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
+
+    The unseen value has the mean weight of the largest (``unseen_size``).
+
+    Raises:
+        EvidenceError: no value, or one is not within ``span``.
+    """
+    check_span(values, span)
+    sizes = weights / weights.mean()
+    unseen = unseen_size(sizes, level)
+    ends = []
+    for sign, least in ((1.0, span.least), (-1.0, -span.most)):
+        sums = np.append(sign * values * sizes, least * unseen)[None, :]
+        sample = _Sample(sums, np.append(sizes, unseen), np.ones(len(sizes) + 1), least)
+        ends.append(sign * float(_low_end(sample, level)[0]))
+    return ends[0], ends[1]
+
+
 def chance_above(
     values: Floats, bound: float, *, span: Span, level: float, clusters: Codes | None
 ) -> Floats:
@@ -137,6 +158,22 @@ def _blocks(values: Floats) -> list[Floats]:
 def _sample(
     values: Floats, span: Span, level: float, clusters: Codes | None, times: float
 ) -> _Sample:
+    check_span(values, span)
+    sums, sizes = by_cluster(values, clusters)
+    unseen = unseen_size(sizes, level)
+    counts = np.full(len(sizes) + 1, times)
+    counts[-1] = 1.0
+    with_unseen = np.full((values.shape[1], len(sizes) + 1), span.least * unseen)
+    with_unseen[:, :-1] = sums.T
+    return _Sample(with_unseen, np.append(sizes, unseen), counts, span.least)
+
+
+def check_span(values: Floats, span: Span) -> None:
+    """Check values of any shape.
+
+    Raises:
+        EvidenceError: no value, or one is not within ``span``.
+    """
     if not len(values):
         raise EvidenceError("no value, and so nothing to be said of their mean")
     least, most = float(values.min()), float(values.max())
@@ -145,13 +182,6 @@ def _sample(
             f"values from {least:g} to {most:g} are not all within {span.least:g} and"
             f" {span.most:g}; nothing may be said of their mean"
         )
-    sums, sizes = by_cluster(values, clusters)
-    unseen = unseen_size(sizes, level)
-    counts = np.full(len(sizes) + 1, times)
-    counts[-1] = 1.0
-    with_unseen = np.full((values.shape[1], len(sizes) + 1), span.least * unseen)
-    with_unseen[:, :-1] = sums.T
-    return _Sample(with_unseen, np.append(sizes, unseen), counts, span.least)
 
 
 def unseen_size(sizes: Floats, level: float) -> float:

@@ -6,141 +6,89 @@ sums (Hájek). The interval speaks of the log that was sampled. Its randomness i
 the drawing, so queries need not be independent of each other, and a stratum that was taken whole
 adds none.
 
-The bootstrap draws one query less than the stratum has, with replacement, and scales the weights
-for the share that was sampled (Rao, Wu and Yue, Survey Methodology 18, 1992). Each resampled mean
-is divided by its own linearised deviation (bootstrap-t; Hall, Annals of Statistics 16, 1988). The
-weights of traffic are skewed, so that quantiles of the means alone cover too little.
+The interval is the bound of ``bounded`` over values of unequal weight. Of a stratum of which the
+share f was sampled, the square root of 1 - f of each weight is random, and the rest is known. That
+is the variance of a sample without replacement (Rao, Wu and Yue, Survey Methodology 18, 1992).
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from harness.core.errors import EvidenceError
 from harness.core.records import Drawn
 from harness.core.scores import Estimate
+from harness.stats.bounded import Span, weighted_ends
 from harness.stats.inference import Inference
 
 Floats = NDArray[np.float64]
-AT_ONCE = 500
-"""Resamples whose weights are held at once."""
-FEWEST = 3
-"""Of a sampled stratum: with two queries a resample is one of them, and has no deviation."""
 
 
-class _Part(NamedTuple):
-    """The sampled queries of one stratum, and the share of it that was sampled."""
+class TrafficMean(NamedTuple):
+    """A mean over the requests of a log."""
 
-    rows: NDArray[np.int64]
-    rate: float
+    estimate: Estimate
+    """``n`` counts the sampled queries with a value."""
+    share: float
+    """Estimated share of the requests whose queries have a value; the mean is over these."""
 
 
 def traffic_mean_each(
-    values: Floats, drawn: Sequence[Drawn], *, inference: Inference
-) -> tuple[Estimate | None, ...]:
+    values: Floats, drawn: Sequence[Drawn], *, spans: Sequence[Span | None], inference: Inference
+) -> tuple[TrafficMean | None, ...]:
     """Mean over the requests of each column of ``values``, shape (queries, columns).
 
-    A value that is NaN is of a query without one, such as one without a relevant document: the
-    mean is over the requests of the others. None where fewer than two queries have a value. ``n``
-    counts the sampled queries with one.
+    ``spans`` has the least and the greatest value of each column. A value that is NaN is of a query
+    without one, such as one without a relevant document: the mean is over the requests of the
+    others. None where fewer than two queries have a value, or the span is unknown.
 
     Raises:
-        EvidenceError: queries of one stratum have different inclusion probabilities.
+        EvidenceError: queries of one stratum have different inclusion probabilities, or a value is
+            not within its span.
     """
+    _check(drawn)
     weights = np.array([one.requests / one.inclusion for one in drawn])
-    known = ~np.isnan(values)
-    sums = np.where(known, values, 0.0) * weights[:, None]
-    sizes = known * weights[:, None]
-    parts = _parts(drawn)
-    return tuple(
-        _estimate(sums[:, at], sizes[:, at], parts, inference) if known[:, at].sum() > 1 else None
-        for at in range(values.shape[1])
-    )
+    open_share = np.sqrt(1 - np.array([one.inclusion for one in drawn]))
+    found: list[TrafficMean | None] = []
+    for column, span in zip(values.T, spans, strict=True):
+        known = ~np.isnan(column)
+        if span is None or known.sum() < 2:  # noqa: PLR2004  one query shows no spread
+            found.append(None)
+            continue
+        estimate = _estimate(column[known], weights[known], open_share[known], span, inference)
+        found.append(TrafficMean(estimate, float(weights[known].sum() / weights.sum())))
+    return tuple(found)
 
 
-def _parts(drawn: Sequence[Drawn]) -> list[_Part]:
-    """Give the strata.
+def _check(drawn: Sequence[Drawn]) -> None:
+    """Check that each stratum was drawn with one probability.
 
     Raises:
         EvidenceError: as ``traffic_mean_each``.
     """
-    found: dict[str, list[int]] = {}
-    for row, one in enumerate(drawn):
-        found.setdefault(one.stratum, []).append(row)
-    for name, rows in found.items():
-        if len({drawn[row].inclusion for row in rows}) > 1:
+    found: dict[str, float] = {}
+    for one in drawn:
+        if found.setdefault(one.stratum, one.inclusion) != one.inclusion:
             raise EvidenceError(
-                f"queries of stratum {name} have different inclusion probabilities;"
+                f"queries of stratum {one.stratum} have different inclusion probabilities;"
                 " give queries of one sample"
             )
-    return [_Part(np.array(rows), drawn[rows[0]].inclusion) for rows in found.values()]
 
 
 def _estimate(
-    sums: Floats, sizes: Floats, parts: Sequence[_Part], inference: Inference
+    values: Floats, weights: Floats, open_share: Floats, span: Span, inference: Inference
 ) -> Estimate:
-    count, total = int((sizes > 0).sum()), float(sizes.sum())
-    mean = float(sums.sum()) / total
-    residuals = (sums - mean * sizes) / total
-    random = [part for part in parts if part.rate < 1 and len(part.rows) >= FEWEST]
-    variance = sum(
-        (1 - part.rate) * len(part.rows) * float(residuals[part.rows].var(ddof=1))
-        for part in parts
-        if part.rate < 1 and len(part.rows) > 1
-    )
-    if not random or math.isclose(variance, 0, abs_tol=1e-300):
-        reach = math.sqrt(variance) * _normal(inference.confidence)
-        return Estimate(mean, mean - reach, mean + reach, count)
-    ratios = np.concatenate([
-        _studentised(sums - mean * sizes, sizes, random, start, inference)
-        for start in range(0, inference.resamples, AT_ONCE)
-    ])
-    tail = inference.level / 2
-    below, above = np.quantile(ratios, [tail, 1 - tail])
-    spread = math.sqrt(variance)
-    low, high = mean - float(above) * spread, mean - float(below) * spread
-    return Estimate(mean, min(mean, low), max(mean, high), count)
-
-
-def _studentised(
-    around: Floats, sizes: Floats, random: Sequence[_Part], start: int, inference: Inference
-) -> Floats:
-    """Give (resampled mean - mean) over its own deviation, for the resamples from ``start`` on.
-
-    ``around`` are the weighted differences from the mean.
-    """
-    rng = np.random.Generator(np.random.Philox(key=inference.seed, counter=[0, 0, 0, start]))
-    rows = min(AT_ONCE, inference.resamples - start)
-    top, bottom = np.full(rows, around.sum()), np.full(rows, sizes.sum())
-    moments = []
-    for part in random:
-        size = len(part.rows)
-        counts = rng.multinomial(size - 1, np.full(size, 1 / size), rows)
-        of = np.column_stack([around[part.rows], sizes[part.rows]])
-        drawn = counts @ of
-        scale = math.sqrt(1 - part.rate)
-        shift = scale * (drawn * size / (size - 1) - of.sum(axis=0))
-        top, bottom = top + shift[:, 0], bottom + shift[:, 1]
-        squares = counts @ np.column_stack([of[:, 0] ** 2, of[:, 0] * of[:, 1], of[:, 1] ** 2])
-        moments.append((part, drawn, squares))
-    moved = top / bottom
-    variance = np.zeros(rows)
-    for part, drawn, squares in moments:
-        size = len(part.rows)
-        second = squares[:, 0] - 2 * moved * squares[:, 1] + moved**2 * squares[:, 2]
-        first = drawn[:, 0] - moved * drawn[:, 1]
-        spread = np.maximum(0, second - first**2 / (size - 1)) / (size - 2)
-        variance += (1 - part.rate) * size**2 / (size - 1) * spread
-    usable = (variance > 0) & (bottom > 0)
-    found: Floats = moved[usable] * bottom[usable] / np.sqrt(variance[usable])
-    return found if len(found) else np.zeros(1)
-
-
-def _normal(confidence: float) -> float:
-    return float(ndtri(1 - (1 - confidence) / 2))
+    """Bound the mean; what of the weights is known counts as it is."""
+    total, moving = weights.sum(), weights * open_share
+    mean = float((values @ weights) / total)
+    random = moving > 0
+    if not random.any():
+        return Estimate(mean, mean, mean, len(values))
+    known = float(values @ (weights - moving))
+    ends = weighted_ends(values[random], moving[random], span=span, level=inference.level / 2)
+    low, high = ((known + float(moving.sum()) * end) / float(total) for end in ends)
+    return Estimate(mean, min(mean, low), max(mean, high), len(values))

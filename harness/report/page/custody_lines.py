@@ -85,9 +85,10 @@ def _coverage(of: Coverage) -> str:
     said = f"{counted(of.queries, 'query')}, all of them judged"
     if of.unjudged:
         share = percent(of.unjudged / of.queries)
-        said = f"{counted(of.queries, 'query')}: {of.unjudged:,} ({share}) have no judgement"
+        have = "has" if of.unjudged == 1 else "have"
+        said = f"{counted(of.queries, 'query')}: {of.unjudged:,} ({share}) {have} no judgement"
     if of.negative:
-        said += f"; {of.negative:,} have no relevant document"
+        said += f"; {counted(of.negative, 'has')} no relevant document"
     if of.strangers:
         said += f"; {counted(of.strangers, 'judged query is')} not in the query set"
     if of.left_out:

@@ -19,6 +19,7 @@ from harness.core.records import Document, Query
 from harness.core.scores import Estimate, Paired
 from harness.corpus.prepared import Prepared
 from harness.gates.base.rules import Rules
+from harness.measures.spans import span_of, span_of_difference
 from harness.policy.model import Policy
 from harness.report.inputs import PolicyName, ReportInput
 from harness.report.page.custody import Custody
@@ -36,7 +37,7 @@ from harness.stages.selftest import read_selftest
 from harness.stats.bootstrap import FEWEST
 from harness.stats.pooling import pooled
 from harness.stats.sample_size.design_effect import dependence
-from harness.stats.stratified import traffic_mean_each
+from harness.stats.stratified import TrafficMean, traffic_mean_each
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,10 +221,10 @@ def traffic(
     evidence: Mapping[str, Evidence],
     measure: str,
     rules: Rules,
-) -> dict[str, Estimate]:
+) -> dict[str, TrafficMean]:
     """Mean of each arm by its name, and of candidate - control by ``control~candidate``.
 
-    Empty where the queries are not a sample of a log.
+    Empty where the queries are not a sample of a log, or the measure has no greatest value.
 
     Raises:
         EvidenceError: some of the queries are of a sample, and others are not.
@@ -243,7 +244,8 @@ def traffic(
         found[name(one)] = dict(values)
     columns = np.array([_column(of, sampled) for of in found.values()]).T
     drawn = [query.drawn for query in sampled if query.drawn]
-    means = traffic_mean_each(columns, drawn, inference=rules)
+    spans = [span_of(measure) if key in arms else span_of_difference(measure) for key in found]
+    means = traffic_mean_each(columns, drawn, spans=spans, inference=rules)
     return {key: mean for key, mean in zip(found, means, strict=True) if mean is not None}
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.core.errors import BadFile
-from harness.corpus.exchange.rank_eval import read
+from harness.core.qrels import Qrels
+from harness.core.records import Query
+from harness.corpus.exchange.rank_eval import read, text
 
 RATED = [{"_index": "i", "_id": "d", "rating": 1}]
 
@@ -37,6 +39,12 @@ def test_the_one_text_that_is_searched_for_is_the_query(tmp_path: Path, query: o
         ("JFK%20query", "red shoes")
     ]
     assert found.qrels.grades == {"JFK%20query": {"d": 1}}
+
+
+def test_a_grade_below_0_is_written_as_0() -> None:
+    sent = text([Query("q", "red")], Qrels({"q": {"d": -1, "e": 2}}), "i")
+    (request,) = json.loads(sent)["requests"]
+    assert {one["_id"]: one["rating"] for one in request["ratings"]} == {"d": 0, "e": 2}
 
 
 def test_a_template_with_several_parameters_needs_a_key(tmp_path: Path) -> None:

@@ -39,6 +39,11 @@ def test_unjudged_queries_are_the_first_line() -> None:
     )
 
 
+def test_one_query_has_and_two_have() -> None:
+    one = replace(KEPT, coverage=Coverage(100, 99, 1, 0, {}))
+    assert lines(one)[0] == ("100 queries: 1 (1.0 %) has no judgement; 1 has no relevant document.")
+
+
 def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
     found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, left_out=15))
     assert lines(found)[0] == (
