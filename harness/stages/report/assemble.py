@@ -240,8 +240,7 @@ def traffic(
     found = {arm: side.scores[measure].by_query for arm, side in arms.items()}
     for one in evidence.values():
         paired = Paired.of(one.control.scores[measure], one.candidate.scores[measure])
-        values = zip(paired.query_ids, paired.difference.tolist(), strict=True)
-        found[name(one)] = dict(values)
+        found[name(one)] = dict(zip(paired.query_ids, paired.difference.tolist(), strict=True))
     columns = np.array([_column(of, sampled) for of in found.values()]).T
     drawn = [query.drawn for query in sampled if query.drawn]
     spans = [span_of(measure) if key in arms else span_of_difference(measure) for key in found]
