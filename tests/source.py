@@ -67,9 +67,15 @@ def imported(tree: ast.AST) -> Iterator[str]:
 
 
 @cache
+def names_imported(module: Module) -> frozenset[str]:
+    """Name what a module imports, also inside functions, once."""
+    return frozenset(imported(module.tree))
+
+
+@cache
 def of_ours(module: Module) -> frozenset[Module]:
     """Modules of ours that a module imports."""
-    return frozenset(known()[name] for name in imported(module.tree) if name in known())
+    return frozenset(known()[name] for name in names_imported(module) if name in known())
 
 
 @cache

@@ -9,7 +9,17 @@ from functools import cache
 import pytest
 
 from tests.house import ORDER, circles, package, rooms, upward
-from tests.source import ROOT, Module, imported, known, modules, of_ours, parsed, reached
+from tests.source import (
+    ROOT,
+    Module,
+    imported,
+    known,
+    modules,
+    names_imported,
+    of_ours,
+    parsed,
+    reached,
+)
 
 pytestmark = pytest.mark.slow
 
@@ -39,7 +49,7 @@ def test_a_room_holds_few_modules() -> None:
 @pytest.mark.parametrize("name", ["tests", "benchmarks", "examples", "run"])
 def test_nothing_of_ours_imports_what_stands_outside(name: str) -> None:
     for module in known().values():
-        assert name not in {found.split(".")[0] for found in imported(module.tree)}, module.name
+        assert name not in {found.split(".")[0] for found in names_imported(module)}, module.name
 
 
 def test_a_module_is_small_and_says_what_it_is() -> None:

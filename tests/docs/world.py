@@ -40,7 +40,7 @@ from tests.docs.shell import Shell
 NAME = "python-docs"
 NAMESPACES = ["numpy.fft", "numpy.linalg", "numpy.polynomial.polynomial", "scipy.fft"]
 DOCUMENTS, CHARACTERS, QUESTIONS = 110, 200, 20
-MESSAGES, ASKED = 1_000, 32
+MESSAGES, ASKED = 1_000, 20
 TEXTS = '[texts.packages]\nclick = "8"\njinja2 = "3"\n'
 COLLECTIONS = Path("collections")
 MINE = "mine"
