@@ -6,6 +6,7 @@ import json
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
+from time import thread_time
 from typing import Any
 
 import pytest
@@ -78,6 +79,14 @@ def test_a_time_that_no_zone_can_tell_is_none(text: str, says: str) -> None:
 @pytest.mark.parametrize("text", ["0001-01-01T00:00:00+00:00", "9999-12-31T23:59:59+14:00"])
 def test_the_first_and_the_last_time_are_read(text: str) -> None:
     assert moment_of(text).isoformat() == text
+
+
+def test_a_key_of_many_parts_is_refused_before_it_is_read() -> None:
+    """By tomllib they take the square of their number in time and in memory."""
+    began = thread_time()
+    with pytest.raises(Malformed, match="nested more than 100 deep"):
+        toml_of("x = {" + " . ".join(["a", '"b"', "'c'"] * 30_000) + " = 1}")
+    assert thread_time() - began < 1
 
 
 def test_what_is_within_the_bounds_is_read() -> None:

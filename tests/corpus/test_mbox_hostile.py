@@ -11,6 +11,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.core.errors import BadFile
+from harness.core.markup.mail_parts import MAX_HEADER
 from harness.corpus import mbox
 from harness.corpus.mbox import Mbox
 
@@ -77,6 +78,8 @@ def test_a_header_that_never_ends(tmp_path: Path, header: bytes, value: bytes) -
     mail = b"Message-ID: <bad@x>\n%s: %s\n\nwords\n" % (header, value)
     found = among(tmp_path, mail)
     assert found.documents[1].text == "words"
+    cut = f"its {header.decode()} has more than {MAX_HEADER} characters, and was cut"
+    assert (cut in {note.problem for note in found.notes}) == (len(value) > MAX_HEADER)
 
 
 @pytest.mark.parametrize(

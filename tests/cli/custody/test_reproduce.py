@@ -32,6 +32,12 @@ def test_a_verdict_that_moved_is_an_exit_code(project: Toy, harness: Harness) ->
     assert "1 of 1 recorded outputs differ; a verdict moved" in said.out
     assert f"replay@{NAME}-fts5: {run}" in said.out
     assert "gate Quality: fail when recorded, pass here" in said.out
+    assert "no feature, package or SQLite differs: the cause is elsewhere" in said.out
+    about = project.root / RECORD / NAME / "about.json"
+    about.write_text(json.dumps({**json.loads(about.read_text()), "sqlite": "0.0"}))
+    said = harness("reproduce")
+    assert "SQLite 0.0 when recorded" in said.out
+    assert "the cause is elsewhere" not in said.out
 
 
 def test_without_a_record_the_message_says_how_to_make_one(project: Toy, harness: Harness) -> None:

@@ -91,9 +91,11 @@ def test_what_differs_of_the_machine_is_named(
     flags = vector_flags()
     monkeypatch.setattr(stage, "vector_flags", lambda: (*flags[:-1], "imagined"))
     monkeypatch.setattr(stage, "versions", lambda: {"numpy": "0.0"})
+    monkeypatch.setattr("sqlite3.sqlite_version", "0.0")
     lines = reproduce(recorded.root, recorded.layout).environment
     assert any("here with imagined" in line and flags[-1] in line for line in lines)
     assert any(line.startswith("numpy ") and line.endswith("0.0 here") for line in lines)
+    assert any(line.startswith("SQLite ") and line.endswith("0.0 here") for line in lines)
 
 
 @pytest.mark.parametrize("file", [stage.ABOUT, stage.FIRST])
