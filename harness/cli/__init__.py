@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from harness.cli.base.boundary import ended
 from harness.cli.base.called import as_called, called, introduce
+from harness.report import fonts
 
 if TYPE_CHECKING:
     import typer
@@ -114,6 +115,7 @@ def main() -> None:
 
 
 def _typed() -> None:
+    fonts.settle()
     command()(prog_name=called())
 
 

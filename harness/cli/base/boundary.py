@@ -232,10 +232,12 @@ def _encodable() -> None:
 
     A minus or an arrow of ours ended a command otherwise where the encoding is ASCII or Latin-1.
     """
-    strict = isinstance(sys.stdout, TextIOWrapper) and sys.stdout.errors == "strict"
-    if strict and codecs.lookup(sys.stdout.encoding).name != "utf-8":
+    out = sys.stdout
+    if not isinstance(out, TextIOWrapper) or out.errors != "strict":
+        return
+    if codecs.lookup(out.encoding).name != "utf-8":
         codecs.register_error(ESCAPED, _escaped)
-        sys.stdout.reconfigure(errors=ESCAPED)
+        out.reconfigure(errors=ESCAPED)
 
 
 def _escaped(exc: UnicodeError) -> tuple[str, int]:
