@@ -7,7 +7,8 @@ viewer. A writer inserts, edits and deletes by the server's tools. After each ch
 the message under its old and its new word. Meanwhile readers call every tool that searches, by
 pages, as operator and as viewer. What lived unchanged through all pages of a list must be in it
 once; nothing deleted before it, nothing twice, and for the viewer nothing of another project. All
-speak MCP over HTTP through the SDK's client. Exits 1 where an answer was wrong.
+speak MCP over HTTP through the SDK's client. Exits 1 where an answer was wrong, or a tool that the
+server offers was never called.
 """
 
 from __future__ import annotations
@@ -49,6 +50,7 @@ identifiers_weight = 4
 embedder = "hash"
 max_tokens = 64
 """
+CHANGES = ("insert", "edit", "delete")
 FEWEST, MOST = 20, 60
 """Messages, between which inserting and deleting keep the mailbox."""
 
@@ -75,10 +77,28 @@ class Tally:
 
     calls: Counter[str] = field(default_factory=Counter)
     wrong: list[str] = field(default_factory=list)
+    offered: set[str] = field(default_factory=set)
+    """Tools of the server, as it lists them."""
 
     def check(self, right: bool, said: str) -> None:  # noqa: FBT001  what is checked
         if not right:
             self.wrong.append(said)
+
+    def learn(self, to: Connection) -> None:
+        """Ask a server for its tools."""
+        self.offered |= {one.name for one in to.portal.call(to.client.list_tools).tools}
+
+    def told(self) -> int:
+        """Print calls and what was wrong; give the exit code."""
+        for tool, calls in sorted(self.calls.items()):
+            sys.stdout.write(f"{tool:>25}: {calls:,} calls\n")
+        missed = sorted(self.offered - {*self.calls})
+        if missed:
+            sys.stdout.write(f"never called: {', '.join(missed)}\n")
+        sys.stdout.write(f"{len(self.wrong):,} wrong answers\n")
+        for one in self.wrong[:20]:
+            sys.stdout.write(f"  {one}\n")
+        return 1 if self.wrong or missed else 0
 
 
 @dataclass(frozen=True)
@@ -103,12 +123,13 @@ class Asker:
 def write(ask: Asker, box: Mailbox, rng: Random, until: float) -> None:
     """Change messages one by one, and look after each change whether a search knows of it."""
     for number in count():
-        if monotonic() > until:
+        if number >= len(CHANGES) and monotonic() > until:
             return
-        word, how = f"marker{number}", rng.choice(("insert", "edit", "delete"))
+        word, how = f"marker{number}", rng.choice(CHANGES)
+        how = CHANGES[number] if number < len(CHANGES) else how
         few, many = len(box.words) < FEWEST, len(box.words) > MOST
         mode = rng.choice(("lexical", "hybrid"))
-        if few or (how == "insert" and not many):
+        if (few and number >= len(CHANGES)) or (how == "insert" and not many):
             project = rng.choice((1, 2))
             given = {"project_key": f"project-{project}", "sender": "Ann", "body": "again " * 3}
             begun = box.now()
@@ -136,10 +157,12 @@ def write(ask: Asker, box: Mailbox, rng: Random, until: float) -> None:
 
 
 def read(ask: Asker, box: Mailbox, rng: Random, until: float, *, viewer: bool) -> None:
-    """Read lists to their ends, and complete subjects."""
-    while monotonic() < until:
+    """Read lists to their ends, and complete subjects; each reader at least once."""
+    for number in count():
+        if number and monotonic() > until:
+            return
         mode = rng.choice(("lexical", "semantic", "hybrid"))
-        product = rng.random() < 1 / 3
+        product = rng.random() < 1 / 3 if number else not viewer
         limit = rng.randint(3, 17)
         with box.lock:
             begun, before = box.now(), dict(box.changed)
@@ -232,6 +255,7 @@ def moved(minutes: float, seed: int) -> Tally:
                 token = VIEWER if job == "viewer" else TOKEN
                 with connected([], f"{url}?token={token}", 120) as to:
                     ask, own = Asker(to, tally), Random(f"{seed} {job}")
+                    tally.learn(to)
                     if job == "writer":
                         write(ask, box, own, until)
                     else:
@@ -249,13 +273,7 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, default=1.0)
     parser.add_argument("--seed", type=int, default=1)
     given = parser.parse_args()
-    tally = moved(given.minutes, given.seed)
-    for tool, calls in sorted(tally.calls.items()):
-        sys.stdout.write(f"{tool:>25}: {calls:,} calls\n")
-    sys.stdout.write(f"{len(tally.wrong):,} wrong answers\n")
-    for one in tally.wrong[:20]:
-        sys.stdout.write(f"  {one}\n")
-    return 1 if tally.wrong else 0
+    return moved(given.minutes, given.seed).told()
 
 
 if __name__ == "__main__":

@@ -18,6 +18,7 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from stat import S_ISREG
 from typing import NamedTuple
+from unicodedata import category
 
 from engines.kept.contract import Fault, Reader, Updated
 from harness.core.disk import naming
@@ -29,6 +30,8 @@ from harness.core.reading import Malformed, whole_below
 ENVIRONMENT = "pyvenv.cfg"
 """A folder that holds it is a Python environment: installed code, not documents."""
 SKIPPED = frozenset({"__pycache__", "node_modules"})
+NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
+"""Categories of what stands in no name that is listed: controls, halves of pairs, ends of lines."""
 FILE = "kept.db"
 VERSION = "1"
 """Of the tables here."""
@@ -293,5 +296,9 @@ def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is characters; halves of pairs, which are none, are not printable."""
-    return name.isprintable()
+    """Tell whether a name is characters, and of one line.
+
+    Halves of pairs are none. Spaces of every width are, and marks that no one sees: they stand in
+    names of screenshots, and in those that people write in Japanese.
+    """
+    return name.isprintable() or not any(category(one) in NO_NAME for one in name)

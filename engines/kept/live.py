@@ -25,6 +25,11 @@ class Live(Generic[Opened]):
         self._lock, self._open, self._state = Lock(), ExitStack(), ""
         self._now: Opened | None = None
 
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """Endings of the files that are read, in order."""
+        return tuple(sorted(self._reader.suffixes))
+
     def close(self) -> None:
         """Let go of the index."""
         self._open.close()

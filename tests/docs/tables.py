@@ -50,6 +50,7 @@ SMALLER = {
     "python benchmarks/busy_race.py": {"--queries": "8", "--processes": "2", "--loops": "0"},
     "python benchmarks/load.py": {"--seconds": "0.2"},
     "python benchmarks/rebuilds.py": {"--times": "4"},
+    "python benchmarks/moving_folders.py": {"--minutes": "0.05"},
     "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
     "python -m tests.fuzz": {"--minutes": "0.02"},
     "python benchmarks/adversarial.py": {"--trials": "20"},

@@ -13,7 +13,7 @@ from harness.core.errors import BadFile
 
 SUFFIXES = frozenset({".md", ".markdown", ".txt", ".rst", ".org"})
 BIGGEST = 16 << 20
-VERSION = "2"
+VERSION = "3"
 _HEADING = re.compile(r"^(?:#{1,6}[ \t]+|\*+[ \t]+|title:[ \t]*)(\S.*?)[ \t#]*$", re.MULTILINE)
 TRIGGERS = """
 CREATE TRIGGER taken AFTER INSERT ON chunk BEGIN
@@ -56,8 +56,8 @@ class Notes:
 
     def put(self, db: sqlite3.Connection, path: str, data: bytes) -> None:
         text = text_of(path, data)
-        title = title_of(path, text)
-        db.executemany(INSERT, rows(path, title, text, self.settings.chunk_characters))
+        title, rest = title_of(path, text)
+        db.executemany(INSERT, rows(path, title, rest, self.settings.chunk_characters))
 
     def drop(self, db: sqlite3.Connection, path: str) -> None:
         db.execute("DELETE FROM chunk WHERE doc_id = ?", (path,))
@@ -81,7 +81,13 @@ def text_of(path: str, data: bytes) -> str:
     return text.replace("\0", "\ufffd")
 
 
-def title_of(path: str, text: str) -> str:
-    """Take the first heading near the top for the title, else the name of the file."""
+def title_of(path: str, text: str) -> tuple[str, str]:
+    """Take the first heading near the top for the title, else the name of the file.
+
+    The second is the text below it: a heading that begins the note is shown as its title alone.
+    """
     match = _HEADING.search(text, 0, FIRST)
-    return match[1] if match else PurePosixPath(path).stem
+    if match is None:
+        return PurePosixPath(path).stem, text
+    begins = not text[: match.start()].strip()
+    return match[1], text[match.end() :] if begins else text

@@ -19,6 +19,8 @@ from harness.cli.base.called import as_called
 from harness.core.printable import json_text, one_line, printable
 
 NO_CODE = "--no-code"
+TYPED = frozenset({"text", "query"})
+"""Arguments that hold what a person types."""
 REFUSED: type[Exception] = next(
     kind
     for kind in reversed(typer.BadParameter.__mro__)
@@ -41,10 +43,23 @@ class Bounded(TyperGroup):
         try:
             with _without_code() if ctx.params.get("no_code") else nullcontext():
                 return super().invoke(ctx)
-        except (typer.Exit, REFUSED):
+        except REFUSED as exc:
+            _hinted(exc)
+            raise
+        except typer.Exit:
             raise
         except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
             raise typer.Exit(failed(exc, debug=bool(ctx.params.get("debug")))) from None
+
+
+def _hinted(exc: Exception) -> None:
+    """Say where a text with a hyphen stands, where one was taken for options."""
+    named = str(getattr(exc, "option_name", "--"))
+    command = getattr(getattr(exc, "ctx", None), "command", None)
+    takes = {one.name for one in getattr(command, "params", ())}
+    if takes & TYPED and not named.startswith("--"):
+        said = f"{getattr(exc, 'message', exc)}. A text that begins with a hyphen stands after --"
+        exc.message = said  # type: ignore[attr-defined]  # of what Click raises
 
 
 def _without_code() -> AbstractContextManager[None]:

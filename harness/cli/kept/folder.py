@@ -85,6 +85,7 @@ def asked(live: Live[Opened], *, follow: bool) -> Iterator[Opened]:
     try:
         if done is not None and (done.read or done.removed):
             err.print(summary(done), markup=False)
+        _told_of_nothing(done, live.kinds)
         yield now
     finally:
         opened.__exit__(None, None, None)
@@ -110,6 +111,13 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
     out.print(summary(done), markup=False)
     for line in grouped(done.faults):
         err.print(line, markup=False)
+    _told_of_nothing(done, live.kinds)
+
+
+def _told_of_nothing(done: Updated | None, kinds: Sequence[str]) -> None:
+    """Say which files are read where the folder has none of them: it may not be the one meant."""
+    if done is not None and not done.read and not done.unchanged:
+        err.print(f"the folder has no file that is read: {', '.join(kinds)}", markup=False)
 
 
 def grouped(faults: Sequence[Fault]) -> list[str]:

@@ -10,8 +10,12 @@ from typing import Any
 
 import pytest
 
+from benchmarks.moving_folders import moved
+from engines import registry as arms
 from engines.kept.contract import Fault
+from engines.stacks.code.arm import Code
 from engines.stacks.remote.client.connection import Connection, ToolFailed, connected
+from engines.stacks.writing.arm import Writing
 from harness.cli.kept import code, docs, folder, notes
 from harness.core.errors import IndexNotReady
 from tests.cli.conftest import Harness
@@ -53,6 +57,32 @@ def test_a_folder_is_indexed_asked_and_followed(harness: Harness, root: Path, st
 
 
 @pytest.mark.parametrize("stack", ARMS)
+def test_a_folder_without_files_is_told_what_is_read(
+    harness: Harness, root: Path, stack: str
+) -> None:
+    for name in ("harbour.md", "moon.md"):
+        (root / name).rename(root / f"{name}.bak")
+    for words in (("index", "mine"), ("ask", "mine", "boats")):
+        said = harness(stack, *words, "--arm", ARMS[stack])
+        assert said.code == 0
+        assert said.err.startswith("the folder has no file that is read: ")
+        assert ".md" in said.err
+
+
+@pytest.mark.parametrize("stack", ARMS)
+def test_a_text_that_is_taken_for_an_option_is_told_its_place(
+    harness: Harness, root: Path, stack: str
+) -> None:
+    arm = ("--arm", ARMS[stack])
+    said = harness(stack, "ask", "mine", "-moon", *arm)
+    assert said.code == 2
+    assert "stands after --" in " ".join(said.err.replace("│", " ").split())
+    assert "stands after --" not in harness(stack, "ask", "mine", "moon", "--tpo").err
+    assert "harbour.md" in harness(stack, "ask", "mine", *arm, "--", "-moon").out
+    assert root.is_dir()
+
+
+@pytest.mark.parametrize("stack", ARMS)
 def test_json_is_what_the_service_answers(harness: Harness, root: Path, stack: str) -> None:
     arm = ("--arm", ARMS[stack])
     (root / "bad.md").write_bytes(b"\xff\xfe\xff")
@@ -83,6 +113,14 @@ def test_the_defaults_are_the_arms_of_the_pages() -> None:
     assert (notes.ARM, code.ARM, docs.ARM) == (
         "writing-notes", "code-mixed", "documents-free-words",
     )  # fmt: skip
+
+
+def test_a_default_cuts_notes_and_ranks_all_modes_together(tmp_path: Path) -> None:
+    by_notes, by_code = arms.load(notes.ARM, tmp_path).engine, arms.load(code.ARM, tmp_path).engine
+    assert isinstance(by_notes, Writing)
+    assert isinstance(by_code, Code)
+    assert by_notes.settings.chunk_characters == 2_000
+    assert (by_code.settings.mode, by_code.settings.mixed) == ("mixed", "scores")
 
 
 def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) -> None:
@@ -167,3 +205,12 @@ def test_over_stdio_a_client_sees_the_folder_as_it_is(
     monkeypatch.chdir(root.parent)
     with connected(command(stack), "", BOUNDED_S) as to:
         check(to, stack, root)
+
+
+@pytest.mark.sampled(1)
+@pytest.mark.parametrize("minutes", [0.05, 0.5])
+def test_served_folders_answer_rightly_while_their_files_change(minutes: float) -> None:
+    tally = moved(minutes, seed=2)
+    assert tally.wrong == []
+    assert tally.offered == set(tally.calls)
+    assert len(tally.offered) == len(ARMS)

@@ -18,7 +18,7 @@ from engines.stacks.documents.texts.chunking import Cutting, chunks
 from engines.stacks.documents.texts.sources import Source
 from engines.stacks.documents.words import words
 from harness.core.errors import BadFile
-from tests.make.pdf import placed
+from tests.make.pdf import drawn, placed
 
 LEFT = ["Salt water lies in the sea", "and moves with the moon."]
 RIGHT = ["Fresh water runs in rivers", "and fills the lakes inter-", "nationally."]
@@ -169,3 +169,24 @@ def test_a_bomb_is_not_unpacked() -> None:
         pytest.raises(BadFile, match="unpacks to 100 bytes"),
     ):
         word.text(Path("a.docx"), packed.getvalue())
+
+
+def test_a_glyph_without_a_character_is_one_mark() -> None:
+    """The last glyphs are of a font that says nothing of its characters."""
+    needs_layout()
+    font = (
+        "<< /Type /Font /Subtype /Type0 /BaseFont /None /Encoding /Identity-H /DescendantFonts"
+        " [<< /Type /Font /Subtype /CIDFontType2 /BaseFont /None /CIDSystemInfo"
+        " << /Registry (Adobe) /Ordering (Identity) /Supplement 0 >>"
+        " /FontDescriptor << /Type /FontDescriptor /FontName /None /Flags 4 >> >>] >>"
+    )
+    shown = "/F1 12 Tf 72 720 Td (Revenue) Tj /F2 12 Tf <00070008> Tj "
+    whole = drawn([shown]).replace(b"/Font << /F1", b"/Font << /F2 " + font.encode() + b" /F1")
+    (page,) = pdf.pages(Path("a.pdf"), whole)
+    assert page.text == "Revenue\ufffd\ufffd"
+
+
+def test_a_damaged_pdf_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    with pytest.raises(BadFile, match="is damaged"):
+        pdf.pages(Path("a.pdf"), b"%PDF-1.4 broken")
+    assert not caplog.records

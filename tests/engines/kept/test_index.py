@@ -314,6 +314,37 @@ def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: 
     assert found == ["deep/three.txt", "one.md", "two.md"]
 
 
+NAMES = (
+    "10.05\u202fPM.md", "a\xa0b.md", "\u5831\u544a\u3000\u66f8.md", "so\xadft.md", "\u200emark.md",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_name_may_have_any_space(root: Path, name: str) -> None:
+    write(root, name, "x")
+    assert name in {one.path for one in index.seen(root, frozenset({".md"}))}
+
+
+@pytest.mark.parametrize("name", ["a\nb.md", "a\u2028b.md", "\x1b[31m.md"])
+def test_a_name_that_is_no_line_is_left_out(root: Path, name: str) -> None:
+    write(root, name, "x")
+    assert name not in {one.path for one in index.seen(root, frozenset({".md"}))}
+
+
+def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
+    write(tmp_path / "root", "a.md", "\n# Harbour tides\n\nBoats wait.\n")
+    write(tmp_path / "root", "b.md", "Salt first.\n\n# Below\n\nBoats go.\n")
+    write(tmp_path / "root", "c.md", "# Alone\n")
+    followed = live("notes", tmp_path / "root", tmp_path / "kept")
+    with followed.now() as (now, _):
+        (first,) = ask("notes", now, "harbour")["items"]
+        assert first["snippet"] == "Harbour tides\nBoats wait."
+        (second,) = ask("notes", now, "salt")["items"]
+        assert second["snippet"].startswith("Below\nSalt first")
+        assert [one["snippet"] for one in ask("notes", now, "alone")["items"]] == ["Alone"]
+    followed.close()
+
+
 def test_a_folder_that_is_none_is_named(tmp_path: Path, root: Path) -> None:
     for path in (tmp_path / "absent", root / "one.md"):
         with pytest.raises(BadFile, match="is not a folder"):

@@ -95,6 +95,13 @@ def test_what_was_typed_keeps_its_meaning() -> None:
     assert typed_query("read_csv now") == '"read csv" AND "now"'
 
 
+def test_what_must_and_must_not_be_holds_in_every_planned_query() -> None:
+    planned = queries("budget plan +costs -travel", Context(title="trains"))
+    assert len(planned) == MOST_QUERIES
+    assert all(one.endswith(' NOT ("travel")') for one in planned)
+    assert all('"costs"' in one for one in planned)
+
+
 def test_the_context_widens_and_never_narrows() -> None:
     alone, near = queries("wind"), queries("wind", Context(title="Tunnel notes"))
     assert alone == ['"wind"']

@@ -23,7 +23,7 @@ from pypdf.errors import DependencyError, FileNotDecryptedError, PyPdfError
 from engines.stacks.documents.texts.sources import Page, mended
 from harness.core.errors import BadFile
 
-LAYOUT = "pdfminer"
+LAYOUT, PLAIN = "pdfminer", "pypdf"
 _DAMAGE = (
     OSError,
     PyPdfError,
@@ -39,6 +39,8 @@ _DAMAGE = (
 )
 """What reading a damaged file may raise: a reader trusts what a file says of itself."""
 _SPACES = re.compile(r"[^\S\n]+(?=\n|$)")
+_NO_CHARACTER = re.compile(r"\(cid:\d+\)")
+"""What pdfminer writes for a glyph whose character no one knows."""
 
 
 def pages(path: Path, data: bytes) -> tuple[Page, ...]:
@@ -48,6 +50,7 @@ def pages(path: Path, data: bytes) -> tuple[Page, ...]:
         BadFile: it is encrypted with a password, damaged, no PDF, or without text.
     """
     anew = "Save it anew as a PDF, from the program that made it"
+    logging.getLogger(PLAIN).setLevel(logging.CRITICAL)  # what it says names no file
     try:
         reader = PdfReader(BytesIO(data))
         count = len(reader.pages)
@@ -93,5 +96,5 @@ def _paragraphs(page: Any) -> Iterator[str]:  # noqa: ANN401  of a package witho
 
     boxes = (box for box in page if isinstance(box, LTTextContainer))
     for box in boxes:
-        if text := _SPACES.sub("", box.get_text()).strip():
+        if text := _SPACES.sub("", _NO_CHARACTER.sub("\ufffd", box.get_text())).strip():
             yield text
