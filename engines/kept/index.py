@@ -31,7 +31,7 @@ ENVIRONMENT = "pyvenv.cfg"
 """A folder that holds it is a Python environment: installed code, not documents."""
 SKIPPED = frozenset({"__pycache__", "node_modules"})
 NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories of what stands in no name that is listed: controls, halves of pairs, ends of lines."""
+"""Categories that are in no name that is listed: controls, halves of pairs, ends of lines."""
 FILE = "kept.db"
 VERSION = "1"
 """Of the tables here."""
@@ -296,9 +296,5 @@ def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:
 
 
 def _is_text(name: str) -> bool:
-    """Tell whether a name is characters, and of one line.
-
-    Halves of pairs are none. Spaces of every width are, and marks that no one sees: they stand in
-    names of screenshots, and in those that people write in Japanese.
-    """
+    """Tell whether a name is characters, also unseen ones and spaces of any width, on a line."""
     return name.isprintable() or not any(category(one) in NO_NAME for one in name)
