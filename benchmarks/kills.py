@@ -7,15 +7,17 @@ queries twice with two workers: processes of this machine, or workers of Dask. O
 (``kill -9``) at a moment drawn over the time that the undisturbed command takes. Where the command
 ends by that, the same one is typed again. A trial is the same where each file that two undisturbed
 commands have alike has the same bytes. Nothing is left where no process of the command lives, and
-the project has the files of the undisturbed one and no others. ``postgres`` restarts the server of
-an arm while it is replayed. Its runs count the attempts, so there the answers are compared. Exits
-with 1 where a trial differs or leaves something.
+the project has the files of the undisturbed one and no others. Commands, and Dask's scheduler and
+workers, are forked from a process that has imported them. ``postgres`` restarts the server of an
+arm while it is replayed. Its runs count the attempts, so there the answers are compared. Exits with
+1 where a trial differs or leaves something.
 """
 
 # ruff: noqa: T201  a benchmark prints
 from __future__ import annotations
 
 import argparse
+import importlib
 import os
 import random
 import shutil
@@ -29,8 +31,11 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
+from multiprocessing import get_context
+from multiprocessing.context import ForkServerProcess
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import TextIO
 
 import psutil
 
@@ -52,6 +57,9 @@ timeout_s = 20.0
 dsn_env = "{DSN}"
 """
 GONE_S, TURN_S = 30.0, 0.01
+FORKED = get_context("forkserver")
+PROGRAM = "distributed.cli.dask_{}"
+PRELOADED = ("__main__", "harness.cli", "harness.stages.replay.stage")
 DOWN_S = 2.0
 """A server that is restarted is away for up to so long."""
 
@@ -67,6 +75,9 @@ def main() -> None:
     )
     asked = parser.parse_args()
     wanted = asked.only.split(",") if asked.only else list(CASES)
+    dask = any(one.startswith("dask") for one in wanted)
+    programs = [PROGRAM.format(one) for one in ("scheduler", "worker") if dask]
+    FORKED.set_forkserver_preload([*PRELOADED, *programs])
     with TemporaryDirectory(prefix="kills-") as name:
         folder = Path(name)
         _project(folder)
@@ -94,8 +105,9 @@ def _row(name: str, folder: Path, asked: argparse.Namespace) -> bool:
     with CASES[name](folder) as case:
         while seen["trials"] < asked.times and time.monotonic() < until:
             trial = case.trial(dice)
-            seen.update(trials=1, same=trial.same, left=trial.left)
+            seen.update(trials=1, same=not trial.other, left=trial.left)
             ends[trial.end] += 1
+            print(f"{name}, {seen['trials']}: {trial}", file=sys.stderr, flush=True)
     said = ", ".join(f"{end}: {count}" for end, count in sorted(ends.items()))
     print(f"| {name} | {seen['trials']} | {seen['same']} | {seen['left']} | {said} |", flush=True)
     return seen["same"] == seen["trials"] and not seen["left"]
@@ -111,7 +123,8 @@ def digests(at: Path) -> dict[str, str]:
 class Trial:
     """What became of one command."""
 
-    same: bool
+    other: tuple[str, ...]
+    """Files whose bytes are not those of the undisturbed command."""
     left: bool
     end: str
 
@@ -123,7 +136,7 @@ class Case:
     project: Path
     more: tuple[str, ...]
     """Words of the command that say who does the work."""
-    strike: Callable[[subprocess.Popen[str]], bool]
+    strike: Callable[[Command], bool]
     """Kills, and tells whether there was something to kill."""
     again: Callable[[], object] = lambda: None
     """Puts back what was killed."""
@@ -145,7 +158,7 @@ class Case:
             sys.exit(f"two undisturbed commands differ: {sorted(self.names - set(self.alike))}")
 
     def _whole(self) -> dict[str, str]:
-        code, said = _ended(self._started())
+        code, said = self._started().ended()
         if code != DONE:
             sys.exit(f"an undisturbed command ended with {code}: {said}")
         return self.contents(self.project)
@@ -157,40 +170,71 @@ class Case:
             shutil.rmtree(self.project / "build" / NAME / "runs")
             process = self._started()
             moment = time.monotonic() + dice.uniform(0, self.seconds)
-            while process.poll() is None and time.monotonic() < moment:
+            while process.is_alive() and time.monotonic() < moment:
                 time.sleep(TURN_S)
             family = _family(process)
-            while process.poll() is None and not (struck := self.strike(process)):
+            while process.is_alive() and not (struck := self.strike(process)):
                 time.sleep(TURN_S)
             family += [one for one in _family(process) if one not in family]
-            code, said = _ended(process)
+            code, said = process.ended()
         end = "by itself" if code == DONE else "killed" if code == -signal.SIGKILL else _why(said)
         self.again()
         found = self.contents(self.project) if code == DONE else self._whole()
         _, alive = psutil.wait_procs(family, timeout=GONE_S)
-        same = all(found.get(name) == digest for name, digest in self.alike.items())
-        return Trial(same, bool(alive or set(found) != self.names), end)
+        other = tuple(sorted(n for n, digest in self.alike.items() if found.get(n) != digest))
+        return Trial(other, bool(alive or set(found) != self.names), end)
 
-    def _started(self) -> subprocess.Popen[str]:
-        return subprocess.Popen(  # noqa: S603  this program
-            [*HARNESS, "replay", "--dataset", NAME, "--arm", self.arm, *self.more],
-            cwd=self.project,
-            env={**os.environ, **self.env},
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+    def _started(self) -> Command:
+        words = ("replay", "--dataset", NAME, "--arm", self.arm, *self.more)
+        return Command(self.project, words, self.env)
 
 
-def _ended(process: subprocess.Popen[str]) -> tuple[int, str]:
-    _, said = process.communicate()
-    return process.returncode, said
+class Command:
+    """A command of the harness that runs; what it says on standard error is kept."""
+
+    def __init__(self, folder: Path, words: tuple[str, ...], env: Mapping[str, str]) -> None:
+        self._said = folder.parent / f"{folder.name}.said"
+        given = folder, words, dict(env), self._said
+        self._process = FORKED.Process(target=_command, args=given)
+        self._process.start()
+        self.pid = self._process.pid
+
+    def is_alive(self) -> bool:
+        """Tell whether it has not ended."""
+        return self._process.is_alive()
+
+    def kill(self) -> None:
+        """Kill it (SIGKILL)."""
+        self._process.kill()
+
+    def ended(self) -> tuple[int | None, str]:
+        """Wait, and give the exit code, below 0 for a signal, and what it said."""
+        self._process.join()
+        said = self._said.read_text("utf-8", "replace") if self._said.exists() else ""
+        self._said.unlink(missing_ok=True)
+        return self._process.exitcode, said
+
+
+def _command(folder: Path, words: tuple[str, ...], env: Mapping[str, str], said: Path) -> None:
+    os.chdir(folder)
+    os.environ.update(env)
+    _to(os.devnull, sys.stdout)
+    _to(said, sys.stderr)
+    sys.argv = ["harness", *words]
+    importlib.import_module("harness.cli").main()
+
+
+def _to(path: Path | str, stream: TextIO) -> None:
+    """Let a stream of this process end in a file."""
+    with open(path, "w", encoding="utf-8") as to:  # noqa: PTH123  os.devnull is no file
+        os.dup2(to.fileno(), stream.fileno())
 
 
 def _why(said: str) -> str:
     """Name the reason of a command that ended with exit code 2."""
     known = (
         "scheduler of the cluster is gone",
+        "no scheduler at",
         "was lost while queries ran",
         "cannot be reached",
         "does not have the index",
@@ -207,7 +251,7 @@ def _answers(project: Path) -> dict[str, str]:
     return found
 
 
-def _family(process: subprocess.Popen[str]) -> list[psutil.Process]:
+def _family(process: Command) -> list[psutil.Process]:
     with suppress(psutil.Error):
         one = psutil.Process(process.pid)
         return [one, *one.children(recursive=True)]
@@ -221,12 +265,12 @@ def _killed(one: psutil.Process) -> bool:
     return False
 
 
-def _client(process: subprocess.Popen[str]) -> bool:
+def _client(process: Command) -> bool:
     process.kill()
     return True
 
 
-def _worker(process: subprocess.Popen[str]) -> bool:
+def _worker(process: Command) -> bool:
     """Kill one of the command's processes that do batches."""
     for one in _family(process)[1:]:
         with suppress(psutil.Error):
@@ -236,7 +280,7 @@ def _worker(process: subprocess.Popen[str]) -> bool:
 
 
 @contextmanager
-def _by_processes(folder: Path, strike: Callable[[subprocess.Popen[str]], bool]) -> Iterator[Case]:
+def _by_processes(folder: Path, strike: Callable[[Command], bool]) -> Iterator[Case]:
     yield Case(folder, ("--workers", str(WORKERS)), strike)
 
 
@@ -248,13 +292,13 @@ class Dask:
             free.bind(("127.0.0.1", 0))
             self.port = free.getsockname()[1]
         self.address, self._place = f"tcp://127.0.0.1:{self.port}", folder
-        self.running: list[subprocess.Popen[bytes]] = []
+        self.running: list[ForkServerProcess] = []
 
     def start(self) -> None:
         """Start what does not run."""
         from distributed import Client
 
-        alive = [one.poll() is None for one in self.running]
+        alive = [one.is_alive() for one in self.running]
         if not alive or not alive[0]:
             self.stop()
             own = ["--host", "127.0.0.1", "--port", str(self.port), "--no-dashboard"]
@@ -272,22 +316,27 @@ class Dask:
         """End all."""
         for one in self.running:
             one.kill()
-            one.wait()
+            one.join()
         self.running = []
 
     def kill(self, number: int) -> bool:
         """Kill the scheduler, 0, or a worker."""
         self.running[number].kill()
-        self.running[number].wait()
+        self.running[number].join()
         return True
 
-    def _program(self, name: str, *words: str) -> subprocess.Popen[bytes]:
-        return subprocess.Popen(  # noqa: S603  Dask's own
-            [sys.executable, "-m", f"distributed.cli.dask_{name}", *words],
-            cwd=ROOT,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+    def _program(self, name: str, *words: str) -> ForkServerProcess:
+        one = FORKED.Process(target=_typed_to_dask, args=(name, words), daemon=True)
+        one.start()
+        return one
+
+
+def _typed_to_dask(name: str, words: tuple[str, ...]) -> None:
+    """Run a program of Dask's as it is typed, with nothing printed."""
+    os.chdir(ROOT)
+    for stream in (sys.stdout, sys.stderr):
+        _to(os.devnull, stream)
+    importlib.import_module(PROGRAM.format(name)).main(args=[*words])
 
 
 @contextmanager

@@ -214,6 +214,10 @@ ELSEWHERE = {
     "harness run --dataset PATH/r-mailing-lists --split dev --arms fts5,examples/postgres/postgres.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/scifact --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
     "harness run --dataset PATH/cranfield --arms examples/postgres/postgres.toml,examples/postgres/postgres-hybrid.toml": POSTGRES,  # noqa: E501 - a line as it is typed
+    "harness run --dataset FOLDER/chat": POSTGRES,
+    "harness run --dataset PATH/SET": POSTGRES,
+    "harness run --dataset PATH/SET --arms tantivy,examples/lucene/lucene.toml": LUCENE,
+    "harness run --dataset PATH/SET --arms tantivy,examples/typesense/typesense.toml": TYPESENSE,
     "harness arm check examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset python-docs --arms tantivy,examples/xapian/xapian.toml": XAPIAN,
     "harness run --dataset PATH/scifact --arms tantivy,tantivy-stem,examples/xapian/xapian.toml,examples/xapian/xapian-english.toml": XAPIAN,  # noqa: E501 - a line as it is typed
