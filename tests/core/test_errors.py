@@ -9,7 +9,15 @@ from pathlib import Path
 import pytest
 
 from harness.core import errors
-from harness.core.errors import BadFile, BadPolicy, HarnessError, MismatchedQueries, UnknownName
+from harness.core.errors import (
+    LONGEST,
+    PROBLEM,
+    BadFile,
+    BadPolicy,
+    HarnessError,
+    MismatchedQueries,
+    UnknownName,
+)
 
 CLASSES = {
     name: found
@@ -38,6 +46,17 @@ def test_a_bad_file_names_file_line_and_hint() -> None:
     assert str(told) == "p.toml:7: m is missing. Add it"
     assert (told.path, told.line, told.hint) == (Path("p.toml"), 7, "Add it")
     assert str(BadFile("p.toml", "no such file", "Make it")) == "p.toml: no such file. Make it"
+
+
+def test_a_message_is_one_printable_line_of_some_length() -> None:
+    """Names, ids and texts of strangers are in messages, and a terminal obeys what it shows."""
+    said = str(HarnessError("an id \x1b[31m\u202e\u2028\x9b\n of a stranger"))
+    assert said.isprintable()
+    assert said.endswith(" of a stranger")
+    assert "U+2028" in said
+    long = str(HarnessError("x" * 10_000 + " the remedy"))
+    assert (len(long), long[-10:]) == (LONGEST, "the remedy")
+    assert len(str(BadFile("file", "x" * 10_000, "the remedy"))) < PROBLEM + 30
 
 
 def test_an_unknown_name_says_what_there_is() -> None:

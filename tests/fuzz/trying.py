@@ -28,8 +28,8 @@ NAMES = {
     "queries": "q.jsonl",
     "packed documents": "c.jsonl.gz",
 }
-PLANTED = "\x1b[31m\u202e"
-"""An escape code and a change of direction, of which no message may hold any."""
+PLANTED = "\x1b[31m\u202e\u2028"
+"""An escape code, a change of direction and a line separator, of which no message may hold any."""
 Input = bytes | Callable[[Path], object]
 """What a file holds, or what makes it."""
 Given = TypeVar("Given", bound=Input)

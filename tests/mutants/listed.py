@@ -3,7 +3,7 @@
 A file of ``planted/`` is a room of the code. What is in a row: ``id``; ``file`` and ``old``, a
 text that stands in it once; ``new``, what is put there; ``tests``, which are to fail then; ``why``,
 what would go wrong unseen. ``survives`` is the reason of one that no test can notice. ``rows`` are
-the promises of docs/contract.md that it breaks.
+the promises of docs/contract.md that it breaks; ``promise`` is the one of docs/trust.md.
 """
 
 from __future__ import annotations
@@ -28,6 +28,7 @@ class Mutant:
     why: str
     survives: str = ""
     rows: tuple[str, ...] = ()
+    promise: str = ""
 
     def spoilt(self, text: str) -> str:
         """Put the fault into the text of its file.

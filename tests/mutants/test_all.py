@@ -55,7 +55,12 @@ def alone() -> list[Mutant]:
     ]
 
 
-@pytest.mark.parametrize("mutant", alone(), ids=lambda found: f"{found.id}-{found.tests[0]}")
+def named(mutant: Mutant) -> str:
+    """Name a fault, and whether it breaks a promise of docs/trust.md, for ``-k promise``."""
+    return f"{'promise-' if mutant.promise else ''}{mutant.id}-{mutant.tests[0]}"
+
+
+@pytest.mark.parametrize("mutant", alone(), ids=named)
 def test_a_fault_dies(mutant: Mutant, bench: Bench) -> None:
     if kept(mutant).exists():
         return

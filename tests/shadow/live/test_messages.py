@@ -50,6 +50,13 @@ def test_what_is_planted_would_run_where_it_is_unpickled(tmp_path: Path) -> None
     assert (tmp_path / "made").is_dir()
 
 
+def test_a_pickle_is_no_message_and_is_not_run(tmp_path: Path) -> None:
+    """Behind a candidate's process it may be refused for what follows it alone."""
+    with pytest.raises(Garbage):
+        heard(pickle.dumps(Runs(str(tmp_path / "made"))))
+    assert not (tmp_path / "made").exists()
+
+
 @pytest.mark.parametrize("message", [Opened(""), Opened("no"), Answered(7, SIDE)])
 def test_a_message_comes_through_as_it_was(message: Opened | Answered) -> None:
     assert heard(said(message)) == message
