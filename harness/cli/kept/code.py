@@ -180,6 +180,10 @@ def _where(hit: Mapping[str, Any]) -> str:
 
 
 def _first(hit: Mapping[str, Any]) -> str:
-    """Give the signature of what a unit defines, or else its first line."""
+    """Give the signature of what a unit defines, or its first line; of prose, how it begins.
+
+    The first line of a section is its heading, which its name says already.
+    """
     lines = [line.strip() for line in str(hit["prefix"]).splitlines() if line.strip()]
-    return str(hit["signature"] or (lines[0] if lines else ""))
+    begin = " ".join(lines) if hit["mode"] == "prose" else "".join(lines[:1])
+    return str(hit["signature"] or begin)

@@ -132,6 +132,8 @@ def test_what_each_group_takes_reaches_the_answer(harness: Harness, root: Path) 
     assert "context: bank.py:4-5  function bank.main  call of till.py::pay" in found
     assert '"selected"' in found
     assert "till.py" not in harness(*words, "--path", "bank").out
+    prose = harness("code", "ask", "mine", "tide", "--arm", "code-words").out
+    assert "Boats wait for the tide." in prose
     assert "--risk: is 'huge'" in harness(*words, "--risk", "huge").error
     asked = ("docs", "ask", "mine", "boats", "--arm", "documents-bm25")
     assert "harbour.md" not in harness(*asked, "--document", "moon.md").out

@@ -39,7 +39,7 @@ SAID: Mapping[str, str] = {
     "--arm": "writing-fts",
     "--budget": "50",
     "--title": "salt",
-    "--selection": "moon",
+    "--selection": "sells",
     "--project": "tide",
     "--top": "1",
     "--document": "moon.md",
