@@ -80,8 +80,10 @@ class Prepared:
         return jsonl.documents(self.folder / CORPUS)
 
     def queries(self) -> tuple[Query, ...]:
-        """Read the query set in its order."""
-        return tuple(jsonl.queries(self.folder / QUERIES))
+        """Read the query set in its order; what a command reads again and again is parsed once."""
+        path = self.folder / QUERIES
+        sha256 = _digest(path)
+        return _asked(path, sha256) if sha256 else tuple(jsonl.queries(path))
 
     def clusters(self, how: Clustering = BY_TEXT) -> Mapping[str, str]:
         """Name the cluster of each query that depends on another one, by its id.
@@ -109,13 +111,23 @@ class Prepared:
         return frozenset(found.parted if how != "none" else ())
 
     def qrels(self) -> Qrels:
-        """Read the judgements; a command asks for the same several times, which are read once."""
+        """Read the judgements; they are parsed once, as the queries are."""
         path = self.folder / QRELS
-        try:
-            sha256 = digest.of_file(path)
-        except (OSError, BadFile):
-            return trec.qrels(path)
-        return _judged(path, sha256)
+        sha256 = _digest(path)
+        return _judged(path, sha256) if sha256 else trec.qrels(path)
+
+
+def _digest(path: Path) -> str:
+    """Give the digest of a file; empty where it cannot be read, so that its reader says why."""
+    try:
+        return digest.of_file(path)
+    except (OSError, BadFile):
+        return ""
+
+
+@lru_cache(maxsize=2)
+def _asked(path: Path, _: str) -> tuple[Query, ...]:
+    return tuple(jsonl.queries(path))
 
 
 @lru_cache(maxsize=2)

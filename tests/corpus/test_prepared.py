@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from harness.core.digest import of_documents, of_queries
 from harness.core.errors import BadFile
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
-from harness.corpus import prepared
+from harness.corpus import jsonl, prepared
 from harness.corpus.prepared import Prepared
 
 DOCUMENTS = [Document("2", "t", "x", {"b": 1, "a": None}), Document("1", "", "\0\u2028")]
@@ -79,3 +80,21 @@ def test_a_failed_write_leaves_the_old_data(tmp_path: Path) -> None:
         prepared.write(tmp_path / "data", "new", "test", (d for d in broken()), QUERIES, QRELS)
     assert Prepared.open(tmp_path / "data").manifest.name == "toy"
     assert [path.name for path in tmp_path.iterdir()] == ["data"]
+
+
+def test_queries_are_parsed_once_and_again_where_their_bytes_are_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    real, parsed = jsonl.queries, []
+
+    def counting(path: Path) -> Iterator[Query]:
+        parsed.append(path)
+        return iter(tuple(real(path)))
+
+    monkeypatch.setattr(jsonl, "queries", counting)
+    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES, QRELS)
+    assert [Prepared.open(tmp_path / "data").queries() for _ in range(3)] == [QUERIES] * 3
+    assert len(parsed) == 1
+    prepared.write(tmp_path / "data", "toy", "test", DOCUMENTS, QUERIES[1:], QRELS)
+    assert Prepared.open(tmp_path / "data").queries() == QUERIES[1:]
+    assert len(parsed) == 2

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.corpus import runs, score_table
+from harness.corpus import jsonl, runs, score_table
 from harness.stages.custody import receipt
 from harness.stages.report import assemble
 from tests.make.toy import Toy
@@ -35,6 +35,7 @@ def counted(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     watch(runs, "table_of", lambda path: path.name)
     watch(score_table, "table_of", lambda path: path.name)
     watch(receipt, "_read", lambda path: path.name)
+    watch(jsonl, "queries", lambda path: f"{path.parent.name}/{path.name}")
     for name in ("sides", "gathered", "read_race", "latency"):
         watch(assemble, name, lambda _, name=name: name)  # type: ignore[misc]
     return calls
@@ -48,5 +49,6 @@ def test_evidence_is_read_once(project: Toy, tmp_path: Path, counted: Counter[st
         "fts5": 6, "tantivy": 6, "fts5.again": 1,
     }  # fmt: skip
     assert counted["per_query.parquet"] == 2
+    assert counted["data/queries.jsonl"] == 1
     receipts = sum(count for name, count in counted.items() if name.endswith("receipt.json"))
     assert receipts == 11
