@@ -14,11 +14,11 @@ import argparse
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, partial
 from pathlib import Path
 
 from benchmarks.fusion import pooled
-from benchmarks.legs import Collection
+from benchmarks.legs import Collection, Leg
 from harness import Inference, compare, score
 from harness.core.qrels import Qrels
 from harness.core.scores import Estimate
@@ -32,7 +32,6 @@ SHOWN = 100
 NAME = "id:"
 HYBRID, UNSTEMMED, BEST = "hybrid", "tantivy", "the best arm of words"
 WORDS = (UNSTEMMED, "tantivy-stem", "fts5", "fts5-porter")
-Run = Mapping[str, Mapping[str, float]]
 FORMS: Mapping[str, Callable[[str], bool]] = {
     "as code has it": lambda text: "." in text,
     "one word": lambda text: "." not in text and " " not in text,
@@ -52,15 +51,22 @@ class Names:
         return {q: text for q, text in self.collection.queries.items() if q.startswith(NAME)}
 
     @cached_property
-    def runs(self) -> Mapping[str, Run]:
-        """Ranks, negative, by arm, query and document."""
-        return {arm: dict(self._asked(arm)) for arm in (HYBRID, *WORDS)}
+    def runs(self) -> Mapping[str, Leg]:
+        """Ranks, negative, by arm, query and document; kept, so that a second call is quick."""
+        return {
+            arm: self.collection.kept(f"names-{arm}", partial(self._asked, arm))
+            for arm in (HYBRID, *WORDS)
+        }
 
-    def _asked(self, arm: str) -> Iterator[tuple[str, Mapping[str, float]]]:
+    def _asked(self, arm: str) -> Leg:
         with self.collection.opened(arm) as searcher:
-            for q, text in self.texts.items():
-                hits = searcher.search(text, SHOWN).hits
-                yield q, {hit.doc_id: -float(rank) for rank, hit in enumerate(hits)}
+            return {
+                q: {
+                    hit.doc_id: -float(rank)
+                    for rank, hit in enumerate(searcher.search(text, SHOWN).hits)
+                }
+                for q, text in self.texts.items()
+            }
 
     @cached_property
     def qrels(self) -> Qrels:
