@@ -41,6 +41,8 @@ ENVIRONMENT: Mapping[str, str] = {
     "HARNESS_NO_CODE": "`1` refuses arms that bring code, as `--no-code` does"
     " ([trust](../SECURITY.md))",
     "LUCENE_JARS": "tests only: a folder with Lucene, which serves as an oracle",
+    "MPLCONFIGDIR": "where matplotlib keeps what it found of fonts;"
+    " set for it where a home takes no files",
     "MAIL_FILTER_CASES": "tests only: how many cases of a seeded stream every mail engine answers",
     "MAIL_PAGING_STEPS": "tests only: how many steps move messages between pages",
     "MAIL_SCOPE_STEPS": "tests only: how many searches compare what viewers see",
