@@ -58,7 +58,7 @@ def decide(
         places = [left_by_run(left)]
     else:
         project = Project.here()
-        names = [dataset] if dataset else project.params.datasets
+        names = project.datasets(dataset)
         places = [project.layout(name) for name in names]
     codes = []
     for layout in places:

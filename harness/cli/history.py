@@ -51,7 +51,7 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     one_of(dataset, left)
     project = Project.own()
     folder = at or project.root / FOLDER
-    names = [dataset] if dataset else project.params.datasets
+    names = project.datasets(dataset)
     places = [left_by_run(left)] if left else [project.layout(name) for name in names]
 
     def held(layout: Layout) -> None:

@@ -9,16 +9,22 @@ import typer
 from harness.cli.base.app import out
 from harness.cli.base.boundary import aside
 from harness.cli.base.hands import Cluster, Workers, shared
-from harness.cli.base.places import Threads, own
+from harness.cli.base.places import Dataset, Threads, own
 from harness.cli.base.project import Project
+from harness.core.errors import HarnessError
 from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.core.evidence import Race
     from harness.policy.model import Policy
 
-Dataset = Annotated[str, typer.Option(help="A folder of datasets/.")]
-Arm = Annotated[str, typer.Option(help="A file of engines/arms without .toml, or a path to one.")]
+Arm = Annotated[
+    str,
+    typer.Option(
+        help="A file of engines/arms without .toml, or a path to one; all of params.yaml where none"
+        " is named."
+    ),
+]
 
 
 def register(app: typer.Typer) -> None:
@@ -28,7 +34,7 @@ def register(app: typer.Typer) -> None:
 
 
 def prepare(
-    dataset: Dataset,
+    dataset: Dataset = "",
     *,
     update: Annotated[
         bool, typer.Option(help="Rewrite the card (and harvested judgements) from what is found.")
@@ -41,15 +47,16 @@ def prepare(
     from harness.stages.prepare import prepare as stage
 
     project = Project.own()
-    layout = project.layout(dataset)
     root = project.root
-    stage(root / "datasets" / dataset, root / "qrels" / dataset, layout.data, update=update)
-    out.print(f"prepared {layout.data}")
+    for name in project.datasets(dataset):
+        layout = project.layout(name)
+        stage(root / "datasets" / name, root / "qrels" / name, layout.data, update=update)
+        out.print(f"prepared {layout.data}")
 
 
 def index(
-    dataset: Dataset,
-    arm: Arm,
+    dataset: Dataset = "",
+    arm: Arm = "",
     workers: Workers = 1,
     cluster: Cluster = "",
     *,
@@ -68,12 +75,22 @@ def index(
     quick, and a killed build goes on where it was. Vectors of reports/vectors are used if fresh
     ones of a sample agree with them.
     """
-    from harness.stages.custody.vectors import take_vectors
-    from harness.stages.index import index as stage
-
+    if follow and not (dataset and arm):
+        raise HarnessError("--follow brings one index up to its messages: name --dataset and --arm")
     project = Project.own()
     if follow and followed(project, dataset, arm):
         return
+    for name in project.datasets(dataset):
+        for one in project.arms(arm):
+            _index(project, name, one, workers, cluster)
+    if follow:
+        followed(project, dataset, arm)
+
+
+def _index(project: Project, dataset: str, arm: str, workers: int, cluster: str) -> None:
+    from harness.stages.custody.vectors import take_vectors
+    from harness.stages.index import index as stage
+
     with aside(), shared(workers, cluster, project.cache):
         agreed = take_vectors(project.root, project.layout(dataset), arm, project.cache)
         made = stage(project.layout(dataset), arm, project.cache)
@@ -81,23 +98,29 @@ def index(
         used = "used" if agreed.used else "not used"
         out.print(f"recorded vectors: {used}, in a sample up to {agreed.apart:.1e} from fresh ones")
     out.print(f"indexed {many(made.documents, 'document')} for {arm}: {made.fingerprint[:12]}")
-    if follow:
-        followed(project, dataset, arm)
 
 
-def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = "") -> None:
-    """Ask one arm every query, from the text as typed to the ranked documents, twice.
+def replay(
+    dataset: Dataset = "", arm: Arm = "", workers: Workers = 1, cluster: Cluster = ""
+) -> None:
+    """Ask an arm every query, from the text as typed to the ranked documents, twice.
 
     A query that failed or took too long is counted as such, never as an empty answer. The second
     replay asks in another order; it shows how steady the arm is by itself (A/A). Processes or a
     cluster share the queries in batches of 500, if the arm's stack is one of the program's own and
     no server holds its index.
     """
+    project = Project.own()
+    for name in project.datasets(dataset):
+        for one in project.arms(arm):
+            _replay(project, name, one, workers, cluster)
+
+
+def _replay(project: Project, dataset: str, arm: str, workers: int, cluster: str) -> None:
     from harness.core.run import Status
     from harness.stages.replay.stage import replay as stage
     from harness.stages.replay.tally import remarks
 
-    project = Project.own()
     with aside(), shared(workers, cluster, project.cache):
         run = stage(project.layout(dataset), arm, project.cache, project.params.replay)
     lost = len(run) - run.count(Status.ANSWERED)
@@ -110,7 +133,7 @@ def replay(dataset: Dataset, arm: Arm, workers: Workers = 1, cluster: Cluster = 
 
 
 def score(
-    dataset: Dataset, threads: Threads = 1, workers: Workers = 1, cluster: Cluster = ""
+    dataset: Dataset = "", threads: Threads = 1, workers: Workers = 1, cluster: Cluster = ""
 ) -> None:
     """Compute every measure of every arm for every query, and means with intervals.
 
@@ -121,12 +144,13 @@ def score(
 
     project = Project.own()
     params = project.params
-    with shared(workers, cluster, project.cache):
-        stage(project.layout(dataset), params.arms, params.score, threads=threads)
-    out.print(f"scored {many(len(params.arms), 'arm')}")
+    for name in project.datasets(dataset):
+        with shared(workers, cluster, project.cache):
+            stage(project.layout(name), params.arms, params.score, threads=threads)
+        out.print(f"scored {many(len(params.arms), 'arm')}")
 
 
-def compare(dataset: Dataset, threads: Threads = 1) -> None:
+def compare(dataset: Dataset = "", threads: Threads = 1) -> None:
     """Compare control and candidate of every step of the policy: overlap, order, classes.
 
     Needs no judgements. Beside each agreement stands that of the control with itself.
@@ -137,11 +161,14 @@ def compare(dataset: Dataset, threads: Threads = 1) -> None:
     project = Project.own()
     policy = project.policy().on(threads)
     pairs = list(dict.fromkeys(pairs_of(policy).values()))
-    stage(project.layout(dataset), pairs, project.params.compare, policy.rules, how=policy.clusters)
-    out.print(f"compared {many(len(pairs), 'pair')} of arms")
+    for name in project.datasets(dataset):
+        stage(
+            project.layout(name), pairs, project.params.compare, policy.rules, how=policy.clusters
+        )
+        out.print(f"compared {many(len(pairs), 'pair')} of arms")
 
 
-def race(dataset: Dataset) -> None:
+def race(dataset: Dataset = "") -> None:
     """Time the arms of the policy against each other, interleaved, in several fresh processes.
 
     What is judged are first answers: no process has seen the texts before. Every answer is
@@ -153,12 +180,14 @@ def race(dataset: Dataset) -> None:
     from harness.stages.race.stage import read_race
 
     project = Project.own()
-    params, layout = project.params, project.layout(dataset)
-    with aside():
-        stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
-    raced = read_race(layout)
-    if raced is not None:
-        _tell(raced, project.policy())
+    params = project.params
+    for name in project.datasets(dataset):
+        layout = project.layout(name)
+        with aside():
+            stage(layout, project.raced(), project.cache, params.race, params.replay.time_limit_s)
+        raced = read_race(layout)
+        if raced is not None:
+            _tell(raced, project.policy())
 
 
 def _tell(raced: Race, policy: Policy) -> None:
@@ -188,9 +217,7 @@ def _quiet(raced: Race, policy: Policy) -> str:
 
 
 def gate(
-    dataset: Annotated[
-        str, typer.Option(help="A folder of datasets/; all of params.yaml where none is named.")
-    ] = "",
+    dataset: Dataset = "",
     step: Annotated[str, typer.Option(help="Only this step decides the exit code.")] = "",
     threads: Threads = 1,
     *,
@@ -215,7 +242,7 @@ def gate(
     if step and step not in names:
         raise UnknownName("step", step, names)
     codes, now = [], datetime.now(UTC)
-    for name in [dataset] if dataset else project.params.datasets:
+    for name in project.datasets(dataset):
         decisions = stage(project.layout(name), project.subject(name, threads), now=now).decisions
         show(name, decisions)
         codes.append(exit_code(one for one in decisions if step in {"", one.step}))

@@ -70,7 +70,7 @@ def regress(
     if left:
         places = [left_by_run(left)]
     else:
-        names = [dataset] if dataset else project.params.datasets
+        names = project.datasets(dataset)
         places = [project.layout(name) for name in names]
     wanted = tuple(name.strip() for name in arms.split(",") if name.strip())
     codes = []

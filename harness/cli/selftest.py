@@ -77,7 +77,7 @@ def selftest(
     if left:
         places = [added_to_run(left)]
     else:
-        names = [dataset] if dataset else project.params.datasets
+        names = project.datasets(dataset)
         places = [project.layout(name) for name in names]
     valid = True
     for layout in places:

@@ -74,7 +74,7 @@ def not_as_registered(said: Sequence[str], *, today: bool) -> Finding:
         limit=None,
         unit="registration",
         remedy="what was registered; or a new policy, registered before its results are seen:"
-        " harness plan --register",
+        " harness plan --register FILE",
         timed=today,
     )
 

@@ -38,6 +38,24 @@ def test_every_stage_by_its_command(project: Toy, harness: Harness) -> None:
     assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
 
 
+def test_a_stage_takes_all_that_the_settings_name(project: Toy, harness: Harness) -> None:
+    for stage in ("prepare", "index", "replay", "score", "compare", "race", "gate", "report"):
+        said = harness(stage)
+        assert said.code == 0, (stage, said)
+    assert all(project.layout.run(arm).is_file() for arm in project.params.arms)
+    assert json.loads(project.layout.decision.read_text())["summary"]["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("words", [(), ("--arm", CONTROL), ("--dataset", "toy")])
+def test_one_index_is_named_that_follows_its_messages(
+    words: tuple[str, ...], project: Toy, harness: Harness
+) -> None:
+    assert project.root
+    said = harness("index", "--follow", *words)
+    assert said.code == 2
+    assert "name --dataset and --arm" in " ".join(said.err.split())
+
+
 @pytest.mark.sampled(3)
 @pytest.mark.parametrize(
     ("policy", "words", "code"),

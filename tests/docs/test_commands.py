@@ -80,7 +80,7 @@ def test_a_command_can_be_typed(page: str, line: str) -> None:
     [
         "python3 run.py harness judge --dataset python-docs",
         "python3 run.py harness index --dataset python-docs --arm fts5 --fast",
-        "python3 run.py harness index --dataset python-docs",
+        "python3 run.py harness plan",
         "python3 run.py harness import xml FILE",
         "python3 run.py python benchmarks/absent.py",
         "python3 run.py no-such-program",

@@ -58,7 +58,7 @@ def evidence_at(dataset: str, out: Path | None, *, adds: bool = False) -> Layout
     if out:
         return added_to_run(out) if adds else left_by_run(out)
     project = Project.here()
-    names = [dataset] if dataset else list(project.params.datasets)
+    names = project.datasets(dataset)
     if len(names) != 1:
         raise HarnessError(
             f"the project has several data sets ({', '.join(names)}): name one with --dataset, or"

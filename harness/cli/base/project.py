@@ -76,6 +76,14 @@ class Project:
 
         return read(self.root / PARAMS)
 
+    def datasets(self, named: str = "") -> list[str]:
+        """Give the data set that was named, or all of ``params.yaml`` where none was."""
+        return [named] if named else list(self.params.datasets)
+
+    def arms(self, named: str = "") -> list[str]:
+        """Give the arm that was named, or all of ``params.yaml`` where none was."""
+        return [named] if named else list(self.params.arms)
+
     @property
     def cache(self) -> Path:
         """Folder that may be deleted at any time; its contents are rebuilt when needed."""

@@ -39,7 +39,7 @@ def reproduce(dataset: Dataset = "", *, record: Record = False) -> None:
 
     project = Project.here()
     moved = False
-    for name in [dataset] if dataset else project.params.datasets:
+    for name in project.datasets(dataset):
         if record:
             folder = write(project.root, project.layout(name), tuple(project.params.arms))
             out.print(f"recorded {folder}; commit it with dvc.lock", markup=False)

@@ -35,7 +35,7 @@ def sign(
 
     one_of(dataset, left)
     project = Project.here()
-    names = [dataset] if dataset else project.params.datasets
+    names = project.datasets(dataset)
     for layout in [added_to_run(left)] if left else [project.layout(name) for name in names]:
         verify(layout)
         out.print(f"signed: {stage(layout, key)}", markup=False)

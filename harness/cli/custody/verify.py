@@ -65,7 +65,7 @@ def verify(
 
     one_of(dataset, left)
     project = Project.here()
-    names = [dataset] if dataset else project.params.datasets
+    names = project.datasets(dataset)
     for layout in [left_by_run(left)] if left else [project.layout(name) for name in names]:
         found = [*stage(layout, threads=threads)]
         found += verify_exports(left, layout) if left else verify_sources(project.root, layout)
