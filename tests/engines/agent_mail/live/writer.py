@@ -1,6 +1,7 @@
 """Changes a live index for as long as it lives: ``python -m ... FOLDER SEED``.
 
-Says ``ready`` when it begins. What it did is said when it is done, so what is said has happened.
+Says ``ready`` when it begins. A change is announced before (``> SUBJECT``) and said when it is
+done (``NUMBER SUBJECT``): what is said has happened, what is only announced may have.
 """
 
 from __future__ import annotations
@@ -34,9 +35,10 @@ def main(folder: Path, seed: int) -> None:
 
 
 def changed(box: ingest.Ingest, rng: Random, alive: list[int]) -> str:
-    """Make one change at random, and say it."""
+    """Announce one change at random, make it, and give what is to be said of it."""
     subject = " ".join(rng.choices(WORDS, k=3))
     how = rng.choice(("insert", "edit", "delete")) if len(alive) > 3 else "insert"
+    say("> " if how == "delete" else f"> {subject}")
     if how == "insert":
         (new,) = box.insert(Draft(1, subject, "to all", "Ann", ("Bob",))).message_ids
         alive.append(new)
