@@ -144,7 +144,11 @@ def used_params(stage: str) -> set[str]:
     seen: set[str] = set()
     while todo:
         for node in ast.walk(todo.pop()):
-            if isinstance(node, ast.Name) and node.id.startswith("_") and node.id in beside.keys() - seen:
+            if (
+                isinstance(node, ast.Name)
+                and node.id.startswith("_")
+                and node.id in beside.keys() - seen
+            ):
                 seen.add(node.id)
                 todo.append(beside[node.id])
             if not isinstance(node, ast.Attribute):
