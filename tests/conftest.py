@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gc
 import os
+import signal
 import sysconfig
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -46,6 +47,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Record how each test comes out, for the table of promises; no test is about time."""
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # a shell's job that ends in ``&``
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     every = bool(config.getoption("--all"))
     settings.register_profile(PROFILES[every], deadline=None, max_examples=MANY if every else FEW)
     settings.load_profile(PROFILES[every])

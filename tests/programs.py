@@ -69,6 +69,12 @@ class Program(subprocess.Popen[str]):
         vars(self)["_child_created"] = True
         self._close_pipe_fds(*pipes)  # type: ignore[attr-defined]
 
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Kill what a test that failed has left, where else it would be waited for without end."""
+        if kind is not None:
+            self.kill()
+        super().__exit__(kind, *rest)  # type: ignore[arg-type]  # as Popen's
+
     def _internal_poll(self, *given: Any, **more: Any) -> int | None:  # noqa: ANN401  as above
         if self.forked is None:
             return super()._internal_poll(*given, **more)  # type: ignore[misc,no-any-return]

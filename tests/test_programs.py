@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import sys
 from pathlib import Path
 from subprocess import PIPE
 
@@ -12,6 +13,7 @@ import pytest
 
 from tests import forked
 from tests.programs import PYTHON, Program
+from tests.source import ROOT
 
 BOUNDED_S = 60
 
@@ -58,3 +60,28 @@ def test_a_forked_one_has_the_number_and_the_end_of_a_process(tmp_path: Path, wa
         assert running.poll() == running.returncode == -signal.SIGKILL
     os.close(read)
     os.close(write)
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("way")
+def test_a_test_that_fails_leaves_no_process_to_be_waited_for(tmp_path: Path) -> None:
+    stopped = Program([*PYTHON, "sbom"], cwd=tmp_path, stdout=PIPE)
+    stopped.send_signal(signal.SIGSTOP)
+    with pytest.raises(ZeroDivisionError), stopped:
+        _ = 1 / 0
+    assert stopped.returncode == -signal.SIGKILL
+
+
+def test_interrupts_are_heard_in_a_run_that_a_shell_put_into_the_background() -> None:
+    """A shell starts what ends in ``&`` with them ignored, and every process that it starts."""
+    code = (
+        "import pytest, signal\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN\n"
+        "assert pytest.main(['--collect-only', '-q', 'tests/test_programs.py']) == 0\n"
+        "assert signal.getsignal(signal.SIGINT) is signal.default_int_handler\n"
+    )
+    ended = subprocess.run(
+        ["sh", "-c", 'trap "" INT; exec "$0" -c "$1"', sys.executable, code],
+        capture_output=True, text=True, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert ended.returncode == 0, ended.stdout + ended.stderr
