@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from harness.cli.base.app import err
+from harness.cli.base.called import called
 from harness.cli.base.project import Project
 
 USUAL = ("reports", "perf", "out")
@@ -52,7 +53,7 @@ def serve(
     address = loopback(host)
     served = served_from(folders or _usual())
     with bound(address, port) as (listening, url):
-        app = application(served, url)
+        app = application(served, url, called())
         err.print(f"serving {app.address}", markup=False)
         if opened:
             Thread(target=_open, args=(app.address,), daemon=True).start()

@@ -23,9 +23,12 @@ from harness.serve.shelf import HTML, Folder, Sheet, look
 SEE_OTHER, BAD_REQUEST, NOT_FOUND, TOO_LARGE, BROKEN = 303, 400, 404, 413, 500
 
 
-def application(served: Sequence[Folder], url: str) -> Guard:
-    """Serve folders at ``url``, which names scheme, host and port; to those with the token."""
-    desk = Desk(tuple(served))
+def application(served: Sequence[Folder], url: str, harness: str = "harness") -> Guard:
+    """Serve folders at ``url``, which names scheme, host and port; to those with the token.
+
+    ``harness`` is the program in commands that a page gives, as the reader calls it.
+    """
+    desk = Desk(tuple(served), harness)
     routes = [
         Route("/", desk.front),
         Route("/state", desk.state),
@@ -49,6 +52,7 @@ class Desk:
     """Answers; every time it looks anew what is there."""
 
     served: tuple[Folder, ...]
+    harness: str
 
     def front(self, _: Request) -> Response:
         shelf = look(self.served)
@@ -82,7 +86,7 @@ class Desk:
 
     def sit(self, request: Request) -> Response:
         pool = self._pool(request)
-        return pages.judging(form.sit(pool.key, pool.path, request.query_params))
+        return pages.judging(form.sit(pool.key, pool.path, request.query_params), self.harness)
 
     async def press(self, request: Request) -> Response:
         body = await _body(request)
@@ -93,7 +97,7 @@ class Desk:
         try:
             then: Sitting = form.press(pool.key, pool.path, body)
         except Overtaken as exc:
-            return pages.judging(form.again(pool.key, pool.path, body, exc))
+            return pages.judging(form.again(pool.key, pool.path, body, exc), self.harness)
         return RedirectResponse(then.url, SEE_OTHER)
 
     def _pool(self, request: Request) -> Sheet:

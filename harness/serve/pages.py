@@ -17,6 +17,7 @@ from starlette.responses import HTMLResponse
 
 from harness.core.digest import of_bytes
 from harness.report.html import TEMPLATES, environment, script_source
+from harness.serve.afterwards import afterwards
 from harness.serve.entries import Entry, Progress
 from harness.serve.form import Sitting
 from harness.serve.shelf import PAGES, Sheet
@@ -56,11 +57,15 @@ def front(found: tuple[Entry, ...], pools: tuple[Progress, ...]) -> HTMLResponse
     return _page("front", "front.js", listed=body, stamp=stamp)
 
 
-def judging(sitting: Sitting) -> HTMLResponse:
-    """Give the form for the pair that is shown; 409 where it is shown for a second time."""
+def judging(sitting: Sitting, harness: str) -> HTMLResponse:
+    """Give the form for the pair that is shown; 409 where it is shown for a second time.
+
+    ``harness`` is the program as the reader calls it.
+    """
     status = CONFLICT if sitting.notice else 200
+    advice = () if sitting.pool.open else afterwards(sitting.path, harness)
     keys = {"skip": SKIP, "back": BACK, "quit": QUIT}
-    return _page("judge", "judge.js", status, sitting=sitting, keys=keys)
+    return _page("judge", "judge.js", status, sitting=sitting, keys=keys, advice=advice)
 
 
 def refused(status: int, title: str, text: str) -> HTMLResponse:

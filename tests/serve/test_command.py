@@ -183,7 +183,7 @@ def test_the_usual_folders_are_those_that_hold_something(
     monkeypatch.chdir(tmp_path)
     served: list[str] = []
 
-    def application(found: tuple[object, ...], _: str) -> None:
+    def application(found: tuple[object, ...], *_: str) -> None:
         served.extend(str(one) for one in found)
         raise KeyboardInterrupt
 

@@ -89,6 +89,31 @@ def test_each_key_is_in_the_file_before_the_next_pair_is_shown(
     assert f"harness judge {path} --merge" in judge.html
 
 
+@pytest.mark.parametrize(
+    ("scale", "words"),
+    [((0, 1), ("not relevant", "relevant")), (SCALE, ("not relevant", "", "", "most relevant"))],
+)
+def test_the_best_grade_is_called_relevant_where_there_are_two(
+    client: TestClient, path: Path, scale: tuple[int, ...], words: tuple[str, ...]
+) -> None:
+    made = make_pool(path)
+    pairs = tuple(pair.model_copy(update={"scale": scale}) for pair in made.pairs)
+    write_text(pool.beside(path), pool.texts_of(Pool(pairs, made.grades)))
+    pool.write_grades(path, Pool(pairs, made.grades))
+    assert tuple(re.findall(r"<kbd>\d</kbd> ?([a-z ]*)<", Judge(client).html)) == words
+
+
+def test_a_judged_part_of_a_panel_is_not_sent_past_the_panel(
+    client: TestClient, path: Path
+) -> None:
+    made = pool.read(path)
+    pool.write_grades(path, Pool(made.pairs, (1,) * len(made.pairs)))
+    write_text(path.with_name("panel.json"), "{}")
+    html = Judge(client).html
+    assert "--merge" not in html
+    assert f"harness panel settle {path.parent}" in html
+
+
 def test_it_goes_on_where_it_was_left_whoever_left_it(client: TestClient, path: Path) -> None:
     judge(path, "1s2q", lambda *_: None)
     mine = Judge(client)
@@ -265,7 +290,7 @@ def test_an_address_that_says_nonsense_begins_somewhere(client: TestClient, quer
 
 
 def test_a_place_behind_the_last_pair_is_the_end(client: TestClient) -> None:
-    assert "That was the last one" in client.get(f"{AT}?at=99").text
+    assert "That was the last pair" in client.get(f"{AT}?at=99").text
 
 
 def test_what_can_be_taken_back_has_an_end(site: Path) -> None:

@@ -10,6 +10,7 @@ from harness.core.printable import counted, many
 from harness.corpus.tuning import Leak
 from harness.policy.looks import Looks
 from harness.report.page.custody import Coverage, Custody, Registered
+from harness.report.plain import minute
 from harness.report.rounding import percent
 
 PREFIX = 12
@@ -29,7 +30,7 @@ def _lines(found: Custody) -> Iterator[str]:
     yield from (_tuned(leak, found.tuned_reason) for leak in found.tuned)
     if found.since:
         said = "; ".join(found.since.changes)
-        yield f"Since the decision of {found.since.at}, the last on other evidence: {said}."
+        yield f"Since the decision of {minute(found.since.at)}, the last on other evidence: {said}."
     if found.unprobed:
         named = ", ".join(found.unprobed)
         yield f"Identity not checked of {named}: no index was counted, so it is its own word."
@@ -93,7 +94,7 @@ def _coverage(of: Coverage) -> str:
         said += f"; {counted(of.strangers, 'judged query is')} not in the query set"
     if of.left_out:
         given = of.queries + of.left_out
-        said += f"; {of.left_out:,} of {given:,} queries have no judgement and were left out"
+        said += f"; without a judgement, and so left out: {of.left_out:,} of {given:,} queries"
     for arm, count in of.unanswered.items():
         said += f"; {arm} left {count:,} unanswered"
     return f"{said}."

@@ -47,6 +47,8 @@ GATE = 38
 """Longest name of a gate, in characters."""
 PANELS = 4
 """Panels beside each other."""
+TITLE, TITLE_LETTERS = 9.5, 18
+"""Size of a panel's title, and the letters that fit above a panel; longer ones are set smaller."""
 BINS = np.linspace(0.0, 1.0, 11)
 
 SHORT = frozenset({"ns", "ms", "ratio", "share"})
@@ -185,7 +187,8 @@ def _dots(
         every = grid.ravel()
         for axes, (title, row) in zip(every, panels.items(), strict=False):
             quiet(axes, grid="x")
-            axes.set_title(label(title), fontsize=9.5)
+            said = label(title)
+            axes.set_title(said, fontsize=TITLE * min(1.0, TITLE_LETTERS / max(len(said), 1)))
             for at, arm in enumerate(order):
                 _dot(axes, at, row[arm])
             axes.set_ylim(len(order) - 0.4, -0.6)

@@ -65,8 +65,8 @@ class ImportReport:
             ("query is", "empty", self.empty_queries),
         )
         left_out = (
-            f"{self.unjudged_queries} of {self.queries + self.unjudged_queries} queries have no"
-            " judgement and were left out."
+            "Without a judgement, and so left out:"
+            f" {self.unjudged_queries} of {self.queries + self.unjudged_queries} queries."
         )
         odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
         return (left_out, *odd) if self.unjudged_queries else odd

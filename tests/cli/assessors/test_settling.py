@@ -84,7 +84,7 @@ def begun(project: Toy, harness: Harness, judged: Judgements) -> Path:
 
 
 def page(path: Path) -> str:
-    return bytes(pages.judging(form.sit("pool", path, {})).body).decode()
+    return bytes(pages.judging(form.sit("pool", path, {}), "harness").body).decode()
 
 
 def test_the_form_gives_the_next_pairs_until_the_gate_is_settled(

@@ -52,7 +52,7 @@ def test_a_case_of_quepid_is_judged_to_a_verdict(project: Toy, harness: Harness)
     words = ("import", "ratings", case, corpus, "--format", "quepid", "--name", "shop")
     said = harness(*words)
     assert "imported shop (test): 12 documents, 6 queries, 24 judgements" in said.out
-    assert "1 of 7 queries have no judgement and were left out." in said.out
+    assert "Without a judgement, and so left out: 1 of 7 queries." in said.out
     ran = ("run", "--dataset", "shop", "--arms", "fts5,tantivy", "--control", "fts5")
     said = harness(*ran, "--out", "out")
     assert said.code == 0, said

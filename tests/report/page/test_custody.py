@@ -47,7 +47,7 @@ def test_one_query_has_and_two_have() -> None:
 def test_queries_that_were_left_out_of_the_data_are_counted() -> None:
     found = replace(KEPT, coverage=Coverage(285, 285, 0, 0, {}, left_out=15))
     assert lines(found)[0] == (
-        "285 queries, all of them judged; 15 of 300 queries have no judgement and were left out."
+        "285 queries, all of them judged; without a judgement, and so left out: 15 of 300 queries."
     )
 
 
@@ -80,7 +80,7 @@ def test_the_pin_is_the_second(pinned: Pinned | None, says: str) -> None:
 def test_what_changed_since_the_last_decision_on_other_evidence() -> None:
     since = Since("2026-02-01T00:00:00+00:00", ("1 query removed (a)",))
     assert lines(replace(KEPT, since=since))[2] == (
-        "Since the decision of 2026-02-01T00:00:00+00:00, the last on other evidence: 1 query"
+        "Since the decision of 2026-02-01 00:00 UTC, the last on other evidence: 1 query"
         " removed (a)."
     )
 

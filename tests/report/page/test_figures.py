@@ -177,3 +177,17 @@ def test_a_large_query_set_stays_small() -> None:
     svg = latency_curves("x", replace(report.latency, race=big))
     assert svg is not None
     assert len(svg) < 40_000
+
+
+def test_titles_of_panels_beside_each_other_do_not_touch() -> None:
+    """Letters of DejaVu Sans are 0.61 of their size wide on average."""
+    parts = {
+        f"form-natural-language-{at}": {"arm": {"m": Estimate(0.5, 0.4, 0.6, 9)}} for at in "abcd"
+    }
+    svg = figures.slice_means("x", parts, "m", ("arm",))
+    assert svg is not None
+    titles = re.findall(r'font-size: ([\d.]+)px[^>]* x="([\d.]+)"[^>]*>(form[^<]*)<', svg)
+    starts = [float(at) for _, at, _ in titles]
+    assert len(starts) == 4
+    for (size, at, said), then in zip(titles[:-1], starts[1:], strict=True):
+        assert float(at) + 0.61 * float(size) * len(said) < then

@@ -65,7 +65,7 @@ def test_the_report_counts_what_is_left_out_and_empty(folder: Path, tmp_path: Pa
     assert (report.documents, report.queries, report.judgements) == (2, 2, 2)
     assert report.unjudged_queries == 1
     assert (report.empty_documents, report.empty_queries) == (("2",), ("b",))
-    left_out = "1 of 3 queries have no judgement and were left out."
+    left_out = "Without a judgement, and so left out: 1 of 3 queries."
     assert report.warnings == (left_out, "1 document is empty: 2.", "1 query is empty: b.")
     prepare(tmp_path / "datasets" / "toy", tmp_path / "qrels" / "toy", tmp_path / "data")
     assert Prepared.open(tmp_path / "data").manifest.left_out == 1
@@ -78,7 +78,7 @@ def test_the_card_says_where_it_is_from_and_what_to_know(folder: Path, tmp_path:
     import_beir(folder, Target("toy", tmp_path / "d", tmp_path / "q", split="test", about=about))
     found = card.read(tmp_path / "d" / "toy")
     assert (found.title, found.source, found.licence) == ("Toy", "by hand", "CC0-1.0")
-    left_out = "1 of 3 queries have no judgement and were left out."
+    left_out = "Without a judgement, and so left out: 1 of 3 queries."
     assert found.warnings[:2] == ["small", left_out]
     assert found.warnings[2:] == ["1 document is empty: 2.", "1 query is empty: b."]
 

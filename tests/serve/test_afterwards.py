@@ -1,0 +1,49 @@
+"""``harness.serve.afterwards``: what a page says of a judged pool can be pasted, and is right."""
+
+from __future__ import annotations
+
+import shlex
+from pathlib import Path
+
+import pytest
+
+from harness.serve.afterwards import afterwards
+from tests.make.desk import make_panel
+from tests.serve.conftest import make_pool
+
+
+def commands(pool: Path, harness: str = "harness") -> list[list[str]]:
+    return [shlex.split(one.command) for one in afterwards(pool, harness)]
+
+
+def test_a_pool_goes_into_a_data_set_that_is_there_or_becomes_one(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.qrels"
+    make_pool(pool)
+    assert commands(pool) == [
+        ["harness", "judge", str(pool), "--merge", "NAME", "--by", "WHO"],
+        shlex.split(f"harness import jsonl corpus.jsonl queries.jsonl {pool} --name NAME"),
+    ]
+
+
+def test_a_part_of_a_panel_goes_through_the_panel(tmp_path: Path) -> None:
+    panel = make_panel(tmp_path)
+    folder = str(panel.folder)
+    settled = ["harness", "panel", "settle", folder, "--out", "settled.qrels"]
+    assert commands(panel.path("a")) == [["harness", "panel", "report", folder], settled]
+    assert commands(panel.folder / "disagreements.qrels") == [settled]
+
+
+@pytest.mark.parametrize("name", ["two words", "it's", "$HOME;x"])
+def test_a_path_of_any_name_is_one_word(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    pool = tmp_path / name / "pool.qrels"
+    make_pool(pool)
+    for command in commands(pool):
+        assert str(pool) in command
+
+
+def test_the_program_is_named_as_the_reader_calls_it(tmp_path: Path) -> None:
+    pool = tmp_path / "pool.qrels"
+    make_pool(pool)
+    for command in commands(pool, "python3 run.py harness"):
+        assert command[:3] == ["python3", "run.py", "harness"]
