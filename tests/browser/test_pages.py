@@ -96,6 +96,17 @@ def test_a_page_asks_for_nothing_and_can_be_read(
 
 
 @pytest.mark.parametrize("name", PAGES)
+def test_any_address_behind_a_page_opens_it(
+    watched: Watched, files: dict[str, Path], name: str
+) -> None:
+    for part in ("%E0%A4%A", "%", "%00", "%zz=%", "\u202e<b>", "a" * 70_000, "constructor", ""):
+        shown = watched.open(files[name], f"#{part}")
+        shown.evaluate("part => { location.hash = part }", f"{part}%")
+        assert shown.locator("h1").count() == 1
+        assert watched.quiet(), part[:20]
+
+
+@pytest.mark.parametrize("name", PAGES)
 def test_a_page_is_never_wider_than_its_window(
     watched: Watched, files: dict[str, Path], name: str
 ) -> None:

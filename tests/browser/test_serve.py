@@ -134,6 +134,16 @@ def test_a_newer_run_is_told_on_the_list_and_in_the_tabs_that_it_opened(
     assert calm(tab)
 
 
+def test_a_tab_whose_address_cannot_be_read_hinders_no_look(tab: Watched, site: Path) -> None:
+    expect(tab.page.locator("#watch")).to_have_text("Watching for new runs.")
+    lost = followed(tab, "reports")
+    lost.evaluate("history.replaceState(null, '', '/files/%E0%A4%A')")
+    write_decision(site / "reports", "renewed")
+    expect(lost.locator(NOTICE)).to_contain_text("This page is gone")
+    expect(tab.page.locator("#watch")).to_have_text("A newer run is there: reports.")
+    assert calm(tab)
+
+
 def test_a_page_of_somebody_else_runs_no_script(tab: Watched, site: Path) -> None:
     (site / "reports" / "index.html").write_text(STRANGE, encoding="utf-8")
     report = followed(tab, "reports")

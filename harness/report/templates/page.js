@@ -3,8 +3,15 @@
 // All text enters the page by textContent.
 (() => {
   const parts = document.querySelectorAll("details.part");
+  const plain = (part) => {
+    try {
+      return decodeURIComponent(part);
+    } catch {
+      return part;
+    }
+  };
   const unfold = () => {
-    const target = document.getElementById(decodeURIComponent(location.hash.slice(1)));
+    const target = document.getElementById(plain(location.hash.slice(1)));
     const part = target?.closest("details.part") ?? target?.querySelector("details.part");
     if (part && !part.open) {
       part.open = true;

@@ -68,8 +68,16 @@
     if (bar.firstChild.textContent !== words) bar.firstChild.textContent = words;
   };
 
+  const plain = (path) => {
+    try {
+      return decodeURIComponent(path);
+    } catch {
+      return path;
+    }
+  };
+
   const visit = (tab) => {
-    const [, key] = /^\/files\/(.+)$/.exec(decodeURIComponent(tab.location.pathname)) ?? [];
+    const [, key] = /^\/files\/(.+)$/.exec(plain(tab.location.pathname)) ?? [];
     if (!key || tab.document.readyState === "loading") return;
     if (!(key in files)) noticed(tab, "This page is gone: a run may be under way.");
     else if ((changedAt.get(key) ?? 0) > tab.performance.timeOrigin) noticed(tab, "A newer run is there.");
