@@ -33,6 +33,8 @@ class Wire:
     hears: list[int]
     """How many bytes to wait for before each of them."""
     resets: bool = False
+    part: int = 7
+    """How many bytes it sends at once."""
     heard: list[bytes] = field(default_factory=list)
     """By connection."""
 
@@ -48,8 +50,8 @@ class Wire:
                     self.heard[at] += part
                     if part in {b"", RESET}:
                         return
-                for low in range(0, len(words), 7):
-                    opened.sendall(words[low : low + 7])
+                for low in range(0, len(words), self.part):
+                    opened.sendall(words[low : low + self.part])
             if self.resets:
                 resets(opened)
 

@@ -186,7 +186,9 @@ REFUSED = {
 def test_a_control_whose_answer_is_no_list_is_passed_on_and_compared(
     tmp_path: Path, how: str
 ) -> None:
-    with mixing(tmp_path, Wire([REFUSED[how]], [len(SEARCH)]), again(THEIRS)) as proxy:
+    across = len(OURS) - 1  # what ends an answer and begins another comes at once
+    control = Wire([REFUSED[how]], [len(SEARCH)], part=across)
+    with mixing(tmp_path, control, again(THEIRS)) as proxy:
         assert said_to(proxy.url, SEARCH) == REFUSED[how]
         assert settled(proxy.comparison).tally.attempted == 1
         assert proxy.clicks.shown == ()
