@@ -10,7 +10,7 @@ import json
 import shutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -19,12 +19,15 @@ from numpy.typing import NDArray
 
 from engines import registry
 from engines.stacks.text.blend import BlendSearcher
+from engines.vector.chosen import embedder_of
 from harness.core.engine import Searcher
 from harness.core.files import write_json
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Scalar
 from harness.corpus.beir import Beir
 
+WHOLE, TOKENS = "all-MiniLM-L6-v2", 256
+"""The encoder of documents."""
 DEPTH = 200
 """Documents of a leg."""
 Scores = dict[str, float]
@@ -105,10 +108,11 @@ class Collection:
 
     @cached_property
     def near(self) -> Near:
-        """Vectors of documents and judged queries."""
+        """Vectors of documents and judged queries, both in 32 bits."""
         with self.opened("hybrid") as both:
             assert isinstance(both, BlendSearcher)  # noqa: S101  the arm's file says so
-            asked = {q: both.vectors.query_vector(text) for q, text in self.queries.items()}
+            whole = replace(both.vectors, embedder=embedder_of(WHOLE, TOKENS))
+            asked = {q: whole.query_vector(text) for q, text in self.queries.items()}
             store = both.vectors.store
             vectors = np.array(store.vectors, dtype=np.float32)
         return Near(store.doc_ids, vectors, {q: v for q, v in asked.items() if v is not None})

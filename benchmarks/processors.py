@@ -97,7 +97,8 @@ def work(given: argparse.Namespace) -> None:
     if given.keep:
         _keep(engine, documents, [query.text for query in queries], given.keep)
     if given.record and isinstance(engine, KeepsVectors):
-        agreed = engine.take_vectors(documents, given.record)
+        texts = [query.text for query in queries]
+        agreed = engine.take_vectors(documents, texts, given.record)
         if agreed is None or not agreed.used:
             raise SystemExit(f"the recorded vectors were not used: {agreed}")
     (folder / "index").mkdir()

@@ -56,8 +56,9 @@ def session(bits: int, threads: int) -> onnxruntime.InferenceSession:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = threads
     weights = MINILM.weights.path()
-    given = eight_bits.graph(weights) if bits == SMALL else str(weights)
-    return onnxruntime.InferenceSession(given, options, providers=["CPUExecutionProvider"])
+    if bits == SMALL:
+        return eight_bits.session(weights, options)
+    return onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
 
 
 def parts(tantivy: Searcher, hybrid: BlendSearcher, engine: Blend) -> Mapping[str, Part]:

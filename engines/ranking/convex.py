@@ -42,5 +42,6 @@ def combine(
             if score > 0:
                 sums[doc_id] = sums.get(doc_id, 0.0) + share * score
     rounded = {doc_id: round(total, TIE_DIGITS) for doc_id, total in sums.items()}
-    ordered = sorted(rounded, key=lambda doc_id: (-rounded[doc_id], doc_id))[:k]
-    return tuple(Hit(doc_id, rounded[doc_id], rounded[doc_id]) for doc_id in ordered)
+    ordered = sorted(rounded)
+    ordered.sort(key=rounded.__getitem__, reverse=True)  # equal sums stay by document id
+    return tuple(Hit(doc_id, rounded[doc_id], rounded[doc_id]) for doc_id in ordered[:k])

@@ -71,7 +71,6 @@ def identity_of(name: str, max_tokens: int) -> str:
 
     Raises:
         UnknownName: the model is unknown.
-        ModelNotReady: a package that it needs is absent.
     """
     return HashEmbedder().identity if name == HASH else of_model(model(name), max_tokens)
 

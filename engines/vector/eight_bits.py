@@ -1,67 +1,47 @@
 """An encoder whose matrices are multiplied in whole numbers of eight bits.
 
-The graph is made from the model's pinned weights whenever it is opened. Matrices are rounded to
-seven bits for each column, and what they are multiplied with to eight as it comes (dynamic
-quantisation). With an eighth bit, processors without VNNI would cut off sums of two products, and
-their vectors would be others. How an activation is rounded depends on all that stands in the same
-tensor, so texts go through it one at a time.
+The graph holds no weights. ``eight_bits.json`` says where they lie in the model's pinned file,
+which has them in eight bits with a scale for each column; the graph rounds them to seven when it
+is opened. With an eighth bit, processors without VNNI would cut off sums of two products, and their
+vectors would be others. What weights are multiplied with is rounded to eight bits as it comes
+(dynamic quantisation). How depends on all that stands in the same tensor, so texts go through it
+one at a time. ``benchmarks/eight_bits_graph.py`` draws the graph.
 """
 
 from __future__ import annotations
 
-from importlib.metadata import PackageNotFoundError, version
+from functools import cache
 from pathlib import Path
 
+import numpy as np
 import onnxruntime
 
-from harness.core.durable.scratch import scratch
-from harness.core.errors import ModelNotReady
-from harness.core.extras import install_module
+from harness.core.digest import of_files
+from harness.core.formats import json_file
+from harness.core.reading import whole
 
-ONNX = "onnx"
-"""The package that rewrites graphs."""
+GRAPH = Path(__file__).with_name("eight_bits.onnx")
+PLACES = Path(__file__).with_name("eight_bits.json")
+"""Of each weight the first byte in the model's file, its shape, and its type as numpy names it."""
 
 
-def graph(weights: Path) -> bytes:
-    """Give the graph of a model's file with its matrices in eight bits.
+def session(weights: Path, options: onnxruntime.SessionOptions) -> onnxruntime.InferenceSession:
+    """Open the graph over the pinned file of all-MiniLM-L6-v2.
 
-    Raises:
-        ModelNotReady: the package that rewrites graphs is not installed.
+    It takes ``input_ids``, shape (1, tokens), and gives the last hidden states, shape (1, tokens,
+    384).
     """
-    try:
-        import onnx
-        from onnxruntime.quantization import QuantType, quantize_dynamic
-        from onnxruntime.quantization.quant_utils import add_pre_process_metadata
-    except ModuleNotFoundError as exc:
-        raise _absent() from exc
-    with scratch() as folder:
-        folded, rounded = folder / "folded.onnx", folder / "rounded.onnx"
-        options = onnxruntime.SessionOptions()
-        options.graph_optimization_level = onnxruntime.GraphOptimizationLevel.ORT_ENABLE_BASIC
-        options.optimized_model_filepath = str(folded)
-        onnxruntime.InferenceSession(str(weights), options, providers=["CPUExecutionProvider"])
-        whole = onnx.load(str(folded))
-        add_pre_process_metadata(whole)  # else it warns, and its folding is what was just done
-        quantize_dynamic(
-            whole, rounded, weight_type=QuantType.QInt8, per_channel=True, reduce_range=True
-        )
-        return rounded.read_bytes()
+    held = whole(weights)
+    names, values = [], []
+    for name, (first, shape, kind) in json_file(PLACES).items():
+        array = np.frombuffer(held, kind, int(np.prod(shape)), first).reshape(shape).copy()
+        names.append(name)
+        values.append(onnxruntime.OrtValue.ortvalue_from_numpy(array))
+    options.add_external_initializers(names, values)
+    return onnxruntime.InferenceSession(whole(GRAPH), options, providers=["CPUExecutionProvider"])
 
 
+@cache
 def made_by() -> str:
-    """Say what the rounded matrices depend on beside the model's file.
-
-    Raises:
-        ModelNotReady: the package that rewrites graphs is not installed.
-    """
-    try:
-        return f"7-bit weights by onnx {version(ONNX)}"
-    except PackageNotFoundError as exc:
-        raise _absent() from exc
-
-
-def _absent() -> ModelNotReady:
-    return ModelNotReady(
-        f"the package {ONNX}, which makes an encoder of eight bits, is not installed."
-        f" Run: {install_module(ONNX)}"
-    )
+    """Say what the rounded matrices depend on beside the model's file."""
+    return f"7-bit weights by graph {of_files([GRAPH, PLACES])[:16]}"

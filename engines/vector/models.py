@@ -13,7 +13,8 @@ class Model(PackagedModel):
 
     dimension: int
     eight_bits: bool = False
-    """Whether matrices are multiplied in eight bits (``engines.vector.eight_bits``)."""
+    """Whether matrices are multiplied in eight bits (``engines.vector.eight_bits``), one text at a
+    time."""
 
 
 MINILM = Model(

@@ -35,8 +35,7 @@ class OnnxEmbedder:
         """Open the model's files.
 
         Raises:
-            ModelNotReady: one of them is absent or not the pinned one, or a package for eight bits
-                is.
+            ModelNotReady: one of them is absent or not the pinned one.
         """
         tokenizer = Tokenizer.from_file(str(model.tokenizer.path()))
         tokenizer.no_padding()
@@ -45,10 +44,10 @@ class OnnxEmbedder:
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         weights = model.weights.path()
+        if model.eight_bits:
+            return cls(model, max_tokens, tokenizer, eight_bits.session(weights, options))
         session = onnxruntime.InferenceSession(
-            eight_bits.graph(weights) if model.eight_bits else str(weights),
-            options,
-            providers=["CPUExecutionProvider"],
+            str(weights), options, providers=["CPUExecutionProvider"]
         )
         return cls(model, max_tokens, tokenizer, session)
 
@@ -89,16 +88,14 @@ class OnnxEmbedder:
         for row, one in enumerate(encoded):
             ids[row, : len(one.ids)] = one.ids
             mask[row, : len(one.ids)] = 1
-        feed = {"input_ids": ids, "attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
+        feed = {"input_ids": ids}
+        if not self.model.eight_bits:  # one text is whole, and a lone segment is the first
+            feed |= {"attention_mask": mask, "token_type_ids": np.zeros_like(ids)}
         return self.session.run(None, feed)[0], mask
 
 
 def identity_of(model: Model, max_tokens: int) -> str:
-    """Say what a vector depends on beside its text, without opening the model.
-
-    Raises:
-        ModelNotReady: a package for eight bits is absent.
-    """
+    """Say what a vector depends on beside its text, without opening the model."""
     identity = f"{model.identity}, {max_tokens} tokens, onnxruntime {version('onnxruntime')}"
     return f"{identity}, {eight_bits.made_by()}" if model.eight_bits else identity
 

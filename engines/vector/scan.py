@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from itertools import pairwise
 from typing import NamedTuple
 
 import numkong
@@ -52,21 +53,22 @@ def nearest(
     if rows is not None and not (rows[1:] > rows[:-1]).all():
         raise ValueError("the rows to search do not ascend")
     count = len(plain) if rows is None else len(rows)
-    edges = np.linspace(0, count, max(1, min(threads, count // THREAD_ROWS)) + 1).astype(int)
+    parts = max(1, min(threads, count // THREAD_ROWS))
+    edges = [count * part // parts for part in range(parts + 1)]
 
     def share(low: int, high: int) -> Top:
         if rows is None:
-            parts = _all(plain[low:high], asked)
+            scored = _all(plain[low:high], asked)
         else:
-            parts = _some(plain, asked, rows[low:high])
+            scored = _some(plain, asked, rows[low:high])
 
         def exact(at: Rows) -> Dots:
             return exact_dots(plain[at + low if rows is None else rows[at + low]], asked[0])
 
-        top = best(parts, k, COSINE_DIGITS, exact)
+        top = best(scored, k, COSINE_DIGITS, exact)
         return Top(top.positions + low, top.scores)
 
-    shares = list(zip(edges[:-1].tolist(), edges[1:].tolist(), strict=True))
+    shares = list(pairwise(edges))
     if len(shares) == 1:
         top = share(0, count)
     else:
@@ -87,7 +89,7 @@ def dots_of(vectors: Half, query: NDArray[np.float32], rows: Rows) -> Dots:
 
 def exact_dots(vectors: Half, asked: Half) -> Dots:
     """Dot products in double precision, which holds each product of two halves; shape (rows,)."""
-    return np.asarray((vectors.astype(np.float64) * asked.astype(np.float64)).sum(axis=1))
+    return np.asarray(vectors.astype(np.float64) @ asked.astype(np.float64))
 
 
 def _half(query: NDArray[np.float32], dimension: int) -> Half:

@@ -30,7 +30,6 @@ WITHOUT = {
     "lucene": "the arms over Lucene do not run",
     "typesense": "the arms that start Typesense do not run",
     "nearest": "the stack `nearest` does not run; `dense` does",
-    "int8": "the model all-MiniLM-L6-v2-int8 does not run",
     "cluster": "`--cluster` does not run; `--workers` does",
     "ir-datasets": "`harness import ir-datasets` does not run",
     "languages": "code search reads Python alone",

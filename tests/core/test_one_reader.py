@@ -40,7 +40,6 @@ OURS = {
     "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
     "harness/shadow/live/process.py": "questions of the process that started it",
     "harness/stages/contract/process.py": "questions and answers between two processes of ours",
-    "engines/vector/eight_bits.py": "the model that it wrote a moment before",
     "engines/stacks/documents/tables.py": "the folder of an index, which the stack wrote",
     "engines/stacks/documents/kept.py": "rows of a database that the stack wrote",
     "engines/stacks/agent_mail/sqlite/letters.py": "rows of a database that the stack wrote",

@@ -105,7 +105,6 @@ CASES = {
 ELSEWHERE = {
     "engines/stacks/agent_mail/views.py",
     "engines/stacks/documents/__main__.py",
-    "engines/vector/eight_bits.py",
     "harness/stages/shadow/of_arm.py",
 }
 """What only programs that serve ask, and those that need more than the default packages."""

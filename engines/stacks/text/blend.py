@@ -98,8 +98,10 @@ class Blend:
     ) -> None:
         self._dense().keep_vectors(documents, queries, folder)
 
-    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
-        return self._dense().take_vectors(documents, folder)
+    def take_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> Agreement | None:
+        return self._dense().take_vectors(documents, queries, folder)
 
     @property
     def last_step(self) -> frozenset[str]:
@@ -147,7 +149,7 @@ class Blend:
                 settings=self.settings.model_dump(),
             )
             told = title_names.read(index) if self.settings.title_names else frozenset()
-            beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "vectors"))
+            beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "words"))
             yield BlendSearcher(words, vectors, names, told, beside, made, self.settings)
 
 
@@ -159,7 +161,7 @@ class BlendSearcher:
     title_names: frozenset[str]
     """Joined names of titles, as words."""
     beside: ThreadPoolExecutor
-    """Where the query is embedded while words are looked up."""
+    """Where words are looked up while the query is embedded."""
     manifest: Manifest
     settings: Settings
 
@@ -204,14 +206,15 @@ class BlendSearcher:
         name = title_names.joined(wanted, self.title_names)
         named = bool(name) or len(wanted) == 1 or any(clause.quoted for clause in wanted)
         lexical = self.names if named else self.words
-        embedded = self.beside.submit(self.vectors.query_vector, text)
-        words = {hit.doc_id: hit.raw_score for hit in lexical.search(name or text, depth).hits}
-        asked = embedded.result()
+        looked_up = self.beside.submit(lexical.search, name or text, depth)
+        asked = self.vectors.query_vector(text)
+        nearest = {} if asked is None or binding(text) else self.vectors.store.nearest(asked, depth)
+        vectors = dict(nearest)
+        words = {hit.doc_id: hit.raw_score for hit in looked_up.result().hits}
         if asked is None:
             return LegScores(words, {}, named, embedded=False)
-        vectors = self.vectors.store.cosines(asked, list(words))
-        if not binding(text):
-            vectors |= dict(self.vectors.store.nearest(asked, depth))
+        others = [doc_id for doc_id in words if doc_id not in vectors]
+        vectors |= self.vectors.store.cosines(asked, others)
         return LegScores(words, vectors, named, embedded=True)
 
 

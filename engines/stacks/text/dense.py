@@ -91,13 +91,21 @@ class Dense:
     ) -> None:
         if self.settings.embedder == HASH:
             return
-        texts = [*map(_read, documents), *map(normalise, queries)]
-        recorded.write(folder, self.embedder(), self.cache, texts)
+        asked = [*map(normalise, queries)]
+        recorded.write(folder, self.embedder(), self.cache, [*map(_read, documents), *asked])
+        if self.settings.query_embedder:
+            recorded.write(folder, self.query_embedder(), self.cache, asked)
 
-    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
+    def take_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> Agreement | None:
         if self.settings.embedder == HASH:
             return None
-        return recorded.take(folder, self.embedder(), self.cache, [*map(_read, documents)])
+        said = [recorded.take(folder, self.embedder(), self.cache, [*map(_read, documents)])]
+        if self.settings.query_embedder:
+            asked = [*map(normalise, queries)]
+            said.append(recorded.take(folder, self.query_embedder(), self.cache, asked))
+        return Agreement.of(said)
 
     def build(self, documents: Iterable[Document], index: Path) -> Manifest:
         embedder = self.embedder()

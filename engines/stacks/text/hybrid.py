@@ -72,10 +72,11 @@ class Hybrid:
         for leg in self._dense():
             leg.keep_vectors(read, asked, folder)
 
-    def take_vectors(self, documents: Iterable[Document], folder: Path) -> Agreement | None:
-        read = tuple(documents)
-        said = [leg.take_vectors(read, folder) for leg in self._dense()]
-        return max((one for one in said if one is not None), default=None)
+    def take_vectors(
+        self, documents: Iterable[Document], queries: Iterable[str], folder: Path
+    ) -> Agreement | None:
+        read, asked = tuple(documents), tuple(queries)
+        return Agreement.of(leg.take_vectors(read, asked, folder) for leg in self._dense())
 
     def _dense(self) -> list[dense.Dense]:
         return [leg for leg in self.engines().values() if isinstance(leg, dense.Dense)]

@@ -33,4 +33,6 @@ def take_vectors(root: Path, layout: Layout, name: str, cache: Path) -> Agreemen
     engine = arms.load(name, cache).engine
     if not folder.is_dir() or not isinstance(engine, KeepsVectors):
         return None
-    return engine.take_vectors(Prepared.open(layout.data).documents(), folder)
+    data = Prepared.open(layout.data)
+    queries = [query.text for query in data.queries()]
+    return engine.take_vectors(data.documents(), queries, folder)

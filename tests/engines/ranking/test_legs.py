@@ -108,7 +108,6 @@ def test_the_gate_of_cheaper_queries_says_which_of_its_parts_are_met(
 
 
 def test_queries_by_eight_bits_are_near_those_by_32(collection: Collection) -> None:
-    pytest.importorskip("onnx", reason='needs the extra "int8"')
     asked = choices_more.asked(collection, choices_more.INT8)
     for q, scores in asked.items():
         whole = collection.vectors[q]
@@ -118,7 +117,6 @@ def test_queries_by_eight_bits_are_near_those_by_32(collection: Collection) -> N
 
 
 def test_each_part_of_a_query_is_named_and_works(collection: Collection) -> None:
-    pytest.importorskip("onnx", reason='needs the extra "int8"')
     engine = registry.load("hybrid", collection.out / "cache").engine
     assert isinstance(engine, Blend)
     with collection.opened("tantivy") as words, collection.opened("hybrid") as hybrid:

@@ -73,7 +73,6 @@ def test_without_a_query_embedder_the_identity_is_what_it_was(tmp_path: Path) ->
 
 
 def test_queries_may_have_an_embedder_of_the_same_weights(tmp_path: Path) -> None:
-    pytest.importorskip("onnx", reason='needs the extra "int8"')
     vectors, asked, made = {}, {}, {}
     for name, more in (("one", {}), ("two", {"query_embedder": SMALL})):
         (tmp_path / name).mkdir()

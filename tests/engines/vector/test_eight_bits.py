@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import builtins
-import sys
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pytest
 
-from engines.stacks.text.dense import Dense, Settings
 from engines.vector import eight_bits
 from engines.vector.models import model
 from engines.vector.onnx import OnnxEmbedder
-from harness.core.errors import ModelNotReady
 
 NAME = "all-MiniLM-L6-v2-int8"
 TEXTS = ["water", "How do I read a comma-separated file?", "Loading a CSV into pandas", "The aria"]
@@ -22,7 +17,6 @@ TEXTS = ["water", "How do I read a comma-separated file?", "Loading a CSV into p
 
 @pytest.fixture(scope="module")
 def embedder() -> OnnxEmbedder:
-    pytest.importorskip("onnx", reason='needs the extra "int8"')
     return OnnxEmbedder.load(model(NAME), 32)
 
 
@@ -47,17 +41,17 @@ def test_its_identity_is_its_own(embedder: OnnxEmbedder) -> None:
     assert eight_bits.made_by() not in whole.identity
 
 
-def test_without_the_package_it_is_not_ready(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    imported = builtins.__import__
+def test_what_is_shipped_is_what_the_script_draws(tmp_path: Path) -> None:
+    pytest.importorskip("onnx", reason="the package onnx, which draws the graph, is absent")
+    from benchmarks import eight_bits_graph
 
-    def absent(name: str, *args: Any, **how: Any) -> Any:  # noqa: ANN401  as the builtin
-        if name.partition(".")[0] == "onnx":
-            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        return imported(name, *args, **how)
+    eight_bits_graph.write(tmp_path)
+    for shipped in (eight_bits.GRAPH, eight_bits.PLACES):
+        assert (tmp_path / shipped.name).read_bytes() == shipped.read_bytes()
 
-    monkeypatch.setattr(builtins, "__import__", absent)
-    monkeypatch.delitem(sys.modules, "onnx", raising=False)
-    with pytest.raises(ModelNotReady, match=r"search-harness\[int8\]"):
-        Dense(Settings(embedder=NAME, max_tokens=32), tmp_path).embedder()
+
+def test_as_many_tokens_as_the_model_has_places(embedder: OnnxEmbedder) -> None:
+    whole, small = (OnnxEmbedder.load(model(name), 512) for name in ("all-MiniLM-L6-v2", NAME))
+    long = " ".join(TEXTS * 60)
+    assert float((whole.embed([long]) * small.embed([long])).sum()) > 0.97
+    assert small.embed([""]).shape == (1, embedder.dimension)

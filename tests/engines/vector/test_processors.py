@@ -43,7 +43,6 @@ def test_the_record_makes_processors_agree(
 )
 def test_weights_of_seven_bits_are_the_same_without_vnni(tmp_path: Path) -> None:
     """Eight bits cut off sums of two products there, and components differ by hundredths."""
-    pytest.importorskip("onnx", reason='needs the extra "int8"')
     texts = ["how to read a table of rows", "cosine transform of a signal", "to frame", "average"]
     here = OnnxEmbedder.load(model("all-MiniLM-L6-v2-int8"), 32).embed(texts)
     there = tmp_path / "there.npy"

@@ -20,7 +20,8 @@ def test_what_one_machine_kept_another_one_uses(project: Toy, tmp_path: Path) ->
     root, cache = project.root, tmp_path / "cache"
     assert take_vectors(root, layout, "dense", cache) is None, "there is no record"
     keep_vectors(root, layout, ["fts5", "hash-hybrid", "dense", "hybrid"], tmp_path / "first")
-    assert len(list((root / VECTORS).iterdir())) == 1, "one model, and words have none"
+    made = "all texts by one model, queries of the hybrid by another, and words have none"
+    assert len(list((root / VECTORS).iterdir())) == 2, made
     for name in ("dense", "hybrid"):
         said = take_vectors(root, layout, name, cache)
         assert said is not None
