@@ -73,13 +73,22 @@ def spelled(text: str) -> str:
 
 
 def passage(text: str, written: str) -> str:
-    """Give the stretch of a text that a stretch of what is indexed of it stands for."""
-    if text.isascii() or not (count := len(_TERM.findall(written))):
+    """Give the stretch of a text that a stretch of what is indexed of it stands for.
+
+    Where that has the first or the last term of the text, so has this what is before or after.
+    """
+    if text.isascii() or not (count := _many(written)):
         return written if text.isascii() else text
     coded = indexed(text)
-    first = len(_TERM.findall(coded[: max(0, coded.find(written))]))
-    spans = list(islice(places(text), first, first + count))
-    return text[spans[0][0] : spans[-1][1]]
+    first = _many(coded[: max(0, coded.find(written))])
+    spans = list(islice(places(text), first, first + count + 1))
+    start = spans[0][0] if first else 0
+    return text[start : spans[count - 1][1] if len(spans) > count else None]
+
+
+def _many(written: str) -> int:
+    """Count the terms of an indexed text, whose ASCII words keep their case."""
+    return len(_TERM.findall(written.lower()))
 
 
 def places(text: str) -> Iterator[tuple[int, int]]:
