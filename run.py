@@ -27,8 +27,6 @@ BIN = VENV / ("Scripts" if os.name == "nt" else "bin")
 PYTHON = BIN / ("python.exe" if os.name == "nt" else "python")
 LOCK = ROOT / "requirements.lock"
 STAMP = VENV / "stamp"
-BY_SIGNAL = 128
-"""What a shell adds to the number of the signal that ended a command."""
 SHORT = {"demo": ["harness", "demo"], "test": ["python", "-m", "pytest", "-n", "logical"]}
 
 
@@ -142,15 +140,15 @@ def main() -> int:
     env.setdefault("OPENBLAS_NUM_THREADS", "1")  # one query is little: threads wait for each other
     env.pop("PYTHONHOME", None)
     env.pop("PYTHONDONTWRITEBYTECODE", None)  # each of many processes would compile it all anew
-    here = ROOT if first in SHORT else Path.cwd()
+    if first in SHORT:
+        os.chdir(ROOT)
     try:
-        code = subprocess.run(command, cwd=here, env=env, check=False).returncode
-        return code if code >= 0 else BY_SIGNAL - code
+        os.execvpe(command[0], command, env)  # the command is this process: signals are for it
     except FileNotFoundError:
         print(f"run.py: no command {first!r} in the environment or on PATH", file=sys.stderr)
-        return 2
-    except KeyboardInterrupt:
-        return 130
+    except OSError as exc:
+        print(f"run.py: {first!r} cannot be run ({exc.strerror})", file=sys.stderr)
+    return 2
 
 
 if __name__ == "__main__":

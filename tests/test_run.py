@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -43,6 +44,19 @@ def words(monkeypatch: pytest.MonkeyPatch, *typed: str) -> None:
     monkeypatch.setattr(sys, "argv", ["run.py", *typed])
 
 
+def started(monkeypatch: pytest.MonkeyPatch) -> tuple[list[str], dict[str, str]]:
+    """Give the command that run.py becomes, and its environment."""
+    seen: list[tuple[list[str], dict[str, str]]] = []
+
+    def fake(_: str, command: list[str], env: dict[str, str]) -> None:
+        seen.append((command, env))
+
+    monkeypatch.chdir(run.ROOT)
+    monkeypatch.setattr(os, "execvpe", fake)
+    run.main()
+    return seen[0]
+
+
 def test_an_old_python_is_told_which_is_needed(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], made: list[str]
 ) -> None:
@@ -69,15 +83,25 @@ def test_an_environment_that_cannot_be_made_is_no_verdict(
     assert "No space left on device" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_is_for_the_command_and_leaves_none_behind(number: signal.Signals) -> None:
+    said = "import os, sys, time; print(os.getpid(), flush=True); time.sleep(60)"
+    command = [sys.executable, "run.py", "python", "-c", said]
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) as running:
+        assert running.stdout is not None
+        assert int(running.stdout.readline()) == running.pid, "the command is the process itself"
+        running.send_signal(number)
+        assert running.wait(30) == -number
+
+
 @pytest.mark.usefixtures("project", "made")
-@pytest.mark.parametrize(("code", "shown"), [(1, 1), (130, 130), (-9, 137), (-15, 143)])
-def test_a_command_that_a_signal_ends_exits_as_in_a_shell(
-    monkeypatch: pytest.MonkeyPatch, code: int, shown: int
+def test_a_command_that_may_not_be_run_is_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:
-    words(monkeypatch, "harness", "gate")
-    done: subprocess.CompletedProcess[str] = subprocess.CompletedProcess(["harness"], code)
-    monkeypatch.setattr(subprocess, "run", lambda *_, **__: done)
-    assert run.main() == shown
+    (tmp_path / "no-program").write_text("words")
+    words(monkeypatch, str(tmp_path / "no-program"))
+    assert run.main() == 2
+    assert "cannot be run (Permission denied)" in capsys.readouterr().err
 
 
 def test_an_old_python_can_read_the_file() -> None:
@@ -194,18 +218,9 @@ def test_an_unknown_command_exits_with_two(
 def test_what_is_typed_is_run_inside_the_environment(
     monkeypatch: pytest.MonkeyPatch, typed: tuple[str, ...], starts: list[str]
 ) -> None:
-    seen: dict[str, object] = {}
-
-    def fake(command: list[str], **settings: object) -> subprocess.CompletedProcess[str]:
-        seen.update(settings, command=command)
-        return subprocess.CompletedProcess(command, 7)
-
     words(monkeypatch, *typed)
-    monkeypatch.setattr(subprocess, "run", fake)
-    assert run.main() == 7
-    assert seen["command"] == starts
-    env = seen["env"]
-    assert isinstance(env, dict)
+    command, env = started(monkeypatch)
+    assert command == starts
     assert env["PATH"].split(os.pathsep)[0] == str(run.BIN)
     assert env["VIRTUAL_ENV"] == str(run.VENV)
 
@@ -214,20 +229,13 @@ def test_what_is_typed_is_run_inside_the_environment(
 def test_numpy_multiplies_on_one_thread_unless_somebody_says_otherwise(
     monkeypatch: pytest.MonkeyPatch, given: str | None, kept: str
 ) -> None:
-    seen: dict[str, str] = {}
-
-    def fake(command: list[str], *, env: dict[str, str], **_: object) -> object:
-        seen.update(env)
-        return subprocess.CompletedProcess(command, 0)
-
     monkeypatch.setattr(run, "prepare", lambda: None)
     monkeypatch.delenv("OPENBLAS_NUM_THREADS")
     if given:
         monkeypatch.setenv("OPENBLAS_NUM_THREADS", given)
     words(monkeypatch, "demo")
-    monkeypatch.setattr(subprocess, "run", fake)
-    assert run.main() == 0
-    assert seen["OPENBLAS_NUM_THREADS"] == kept
+    _, env = started(monkeypatch)
+    assert env["OPENBLAS_NUM_THREADS"] == kept
 
 
 @pytest.mark.skipif(os.name == "nt", reason="the environment has another shape there")

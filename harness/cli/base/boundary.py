@@ -31,6 +31,7 @@ DEBUG = "--debug"
 EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
 """Variable with the time of a build, which NumPy reads, and how many digits it takes."""
 AGAIN = "interrupted; run the same command again to go on"
+MORE_MEMORY = "End other programs or raise the limit, then run the command again"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 ESCAPED = "harness.escaped"
 """How a character is written that the encoding of the output lacks."""
@@ -65,13 +66,17 @@ def ended(command: Callable[[], object]) -> int:
 
 def failed(exc: BaseException, *, debug: bool) -> int:
     """Say in one line on the error stream what went wrong, and give the exit code."""
-    exc = _meant(exc)
-    with suppress(OSError, ValueError, AttributeError):
+    try:
+        exc = _meant(exc)
+        said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
+    except BaseException:  # noqa: BLE001  no room to look for better words
+        said, code = f"error: {type(exc).__name__}. {MORE_MEMORY}", FAILED
+    with suppress(OSError, ValueError, AttributeError, MemoryError):
         if debug:
             traceback.print_exception(exc)
-        sys.stderr.write(f"{as_called(_said(exc))}\n")
+        sys.stderr.write(f"{said}\n")
         sys.stderr.flush()
-    return INTERRUPTED if _interrupt(exc) else FAILED
+    return code
 
 
 @contextmanager
@@ -143,7 +148,7 @@ def _said(exc: BaseException) -> str:
 def _lacking(exc: BaseException) -> str:
     """Say what the machine lacks, where the error names no file; empty for any other error."""
     if isinstance(exc, MemoryError):
-        return "memory ran out. End other programs or raise the limit, then run the command again"
+        return f"memory ran out. {MORE_MEMORY}"
     if isinstance(exc, OSError) and exc.errno == errno.EBADF and _read_only():
         return "the output is open for reading alone. Open it for writing, as by > FILE"
     gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
@@ -263,7 +268,10 @@ def _into_nothing() -> None:
 
 @contextmanager
 def _terminable() -> Iterator[None]:
-    """Let a SIGTERM end a command as a Ctrl-C does: what is half written is cleared away."""
+    """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
+
+    What ``nohup`` has made deaf stays so.
+    """
     if threading.current_thread() is not threading.main_thread():
         yield
         return
@@ -275,8 +283,13 @@ def _terminable() -> Iterator[None]:
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)
 
-    before = signal.signal(signal.SIGTERM, interrupt)
+    numbers = (signal.SIGTERM, signal.SIGHUP)
+    before = {number: signal.getsignal(number) for number in numbers}
+    for number in numbers:
+        if before[number] is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
     try:
         yield
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number in numbers:
+            signal.signal(number, before[number])
