@@ -143,7 +143,7 @@ def main() -> int:
     if first in SHORT:
         os.chdir(ROOT)
     try:
-        os.execvpe(command[0], command, env)  # the command is this process: signals are for it
+        os.execvpe(command[0], command, env)  # noqa: S606  so that signals are for the command
     except FileNotFoundError:
         print(f"run.py: no command {first!r} in the environment or on PATH", file=sys.stderr)
     except OSError as exc:

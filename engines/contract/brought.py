@@ -17,7 +17,13 @@ from types import ModuleType
 from typing import Any
 
 from harness.core import digest, extras
-from harness.core.errors import BadPolicy, HarnessError, InvalidArm, NotInstalled
+from harness.core.errors import (
+    MEMORY_RAN_OUT,
+    BadPolicy,
+    HarnessError,
+    InvalidArm,
+    NotInstalled,
+)
 
 NO_CODE = "HARNESS_NO_CODE"
 """Variable of the environment; any text but the empty one and 0 sets it."""
@@ -103,5 +109,7 @@ def named(
     except only as exc:
         if isinstance(exc, ModuleNotFoundError) and (hint := extras.hint(exc)):
             raise NotInstalled(f"{arm}: {what}: {hint}") from exc
+        if isinstance(exc, MemoryError):
+            raise InvalidArm(f"{arm}: {what}: {MEMORY_RAN_OUT}") from exc
         line = f" (line {exc.lineno})" if isinstance(exc, SyntaxError) else ""
         raise InvalidArm(f"{arm}: {what}: {type(exc).__name__}: {exc}{line}") from exc

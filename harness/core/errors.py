@@ -115,6 +115,9 @@ class IndexNotReady(InvalidArm):
     """The arm's index is missing, unreadable or not the one its manifest describes."""
 
 
+MEMORY_RAN_OUT = "memory ran out. End other programs or raise the limit, then run the command again"
+
+
 class ModelNotReady(InvalidArm):
     """A model that the arm needs is absent or not the file that was pinned."""
 

@@ -40,6 +40,8 @@ BYTE_ORDER_MARK = "\ufeff"
 _WIDE = {codecs.BOM_UTF32_LE: "UTF-32", codecs.BOM_UTF32_BE: "UTF-32",
          codecs.BOM_UTF16_LE: "UTF-16", codecs.BOM_UTF16_BE: "UTF-16"}  # fmt: skip
 _MARKS = tuple(_WIDE)
+_PACKED = b"\x1f\x8b"
+"""How a file of gzip begins."""
 
 
 class Malformed(ValueError):
@@ -229,6 +231,16 @@ def _rows(file: IO[bytes], *, packed: bool) -> Iterator[bytes]:
         yield raw
 
 
+def not_text(raw: bytes) -> str:
+    """Say what the first bytes of a file are, where they are no text of one byte a letter."""
+    if raw.startswith(_MARKS):
+        name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
+        return f"it is {name}, and not UTF-8"
+    if raw.startswith(_PACKED):
+        return "it is packed by gzip, which its name does not say or which was done twice"
+    return ""
+
+
 def _text(raw: bytes) -> str:
     try:
         return _decoded(raw)
@@ -239,9 +251,8 @@ def _text(raw: bytes) -> str:
 
 
 def _decoded(raw: bytes) -> str:
-    if raw.startswith(_MARKS):
-        name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
-        raise Malformed(f"it is {name}, and not UTF-8", 1)
+    if problem := not_text(raw):
+        raise Malformed(problem, 1)
     if b"\0" in raw:
         line = raw.count(b"\n", 0, raw.index(b"\0")) + 1
         raise Malformed("it holds a NUL byte, so it is UTF-16 or no text", line)

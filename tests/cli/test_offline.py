@@ -46,6 +46,13 @@ def offline(project: Toy, *words: str | Path) -> subprocess.CompletedProcess[str
     )
 
 
+def test_libraries_are_told_to_report_nothing() -> None:
+    """Not each release of onnxruntime, and not at each start, asks for a socket."""
+    words = [sys.executable, "-c", "import os, engines; print(os.environ['ORT_DISABLE_TELEMETRY'])"]
+    env = {**os.environ, "PYTHONPATH": str(ROOT), "ORT_DISABLE_TELEMETRY": "0"}
+    assert subprocess.run(words, env=env, capture_output=True, check=True).stdout == b"1\n"
+
+
 @pytest.mark.sampled(1)
 @pytest.mark.parametrize(
     "words",

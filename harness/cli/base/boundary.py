@@ -24,14 +24,13 @@ from types import FrameType
 from typing import TextIO
 
 from harness.cli.base.called import as_called
-from harness.core.errors import BadFile, HarnessError
+from harness.core.errors import MEMORY_RAN_OUT, BadFile, HarnessError
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
 DEBUG = "--debug"
 EPOCH, EPOCH_DIGITS = "SOURCE_DATE_EPOCH", 11
 """Variable with the time of a build, which NumPy reads, and how many digits it takes."""
 AGAIN = "interrupted; run the same command again to go on"
-MORE_MEMORY = "End other programs or raise the limit, then run the command again"
 REFUSED = "Check that it is there, that it is a regular file, and that you may read and write it"
 ESCAPED = "harness.escaped"
 """How a character is written that the encoding of the output lacks."""
@@ -70,7 +69,7 @@ def failed(exc: BaseException, *, debug: bool) -> int:
         exc = _meant(exc)
         said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
     except BaseException:  # noqa: BLE001  no room to look for better words
-        said, code = f"error: {type(exc).__name__}. {MORE_MEMORY}", FAILED
+        said, code = f"error: {type(exc).__name__}, and {MEMORY_RAN_OUT}", FAILED
     with suppress(OSError, ValueError, AttributeError, MemoryError):
         if debug:
             traceback.print_exception(exc)
@@ -148,7 +147,7 @@ def _said(exc: BaseException) -> str:
 def _lacking(exc: BaseException) -> str:
     """Say what the machine lacks, where the error names no file; empty for any other error."""
     if isinstance(exc, MemoryError):
-        return f"memory ran out. {MORE_MEMORY}"
+        return MEMORY_RAN_OUT
     if isinstance(exc, OSError) and exc.errno == errno.EBADF and _read_only():
         return "the output is open for reading alone. Open it for writing, as by > FILE"
     gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()

@@ -15,7 +15,7 @@ from urllib.parse import parse_qsl, urlsplit
 
 from harness.core.errors import BadFile, HarnessError, UnknownName
 from harness.core.formats import csv_row, json_of
-from harness.core.reading import Malformed, raw_lines
+from harness.core.reading import Malformed, not_text, raw_lines
 from harness.corpus.querylog.clean import Entry
 
 TEXT = ("query", "q", "text", "search", "keywords")
@@ -85,6 +85,8 @@ def lines(path: Path, kind: str, fields: Fields) -> Iterator[Line]:
     """
     read: Read | None = None if kind == "csv" else _reader(kind, fields)
     for number, raw in raw_lines(path):
+        if number == 1 and (problem := not_text(raw)):
+            raise BadFile(path, problem, "Convert or unpack it first.", 1)
         text, foreign = decoded(raw)
         text = text.strip("\r\n\ufeff")
         if not text.strip():
@@ -123,6 +125,9 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
     comma = ";" if comma == "," and "," not in head and ";" in head else comma
     names = [name.strip() for name in _head(path, head, comma)]
     wanted = (fields.text,) if fields.text else TEXT
+    used = {*wanted, fields.session, fields.results, *SESSION, *RESULTS} - {""}
+    if twice := [name for name in dict.fromkeys(names) if name in used and names.count(name) > 1]:
+        raise BadFile(path, f"the column {twice[0]} is there twice", "Rename one of them.", 1)
     if not set(wanted) & set(names):
         raise BadFile(
             path,
@@ -141,6 +146,11 @@ def _table(path: Path, head: str, fields: Fields) -> Read:
 
 
 def _head(path: Path, line: str, comma: str) -> list[str]:
+    if "\r" in line:
+        hint = "Convert it: tr '\\r' '\\n' < OLD > NEW"
+        raise BadFile(path, "its lines end by a carriage return alone", hint, 1)
+    if "\0" in line:
+        raise BadFile(path, "it holds a NUL byte, so it is UTF-16 or no text", "Convert it.", 1)
     try:
         return csv_row(line, comma)
     except Malformed as exc:

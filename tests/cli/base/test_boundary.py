@@ -18,6 +18,7 @@ from unittest import mock
 import pytest
 import typer
 
+from harness.cli.base import boundary
 from harness.cli.base.boundary import ended
 from harness.core.disk import NO_ROOM
 from harness.core.errors import HarnessError
@@ -223,6 +224,14 @@ def test_memory_that_ran_out_has_a_remedy(
     assert "memory ran out. End other programs or raise the limit" in harness("gate").error
 
 
+def test_where_no_words_have_room_it_is_still_no_verdict(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(boundary, "_said", mock.Mock(side_effect=MemoryError))
+    assert boundary.failed(ValueError("large"), debug=False) == 2
+    assert capsys.readouterr().err.startswith("error: ValueError, and memory ran out. End other")
+
+
 def test_a_link_to_itself_is_named(project: Toy, harness: Harness) -> None:
     (project.root / "migration").mkdir()
     (project.root / "migration" / "ledger.json").symlink_to("ledger.json")
@@ -323,12 +332,13 @@ def test_what_an_engine_prints_does_not_spoil_an_answer(
         assert line in said
 
 
-def test_a_sigterm_ends_as_a_ctrl_c_does(project: Toy) -> None:
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.Signals) -> None:
     arm = broken_engine.spoken(project.root / "broken", SLOW)
     with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
         assert running.stderr is not None
         assert running.stderr.readline() == "ready\n"
-        running.send_signal(signal.SIGTERM)
+        running.send_signal(number)
         assert running.stderr.read() == "interrupted; run the same command again to go on\n"
     assert running.returncode == 130
     assert not list(project.root.rglob(".*.partial"))

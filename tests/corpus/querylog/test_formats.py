@@ -43,6 +43,32 @@ def test_a_head_that_is_cut_off_is_named(tmp_path: Path) -> None:
         read(tmp_path / "a.csv", 'q,"n\n1,2\n', "csv")
 
 
+@pytest.mark.parametrize(
+    ("content", "kind", "said"),
+    [
+        ("q,n\na,1\n".encode("utf-16"), "csv", "it is UTF-16, and not UTF-8"),
+        ("q,n\na,1\n".encode("utf-16-le"), "csv", "it holds a NUL byte"),
+        ('{"q": "a"}\n'.encode("utf-32"), "jsonl", "it is UTF-32, and not UTF-8"),
+        (gzip.compress(b"q,n\na,1\n"), "csv", "it is packed by gzip"),
+        (b"q,n\ra,1\r", "csv", "its lines end by a carriage return alone"),
+        (b"q,q\na,b\n", "csv", "the column q is there twice"),
+        (b"q,user,user\na,b,c\n", "csv", "the column user is there twice"),
+    ],
+    ids=["UTF-16", "UTF-16 without a mark", "UTF-32", "gzip", "old lines", "twice", "twice, also"],
+)
+def test_a_log_that_is_not_what_its_name_says_is_named(
+    tmp_path: Path, content: bytes, kind: str, said: str
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(content)
+    with pytest.raises(BadFile, match=rf"a\.log:1: {said}"):
+        list(lines(path, kind, Fields()))
+
+
+def test_other_columns_may_be_there_twice(tmp_path: Path) -> None:
+    assert read(tmp_path / "a.csv", "q,x,x,,\na,b,c,d,e\n", "csv") == [Entry("a")]
+
+
 def test_json_lines_at_any_depth(tmp_path: Path) -> None:
     rows = [
         '{"query": "a", "results": 0, "user": 7}', '{"q": "b", "hits": [1, 2]}', '{"other": 1}',
