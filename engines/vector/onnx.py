@@ -81,7 +81,11 @@ class OnnxEmbedder:
     def _states(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int64]]:
         """Give the last hidden states, shape (texts, tokens, dimension), and which are real."""
         most = self.max_tokens * CHARACTERS_A_TOKEN
-        encoded = self.tokenizer.encode_batch([text[:most] for text in texts])
+        cut = [text[:most] for text in texts]
+        if len(cut) == 1:  # a batch waits for threads that share it
+            encoded = [self.tokenizer.encode(cut[0])]
+        else:
+            encoded = self.tokenizer.encode_batch(cut)
         longest = max(len(one.ids) for one in encoded)
         ids = np.zeros((len(texts), longest), dtype=np.int64)
         mask = np.zeros((len(texts), longest), dtype=np.int64)
