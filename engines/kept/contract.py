@@ -51,18 +51,26 @@ class Reader(Protocol):
 
 
 class Fault(NamedTuple):
-    """A file that could not be read, and why."""
+    """A file that cannot be read, or a folder, and why."""
 
     path: str
+    """Below the folder, on one line."""
     why: str
 
 
 @dataclass(frozen=True, slots=True)
 class Updated:
-    """What an update did."""
+    """What an update did; no file is counted twice in what is read, unchanged or in ``faults``."""
 
     read: int
     removed: int
     unchanged: int
     faults: tuple[Fault, ...]
-    """Of all files of the folder, those that cannot be found."""
+    """Of all files of the folder, those that cannot be found, by path."""
+    refused: int = 0
+    """Those among them that this update looked at."""
+
+    @property
+    def is_change(self) -> bool:
+        """Tell whether the index changed."""
+        return bool(self.read or self.removed or self.refused)

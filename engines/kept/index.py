@@ -9,29 +9,24 @@ from __future__ import annotations
 
 import errno
 import hashlib
-import os
 import sqlite3
 import time
-from collections.abc import Iterator
-from contextlib import ExitStack, closing, contextmanager, suppress
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass
+from enum import Enum, auto
 from pathlib import Path, PurePosixPath
-from stat import S_ISREG
-from typing import NamedTuple
-from unicodedata import category
 
+from engines.kept import listing
 from engines.kept.contract import Fault, Reader, Updated
+from engines.kept.listing import Listed, Seen
 from harness.core.disk import naming
 from harness.core.durable.locks import held
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.progress import progress
 from harness.core.reading import Malformed, whole_below
 
-ENVIRONMENT = "pyvenv.cfg"
-"""A folder that holds it is a Python environment: installed code, not documents."""
-SKIPPED = frozenset({"__pycache__", "node_modules"})
-NO_NAME = frozenset({"Cc", "Cs", "Zl", "Zp"})
-"""Categories that are in no name that is listed: controls, halves of pairs, ends of lines."""
 FILE = "kept.db"
 VERSION = "1"
 """Of the tables here."""
@@ -61,7 +56,7 @@ def update(root: Path, place: Path, reader: Reader) -> Updated:
         OSError: the disk of ``place`` is full or read-only; it names the index.
         Locked: another process updates it and does not come to an end.
     """
-    found = list(seen(root, reader.suffixes))
+    found = listing.listed(root, reader.suffixes)
     place.mkdir(parents=True, exist_ok=True)
     with naming(place / FILE), held(place / FILE):
         db = _opened(place / FILE, root, reader)
@@ -154,6 +149,16 @@ def _connected(path: Path) -> sqlite3.Connection:
         raise BadFile(path, f"cannot be written ({exc})", "Name another place") from exc
 
 
+class _Taken(Enum):
+    """What became of a file that was looked at."""
+
+    SAME = auto()
+    """Its content is as it was."""
+    READ = auto()
+    REFUSED = auto()
+    """It cannot be read."""
+
+
 @dataclass(frozen=True, slots=True)
 class _Update:
     """One update of an open index."""
@@ -162,30 +167,49 @@ class _Update:
     root: Path
     reader: Reader
 
-    def follow(self, found: list[Seen]) -> Updated:
+    def follow(self, listed: Listed) -> Updated:
         """Give up what is gone, and take in what is new or other than it was."""
         rows = self.db.execute("SELECT path, size, mtime_ns, sha256 FROM file")
         known: dict[str, tuple[int, int, bytes]] = {row[0]: row[1:] for row in rows}
-        gone = sorted(known.keys() - {one.path for one in found})
-        changed = [one for one in found if known.get(one.path, ())[:2] != (one.size, one.mtime_ns)]
-        if not gone and not changed:
-            return Updated(0, 0, len(found), faults(self.db))
+        gone = sorted(known.keys() - {one.path for one in listed.files})
+        changed = [
+            one for one in listed.files if known.get(one.path, ())[:2] != (one.size, one.mtime_ns)
+        ]
+        taken: Counter[_Taken] = Counter()
+        if gone or changed:
+            self._follow(gone, changed, known, taken)
+        refused = faults(self.db)
+        return Updated(
+            read=taken[_Taken.READ],
+            removed=len(gone),
+            unchanged=len(listed.files) - taken[_Taken.READ] - len(refused),
+            faults=tuple(sorted(refused + listed.unnamed)),
+            refused=taken[_Taken.REFUSED],
+        )
+
+    def _follow(
+        self,
+        gone: Sequence[str],
+        changed: Sequence[Seen],
+        known: Mapping[str, tuple[int, int, bytes]],
+        taken: Counter[_Taken],
+    ) -> None:
+        """Write what changed, in small transactions, and count it in ``taken``."""
         self.db.execute("BEGIN IMMEDIATE")
         for path in gone:
             self.reader.drop(self.db, path)
             self.db.execute("DELETE FROM file WHERE path = ?", (path,))
-        read, since, count = 0, time.monotonic(), 0
+        since, count = time.monotonic(), 0
         with progress("reading", len(changed)) as advance:
             for one in changed:
-                read += self._take(one, known.get(one.path, (0, 0, b""))[2])
+                taken[self._take(one, known.get(one.path, (0, 0, b""))[2])] += 1
                 count += 1
                 if count == BATCH or time.monotonic() - since > BATCH_S:
                     self._commit()
                     self.db.execute("BEGIN IMMEDIATE")
                     since, count = time.monotonic(), 0
                 advance(1)
-        self._commit(other=bool(gone or read))
-        return Updated(read, len(gone), len(found) - read, faults(self.db))
+        self._commit(other=bool(gone or taken[_Taken.READ] or taken[_Taken.REFUSED]))
 
     def complete(self) -> None:
         """Make what is missing, unless that was done for this state."""
@@ -203,8 +227,8 @@ class _Update:
             _bump(self.db)
         self.db.execute("COMMIT")
 
-    def _take(self, one: Seen, known: bytes) -> bool:
-        """Read a file; tell whether its content is other than it was."""
+    def _take(self, one: Seen, known: bytes) -> _Taken:
+        """Read a file, and tell what became of it."""
         settled = time.time_ns() - one.mtime_ns > SETTLED_NS
         mtime = one.mtime_ns if settled else UNSETTLED
         data, fault = _bytes(self.root, one.path, self.reader.biggest)
@@ -212,7 +236,7 @@ class _Update:
         if known == digest:
             row = (one.size, mtime, one.path)
             self.db.execute("UPDATE file SET size = ?, mtime_ns = ? WHERE path = ?", row)
-            return False
+            return _Taken.SAME
         self.reader.drop(self.db, one.path)
         self.db.execute("SAVEPOINT file")
         try:
@@ -224,7 +248,7 @@ class _Update:
         self.db.execute("RELEASE file")
         new = (one.path, one.size, mtime, digest, fault)
         self.db.execute("INSERT OR REPLACE INTO file VALUES (?, ?, ?, ?, ?)", new)
-        return True
+        return _Taken.REFUSED if fault else _Taken.READ
 
 
 def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
@@ -239,62 +263,3 @@ def _bytes(root: Path, path: str, most: int) -> tuple[bytes, str]:
         return b"", f"cannot be opened ({exc.strerror}). Look at its permissions"
     except Malformed as exc:
         return b"", f"{exc}. Leave it out, or split it"
-
-
-class Seen(NamedTuple):
-    """A file as the file system tells of it; nothing of it was read."""
-
-    path: str
-    """Below the folder, with forward slashes."""
-    size: int
-    mtime_ns: int
-
-
-def seen(root: Path, suffixes: frozenset[str]) -> Iterator[Seen]:
-    """List the regular files below ``root`` with one of ``suffixes``, in lower case, by path.
-
-    Links are not followed. Hidden files and folders are left out, and so are environments of
-    Python, ``node_modules`` and ``__pycache__``.
-
-    Raises:
-        BadFile: ``root`` is not a folder, or cannot be listed.
-    """
-    if not root.is_dir():
-        raise BadFile(root, "is not a folder", "Give the folder that holds the files")
-    try:
-        yield from sorted(_below(root, suffixes))
-    except OSError as exc:
-        named = exc.filename or root
-        hint = "Look at its rights, or move it out of the folder"
-        raise BadFile(named, f"cannot be listed ({exc.strerror})", hint) from exc
-
-
-def _below(root: Path, suffixes: frozenset[str]) -> list[Seen]:
-    """List in no order; it runs before each query, so it looks at names without paths.
-
-    What is removed, or becomes a link, while it is listed is left out.
-    """
-    listed: list[Seen] = []
-    with os.scandir(root) as entries:
-        folders = [("", list(entries))]
-    while folders:
-        prefix, within = folders.pop()
-        for entry in within:
-            name = entry.name
-            if name.startswith(".") or name in SKIPPED or not _is_text(name):
-                continue
-            with suppress(FileNotFoundError, NotADirectoryError):
-                if entry.is_dir(follow_symlinks=False):
-                    if not Path(entry.path, ENVIRONMENT).is_file():
-                        with os.scandir(entry.path) as entries:
-                            folders.append((f"{prefix}{name}/", list(entries)))
-                elif name[name.rfind(".") :].lower() in suffixes:
-                    about = entry.stat(follow_symlinks=False)
-                    if S_ISREG(about.st_mode):
-                        listed.append(Seen(f"{prefix}{name}", about.st_size, about.st_mtime_ns))
-    return listed
-
-
-def _is_text(name: str) -> bool:
-    """Tell whether a name is characters, also unseen ones and spaces of any width, on a line."""
-    return name.isprintable() or not any(category(one) in NO_NAME for one in name)

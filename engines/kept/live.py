@@ -30,6 +30,11 @@ class Live(Generic[Opened]):
         """Endings of the files that are read, in order."""
         return tuple(sorted(self._reader.suffixes))
 
+    @property
+    def is_indexed(self) -> bool:
+        """Tell whether an index of the folder is there."""
+        return (self._place / index.FILE).is_file()
+
     def close(self) -> None:
         """Let go of the index."""
         self._open.close()

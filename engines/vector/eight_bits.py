@@ -1,7 +1,7 @@
 """An encoder whose matrices are multiplied in whole numbers of eight bits.
 
 The graph holds no weights. ``eight_bits.json`` says where they lie in the model's pinned file,
-which has them in eight bits with a scale for each column; the graph rounds them to seven when it
+which has them in eight bits with a scale for each column. The graph rounds them to seven when it
 is opened. With an eighth bit, processors without VNNI would cut off sums of two products, and their
 vectors would be others. What weights are multiplied with is rounded to eight bits as it comes
 (dynamic quantisation). How depends on all that stands in the same tensor, so texts go through it

@@ -232,7 +232,7 @@ def _rows(file: IO[bytes], *, packed: bool) -> Iterator[bytes]:
 
 
 def not_text(raw: bytes) -> str:
-    """Say what the first bytes of a file are, where they are no text of one byte a letter."""
+    """Say what a file is whose first bytes are not text in UTF-8; empty where they may be."""
     if raw.startswith(_MARKS):
         name = next(name for mark, name in _WIDE.items() if raw.startswith(mark))
         return f"it is {name}, and not UTF-8"

@@ -82,6 +82,10 @@ class Catalog:
         """Modes that have units, in the order of ``Mode``."""
         return tuple(mode for mode in Mode if mode in self._by_mode)
 
+    def values(self, name: str) -> tuple[str, ...]:
+        """List what units have of a filter that compares whole values, folded and in order."""
+        return tuple(sorted(value for of, value in self._rows if of == name))
+
     def allowed(self, mode: Mode, filters: Filters) -> Rows | None:
         """Rows, ascending, of a mode that pass the filters; None where every unit does.
 

@@ -19,7 +19,7 @@ from engines.stacks.code.catalog import Catalog
 from engines.stacks.code.config import Context
 from engines.stacks.code.config import Graph as GraphSettings
 from engines.stacks.code.explain import ScoreBreakdown
-from engines.stacks.code.filters import Filters
+from engines.stacks.code.filters import Filters, InvalidFilter, folded
 from engines.stacks.code.graph import Graph
 from engines.stacks.code.kept import CodeFiles, Entries, KeptWords
 from engines.stacks.code.near_duplicates import PERMUTATIONS, Signatures
@@ -34,6 +34,8 @@ PREFIX = 300
 """Characters of a unit that an answer shows."""
 GRAPH = GraphSettings(degree=0.05, proximity=0.1, seedSelection="top1")
 """As the arm code-graph has it."""
+LISTED = frozenset({"type", "lang"})
+"""Filters with few values: one that no unit has is a slip, and is refused with those there are."""
 TOTAL = 20
 """Units of context in an answer at most."""
 
@@ -64,8 +66,9 @@ class FolderSearch:
         """Answer with hits, each with its place, its first lines and its properties.
 
         Raises:
-            InvalidFilter: a filter cannot be meant.
+            InvalidFilter: a filter cannot be meant, or no unit has that type or language.
         """
+        self._check(wish.filters)
         given = self.ranker.settings
         context = Context(per_hit=wish.context, total=TOTAL) if wish.context else None
         changed = {"context": context, "graph": GRAPH if wish.graph else given.graph}
@@ -87,6 +90,22 @@ class FolderSearch:
             "truncated": found.truncated,
             **{key: value for key, value in notes.items() if value},
         }
+
+    def _check(self, filters: Filters) -> None:
+        """Refuse a type or a language that no unit has; a folder without units answers nothing.
+
+        Raises:
+            InvalidFilter: as said, with those that units have.
+        """
+        for name, value in filters.given().items():
+            if name not in LISTED:
+                continue
+            known = self.ranker.catalog.values(name)
+            if known and folded(value, name) not in known:
+                raise InvalidFilter(
+                    f"{name}: is {value!r}, which nothing in this folder has;"
+                    f" name {', '.join(known)}"
+                )
 
     def _containing(self, text: str, wish: Wish) -> CodeHits:
         """List units that contain what was typed, in the order of their ids."""

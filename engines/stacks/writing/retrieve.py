@@ -56,6 +56,11 @@ class Candidate(NamedTuple):
     words: float = 0.0
     """Its BM25 as a share of the best one's, by the query that likes it most."""
 
+    @property
+    def tokens(self) -> int:
+        """What it takes of a budget."""
+        return math.ceil(len(self.snippet) / CHARACTERS_A_TOKEN)
+
 
 class Retrieved(NamedTuple):
     """Everything that one query gave, best first."""
@@ -107,11 +112,10 @@ class Retriever:
                 )
         items: list[Item] = []
         for candidate, score in zip(found.ranked, scores(found), strict=True):
-            cost = math.ceil(len(candidate.snippet) / CHARACTERS_A_TOKEN)
             if len(items) == limit:
                 break
-            if cost <= budget:
-                budget -= cost
+            if candidate.tokens <= budget:
+                budget -= candidate.tokens
                 items.append(Item(candidate.chunk.ref, candidate.snippet, score))
         return Response(tuple(items), _diagnostics(found, items))
 

@@ -50,6 +50,10 @@ class NoteSearch:
             answer["explain"] = {one.chunk.ref: _legs(found, one) for one in ranked}
         return answer
 
+    def tokens(self, text: str, context: Context | None = None) -> tuple[int, ...]:
+        """Give what each snippet that is found takes of a budget, the best first."""
+        return tuple(one.tokens for one in self.retriever.find(text, context).ranked)
+
 
 def notes(arm: Writing, root: Path, place: Path) -> Live[NoteSearch]:
     """Follow a folder of notes with the settings of an arm of this stack."""

@@ -21,9 +21,11 @@ from harness.cli.kept.folder import (
     asked,
     engine_of,
     indexed,
+    indexing,
     place_of,
     put_together,
     served,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -75,7 +77,12 @@ def ask(
     ext: Annotated[Value, typer.Option(help="Ending of the file, such as py.")] = None,
     file: Annotated[Value, typer.Option(help="Part of a file's name, or /regex/.")] = None,
     path: Annotated[Value, typer.Option(help="Part of a path, or /regex/.")] = None,
-    kind: Annotated[Value, typer.Option("--type", help="function, method, class, ...")] = None,
+    kind: Annotated[
+        Value,
+        typer.Option(
+            "--type", help="function, method, class, constant, module, section, record or text."
+        ),
+    ] = None,
     signature: Annotated[Value, typer.Option(help="Part of a signature, or /regex/.")] = None,
     risk: Annotated[Value, typer.Option(help="low, medium or high: at least so severe.")] = None,
     risk_tag: Annotated[Value, typer.Option(help="Tag of a risk, such as sql.")] = None,
@@ -116,11 +123,14 @@ def ask(
     }  # fmt: skip
     try:
         filters = parse({name: value for name, value in given.items() if value is not None})
+        if not filters.given():
+            typed(text, "Name words to look for, or a filter such as --type function")
+        wish = Wish(top, filters, unit.Mode(mode) if mode else None, context, graph, explain)
+        command = indexing("code", folder, arm, ARM)
+        with asked(_live(folder, arm), command, follow=follow) as search:
+            answer = search.search(text, wish)
     except InvalidFilter as exc:
         raise HarnessError(f"--{exc}") from exc
-    wish = Wish(top, filters, unit.Mode(mode) if mode else None, context, graph, explain)
-    with asked(_live(folder, arm), follow=follow) as search:
-        answer = search.search(text, wish)
     if as_json:
         answered(answer)
     else:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -21,9 +21,12 @@ from harness.cli.kept.folder import (
     asked,
     engine_of,
     indexed,
+    indexing,
+    nothing_found,
     place_of,
     put_together,
     served,
+    typed,
 )
 
 if TYPE_CHECKING:
@@ -80,12 +83,14 @@ def ask(
     """
     from engines.stacks.documents.service import Wish
 
-    with asked(_live(folder, arm), follow=follow) as search:
+    typed(query)
+    command = indexing("docs", folder, arm, ARM)
+    with asked(_live(folder, arm), command, follow=follow) as search:
         answer = search.search(query, Wish(top, document, related, explain))
     if as_json:
         answered(answer)
     else:
-        _show(answer)
+        _show(answer, document)
 
 
 def serve(
@@ -114,17 +119,19 @@ def _live(folder: Path, arm: str) -> Live[FolderSearch]:
     return documents(engine_of(arm, Documents, "documents", ARM), folder, place_of("docs", folder))
 
 
-def _show(answer: Mapping[str, Any]) -> None:
+def _show(answer: Mapping[str, Any], document: str) -> None:
     from harness.core.printable import one_line
 
     for missing in answer.get("missing", []):
         err.print(f"{missing['part']}: {missing['reason']}: {missing['why']}", markup=False)
     if not answer["results"]:
-        out.print("nothing is found: no chunk contains the query", markup=False)
+        said = nothing_found(answer["query"], "document", "the query")
+        out.print(f"in {document}, {said}" if document else said, markup=False)
     if answer.get("fallback"):
         out.print("no index answers; these contain the text as it was typed", markup=False)
     for number, found in enumerate(answer["results"], start=1):
-        out.data(f"{number}. {found['citation']}  score {found['score']:.4f}")
+        cited = _cited(found["citation"], found["source"]["document_id"])
+        out.data(f"{number}. {cited}  score {found['score']:.4f}")
         out.data(f"   {one_line(found['text'], SHOWN)}")
         legs = answer.get("explain", {}).get(found["source"]["chunk_id"])
         if legs:
@@ -132,5 +139,10 @@ def _show(answer: Mapping[str, Any]) -> None:
             out.data(f"   {said}")
     for one in answer.get("related", []):
         shared = f": {', '.join(one['shared'])}" if one["shared"] else ""
-        said = f"related: {one['citation']}  weight {one['edge_weight']:.4f}{shared}"
-        out.data(said)
+        cited = _cited(one["citation"], one["document_id"])
+        out.data(f"related: {cited}  weight {one['edge_weight']:.4f}{shared}")
+
+
+def _cited(citation: str, path: str) -> str:
+    """Write the path below the folder for the file's name, with which a citation begins."""
+    return f"{path}{citation.removeprefix(PurePosixPath(path).name)}"

@@ -11,6 +11,7 @@ import typer
 
 from harness.cli.base.app import err, out
 from harness.cli.base.boundary import aside
+from harness.cli.base.called import as_called
 from harness.cli.base.project import Project
 from harness.core.printable import counted
 
@@ -20,7 +21,22 @@ if TYPE_CHECKING:
     from engines.kept.contract import Fault, Updated
     from engines.kept.live import Live
 
-Folder = Annotated[Path, typer.Argument(help="The folder that holds the files.")]
+
+def _folder(typed: str) -> Path:
+    """Read a folder's name; an empty one, as of a variable that is not set, is no folder.
+
+    Raises:
+        BadParameter: it is empty.
+    """
+    if not typed:
+        raise typer.BadParameter("the folder's name is empty. Name a folder, or . for this one")
+    return Path(typed)
+
+
+Folder = Annotated[
+    Path,
+    typer.Argument(help="The folder that holds the files.", parser=_folder),
+]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON for machines.")]
 Follow = Annotated[
     bool,
@@ -76,14 +92,44 @@ def place_of(stack: str, folder: Path) -> Path:
     return Project.here().cache / "kept" / stack / f"{name}-{of_json(str(whole))[:12]}"
 
 
+def indexing(stack: str, folder: Path, arm: str, usual: str) -> str:
+    """Write the command that indexes a folder; ``usual`` is the arm that needs no name."""
+    from shlex import join
+
+    chosen = [] if arm == usual else ["--arm", arm]
+    return join(["harness", stack, "index", str(folder), *chosen])
+
+
+def typed(text: str, without: str = "Name words to look for") -> None:
+    """Refuse a text without a sign in it; ``without`` is what to do.
+
+    Raises:
+        HarnessError: as said.
+    """
+    from harness.core.errors import HarnessError
+
+    if not text.strip():
+        raise HarnessError(f"the query is empty. {without}")
+
+
 @contextmanager
-def asked(live: Live[Opened], *, follow: bool) -> Iterator[Opened]:
-    """Give what answers for a folder, after an update unless ``follow`` is off."""
+def asked(live: Live[Opened], command: str, *, follow: bool) -> Iterator[Opened]:
+    """Give what answers for a folder, after an update unless ``follow`` is off.
+
+    Raises:
+        IndexNotReady: ``follow`` is off and the index, which ``command`` makes, is missing.
+    """
+    from harness.core.errors import IndexNotReady
+
+    if not follow and not live.is_indexed:
+        raise IndexNotReady(
+            f"this folder is not indexed yet. Leave out --no-update, or run: {command}"
+        )
     with aside():
         opened = live.now(follow=follow)
         now, done = opened.__enter__()
     try:
-        if done is not None and (done.read or done.removed):
+        if done is not None and done.is_change:
             err.print(summary(done), markup=False)
         _told_of_nothing(done, live.kinds)
         yield now
@@ -104,7 +150,7 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
             "read": done.read,
             "removed": done.removed,
             "unchanged": done.unchanged,
-            "faults": [one._asdict() for one in done.faults],
+            "faults": [{"path": one.path, "why": as_called(one.why)} for one in done.faults],
         }
         out.json(told)
         return
@@ -116,12 +162,12 @@ def indexed(live: Live[Any], *, as_json: bool) -> None:
 
 def _told_of_nothing(done: Updated | None, kinds: Sequence[str]) -> None:
     """Say which files are read where the folder has none of them: it may not be the one meant."""
-    if done is not None and not done.read and not done.unchanged:
+    if done is not None and not (done.read or done.unchanged or done.faults):
         err.print(f"the folder has no file that is read: {', '.join(kinds)}", markup=False)
 
 
 def grouped(faults: Sequence[Fault]) -> list[str]:
-    """Say a line a file; of more than three with the same reason, one line for all."""
+    """Say a line a file or folder; of more than three with the same reason, one line for all."""
     by_reason: dict[str, list[str]] = {}
     for fault in faults:
         by_reason.setdefault(fault.why, []).append(fault.path)
@@ -139,6 +185,22 @@ def summary(done: Updated) -> str:
     said = [f"{done.read:,} read", f"{done.removed:,} removed", f"{done.unchanged:,} unchanged"]
     refused = f"; {len(done.faults):,} cannot be read" if done.faults else ""
     return f"files: {', '.join(said)}{refused}"
+
+
+def nothing_found(text: str, what: str, typed_text: str) -> str:
+    """Say that nothing is found, so that it also holds where a query demands or refuses words.
+
+    ``what`` is searched part by part: a word of another part of it helps no part.
+    """
+    from engines.lexical.typed import held
+
+    demands = held(text)
+    if demands.must or demands.never:
+        return (
+            f"nothing is found: no part of a {what} has all that the query demands"
+            " and nothing that it refuses"
+        )
+    return f"nothing is found: no {what} contains {typed_text}"
 
 
 def answered(answer: Mapping[str, Any]) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,10 +21,14 @@ from harness.cli.kept.folder import (
     asked,
     engine_of,
     indexed,
+    indexing,
+    nothing_found,
     place_of,
     put_together,
     served,
+    typed,
 )
+from harness.core.printable import counted
 
 if TYPE_CHECKING:
     from engines.kept.live import Live
@@ -79,12 +83,15 @@ def ask(
     from engines.stacks.writing.planner import Context
 
     context = Context(title, selection, about) if title or selection or about else None
-    with asked(_live(folder, arm), follow=follow) as search:
+    typed(text)
+    command = indexing("notes", folder, arm, ARM)
+    with asked(_live(folder, arm), command, follow=follow) as search:
         answer = search.retrieve(text, limit=limit, budget=budget, context=context, explain=explain)
+        tokens = () if answer["items"] else search.tokens(text, context)
     if as_json:
         answered(answer)
     else:
-        _show(answer)
+        _show(answer, _nothing(text, tokens, budget))
 
 
 def serve(
@@ -113,16 +120,27 @@ def _live(folder: Path, arm: str) -> Live[NoteSearch]:
     return notes(engine_of(arm, Writing, "writing", ARM), folder, place_of("notes", folder))
 
 
-def _show(answer: Mapping[str, Any]) -> None:
+def _nothing(text: str, tokens: Sequence[int], budget: int) -> str:
+    """Say why nothing is shown; ``tokens`` are those of snippets that are found."""
+    if tokens:
+        found = counted(len(tokens), "snippet is")
+        return (
+            f"nothing is shown: {found} found, and none fits into {budget} tokens."
+            f" The first takes {tokens[0]}: say --budget {tokens[0]}, or more"
+        )
+    return nothing_found(text, "note", "the text")
+
+
+def _show(answer: Mapping[str, Any], nothing: str) -> None:
     from harness.core.printable import one_line
 
     told = answer["diagnostics"]
     if not answer["items"]:
-        out.print("nothing is found: no note contains the text", markup=False)
+        out.print(nothing, markup=False)
     if told.get("fallback"):
         out.print("no query finds anything; these contain the text as it was typed", markup=False)
     for number, item in enumerate(answer["items"], start=1):
-        out.data(f"{number}. {item['sourceRef']}  score {item['score']:.4f}")
+        out.data(f"{number}. {_where(item['sourceRef'])}  score {item['score']:.4f}")
         out.data(f"   {one_line(item['snippet'])}")
         legs = answer.get("explain", {}).get(item["sourceRef"])
         if legs:
@@ -133,3 +151,11 @@ def _show(answer: Mapping[str, Any]) -> None:
     reason = told["rerank"].get("reason")
     if reason == "MODEL_NOT_READY":
         out.print(f"ordered by words alone: {reason}", markup=False)
+
+
+def _where(ref: str) -> str:
+    """Read the reference of a chunk: its path below the folder, and its number."""
+    from urllib.parse import unquote
+
+    path, _, number = ref.removeprefix("doc:").rpartition("#chunk:")
+    return f"{unquote(path)}, chunk {number}"

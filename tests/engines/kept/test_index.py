@@ -8,14 +8,14 @@ import random
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, nullcontext
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 from unittest import mock
 
 import pytest
 
-from engines.kept import index
+from engines.kept import index, listing
 from engines.kept.contract import Fault, Updated
 from engines.kept.live import Live
 from engines.lexical.typed import MOST_REPEATS
@@ -39,6 +39,7 @@ WORDS = ("salt", "water", "sea", "boat", "harbour", "tide", "moon", "net")
 BY_WORDS = {"tier": "free", "recall": "bm25", "embedder": "", "sparse": "", "max_tokens": 64}
 FORMULA = {"fusion": "specification", "blend": "specification"}
 LONG_AGO_NS = 10**18
+LINE = "its name holds the end of a line, or a control character"
 
 
 def write(root: Path, name: str, text: str, mtime_ns: int = LONG_AGO_NS) -> None:
@@ -181,15 +182,41 @@ def test_an_update_that_was_interrupted_goes_on(
     assert update() == Updated(1, 0, 2, ())
 
 
-def test_a_file_that_cannot_be_read_is_named_at_each_update(
+def test_a_file_that_cannot_be_read_is_named_at_each_update_and_counted_once(
     root: Path, update: Callable[[], Updated]
 ) -> None:
     (root / "bad.md").write_bytes(b"one\ntwo \xff\xfe")
     fault = Fault("bad.md", "is not UTF-8 (invalid start byte). Save it as UTF-8")
-    assert update().faults == (fault,)
-    assert update().faults == (fault,)
+    assert update() == Updated(3, 0, 0, (fault,), refused=1)
+    os.utime(root / "bad.md", ns=(LONG_AGO_NS, LONG_AGO_NS))
+    assert update() == Updated(0, 0, 3, (fault,))
     write(root, "bad.md", "tide")
     assert update() == Updated(1, 0, 3, ())
+
+
+def test_a_file_that_cannot_be_read_any_more_is_a_change(
+    root: Path, update: Callable[[], Updated]
+) -> None:
+    update()
+    (root / "one.md").write_bytes(b"\xff\xfe\xff")
+    done = update()
+    assert (done.read, done.unchanged, done.refused, done.is_change) == (0, 2, 1, True)
+
+
+@pytest.mark.parametrize("stack", STACKS)
+def test_a_name_that_cannot_be_read_is_a_fault_at_each_update_and_no_change(
+    root: Path, tmp_path: Path, stack: str
+) -> None:
+    (root / "a\nb.md").write_text("tide")
+    faults = (Fault("a\\nb.md", f"{LINE}. Rename it"),)
+    followed = live(stack, root, tmp_path / "kept")
+    with followed.now() as (now, done):
+        assert done == Updated(3, 0, 0, faults)
+    with followed.now() as (again, done):
+        assert done == Updated(0, 0, 3, faults)
+        assert not done.is_change
+        assert again is now
+    followed.close()
 
 
 def test_a_file_that_is_too_big_is_named(root: Path, tmp_path: Path) -> None:
@@ -245,14 +272,14 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
 ) -> None:
     change_it, told = CHANGES[change]
 
-    real = index.seen
+    real = listing.listed
 
-    def listed(*given: Any) -> list[index.Seen]:  # noqa: ANN401  those of ``seen``
-        found = list(real(*given))
+    def listed(*given: Any) -> listing.Listed:  # noqa: ANN401  those of ``listed``
+        found = real(*given)
         change_it(root)
         return found
 
-    with mock.patch.object(index, "seen", listed):
+    with mock.patch.object(listing, "listed", listed):
         done = update()
     (fault,) = done.faults
     assert f"{fault.path}: {fault.why}".startswith(told)
@@ -261,22 +288,6 @@ def test_what_changes_after_it_was_listed_leads_nowhere_else(
             0,
         )
     assert update().faults == ()
-
-
-@pytest.mark.parametrize("name", ["deep", "deep/three.txt"])
-def test_what_is_removed_while_a_folder_is_listed_ends_nothing(root: Path, name: str) -> None:
-    real, gone = os.scandir, root / name
-
-    def scanned(path: Path | str) -> Any:  # noqa: ANN401  what scandir gives
-        with real(path) as found:
-            entries = list(found)
-        if Path(path) == gone.parent and gone.exists():
-            gone.unlink() if gone.is_file() else gone.rename(root.parent / "away")
-        return nullcontext(entries)
-
-    with mock.patch("os.scandir", scanned):
-        left = [one.path for one in index.seen(root, frozenset({".md", ".txt"}))]
-    assert left == ["one.md", "two.md"]
 
 
 def test_a_full_disk_costs_no_index(
@@ -303,32 +314,6 @@ def test_an_index_of_something_else_begins_anew(
     else:
         (tmp_path / "kept" / index.FILE).write_bytes(b"no database" * 1_000)
     assert index.update(of, tmp_path / "kept", reader).read == 3
-
-
-def test_hidden_files_links_and_environments_are_left_out(root: Path, tmp_path: Path) -> None:
-    for name in (".hidden.md", ".git/a.md", "node_modules/a.md", "env/pyvenv.cfg", "env/a.md"):
-        write(root, name, "x")
-    (root / "link.md").symlink_to(root / "one.md")
-    (root / "up").symlink_to(tmp_path)
-    found = [one.path for one in index.seen(root, frozenset({".md", ".txt"}))]
-    assert found == ["deep/three.txt", "one.md", "two.md"]
-
-
-NAMES = (
-    "10.05\u202fPM.md", "a\xa0b.md", "\u5831\u544a\u3000\u66f8.md", "so\xadft.md", "\u200emark.md",
-)  # fmt: skip
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_a_name_may_have_any_space(root: Path, name: str) -> None:
-    write(root, name, "x")
-    assert name in {one.path for one in index.seen(root, frozenset({".md"}))}
-
-
-@pytest.mark.parametrize("name", ["a\nb.md", "a\u2028b.md", "\x1b[31m.md"])
-def test_a_name_that_is_no_line_is_left_out(root: Path, name: str) -> None:
-    write(root, name, "x")
-    assert name not in {one.path for one in index.seen(root, frozenset({".md"}))}
 
 
 def test_a_heading_that_begins_a_note_is_shown_once(tmp_path: Path) -> None:
