@@ -334,6 +334,7 @@ def test_what_an_engine_prints_does_not_spoil_an_answer(
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
 def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.Signals) -> None:
+    signal.signal(number, signal.SIG_DFL)  # a suite under nohup would hand on its deafness
     arm = broken_engine.spoken(project.root / "broken", SLOW)
     with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
         assert running.stderr is not None
