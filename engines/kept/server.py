@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping
+from importlib.metadata import version
 from inspect import Parameter, Signature
 from types import new_class
 from typing import Annotated, Any, Generic, NamedTuple, TypeVar
@@ -17,6 +18,7 @@ from engines.kept.live import Live
 from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool, ToolServer
 from engines.stacks.agent_mail.mcp_tools.refused import Code, Refused
 from harness.core.errors import BadFile, HarnessError, IndexNotReady, Locked
+from harness.core.extras import DISTRIBUTION
 
 Opened = TypeVar("Opened")
 Answer = Mapping[str, Any]
@@ -54,7 +56,8 @@ def application(live: Live[Opened], tool: Tool[Opened], title: str) -> MCPServer
     strict: Any = new_class(tool.name, (made.fn_metadata.arg_model,), {"extra": "forbid"})
     made.fn_metadata.arg_model = strict
     made.parameters = strict.model_json_schema(by_alias=True)
-    return ToolServer(f"folder-{tool.name}", title=title, tools=[made])
+    name, release = f"folder-{tool.name}", version(DISTRIBUTION)
+    return ToolServer(name, title=title, version=release, tools=[made])
 
 
 def _signature(kind: type[BaseModel]) -> Signature:

@@ -14,7 +14,6 @@ from anyio.abc import TaskGroup
 from mcp import MCPError
 from mcp.server import Server
 from mcp.server.context import ServerRequestContext
-from mcp.server.stdio import stdio_server
 from mcp.types import (
     CallToolRequest,
     CallToolRequestParams,
@@ -24,6 +23,7 @@ from mcp.types import (
     PaginatedRequestParams,
 )
 
+from harness.core.serving.pipes import pipes
 from harness.shadow.live.comparison import Comparison
 from harness.shadow.live.pair import Served
 from harness.shadow.live.side import told
@@ -35,6 +35,8 @@ from harness.shadow.proxy.mcp_mixing import McpMixer, check_free, structured
 from harness.shadow.proxy.reading import Reading
 
 KIND, PATH = "mcp", "/mcp"
+PASSED_ON_BYTES = 16 << 20
+"""Of a message over pipes; the longest that is compared is set beside."""
 Context = ServerRequestContext[Any]
 
 
@@ -156,7 +158,7 @@ async def serve(
             later.start_soon(mixer.candidate.run)
         app = McpProxy(control, reading, comparison, later, mixer).app()
         if http is None:
-            async with stdio_server() as (reads, writes):
+            async with pipes(PASSED_ON_BYTES) as (reads, writes):
                 await app.run(reads, writes, app.create_initialization_options())
             if mixer is not None:
                 later.cancel_scope.cancel()

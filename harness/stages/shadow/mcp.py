@@ -19,6 +19,7 @@ from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.formats import json_of
 from harness.core.records import Scalar
+from harness.core.serving.pipes import ended_by_signals, first_of
 from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
 from harness.shadow.proxy.backend import Backend
@@ -134,7 +135,8 @@ def shadow_mcp(
                 group.cancel_scope.cancel()
 
         try:
-            anyio.run(run)
+            with ended_by_signals():
+                anyio.run(run)
         except BaseExceptionGroup as group:
             raise _first(group) from group
 
@@ -154,8 +156,7 @@ def _control(where: McpServer, timeout_s: float) -> Client:
 
 def _first(exc: BaseException) -> BaseException:
     """Give the first failure of a group, in words where a person can mend it."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
+    exc = first_of(exc)
     if isinstance(exc, HarnessError | KeyboardInterrupt):
         return exc
     said = f"{type(exc).__name__}: {exc}"

@@ -16,11 +16,13 @@ from pydantic_core import ErrorDetails
 
 from engines.stacks.agent_mail.mcp_tools.refused import Refused
 from harness.core.errors import UnknownName
+from harness.core.serving.pipes import pipes
 
 LONGEST = 60
 """Characters shown of a value that cannot be meant."""
 KINDS = {
     "int": "a whole number",
+    "string_too_short": "at least a character",
     "bool": "true or false",
     "float": "a number",
     "finite": "a finite number",
@@ -44,7 +46,8 @@ class CheckedTool(Tool):
         """Check the arguments, and run the tool.
 
         Raises:
-            ToolError: an argument is missing, unknown, or of another kind.
+            ToolError: an argument is missing, unknown, or of another kind; or the tool refuses. It
+                begins with the code.
         """
         given = {name: value for name, value in arguments.items() if value is not None}
         try:
@@ -52,8 +55,13 @@ class CheckedTool(Tool):
         except ValidationError as exc:
             self.refuses()
             refused = Refused("; ".join(_told(exc.errors(), self.parameters["properties"])))
-            raise ToolError(f"Error executing tool {self.name}: {refused}") from exc
-        return await super().run(given, context, convert_result)
+            raise ToolError(str(refused)) from exc
+        try:
+            return await super().run(given, context, convert_result)
+        except ToolError as exc:
+            if isinstance(exc.__cause__, ToolError):
+                raise exc.__cause__ from exc.__cause__.__cause__
+            raise
 
 
 class ToolServer(MCPServer[Any]):
@@ -80,6 +88,16 @@ class ToolServer(MCPServer[Any]):
         del name, arguments, context
         raise MCPError(INVALID_PARAMS, "this server offers tools, and no prompts")
 
+    async def run_stdio_async(self) -> None:
+        """Speak over standard input and output until the input ends and all is answered.
+
+        Raises:
+            ExceptionGroup: as ``pipes``.
+        """
+        about = self._lowlevel_server.create_initialization_options()
+        async with pipes() as (reads, writes):
+            await self._lowlevel_server.run(reads, writes, about)
+
 
 def _told(errors: Iterable[ErrorDetails], known: Mapping[str, Any]) -> list[str]:
     """Write a sentence for each argument that is wrong, in the order of the tool's parameters."""
@@ -99,5 +117,7 @@ def _sentence(name: str, error: ErrorDetails, known: Mapping[str, Any]) -> str:
         return f"{name} is {shown}, give at least {about['ge']}"
     if kind == "less_than_equal":
         return f"{name} is {shown}, give at most {about['le']}"
-    meant = next((said for start, said in KINDS.items() if kind.startswith(start)), error["msg"])
-    return f"{name} is {shown}, give {meant}"
+    if kind == "literal_error":
+        return f"{name} is {shown}, give {about['expected']}"
+    meant = next((said for start, said in KINDS.items() if kind.startswith(start)), "")
+    return f"{name} is {shown}, give {meant}" if meant else f"{name} is {shown}: {error['msg']}"

@@ -9,6 +9,7 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
@@ -20,10 +21,10 @@ from engines.stacks.agent_mail.mcp_tools.callers import CALLER, digest
 from engines.stacks.agent_mail.mcp_tools.metrics import CONTENT_TYPE, Metrics
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
+from harness.core.serving.lines import MAX_MESSAGE_BYTES
+from harness.core.serving.pipes import ended_by_signals, first_of
 
 METRICS_PATH = "/metrics"
-MAX_BODY_BYTES = 256 * 1024
-"""Of one request; a query and its filters take a few hundred."""
 MAX_REQUESTS = 32
 """Answered at once; one more is refused and may come again. Only whole ones count."""
 BEARER = "bearer "
@@ -36,8 +37,16 @@ LOCALHOST = "127.0.0.1"
 
 
 def serve_stdio(app: MCPServer[Any]) -> None:
-    """Speak over standard input and output until the input ends; nothing else may write there."""
-    app.run("stdio")
+    """Speak over standard input and output until the input ends; nothing else may write there.
+
+    Raises:
+        HarnessError: the reader of the output is gone.
+    """
+    try:
+        with ended_by_signals():
+            anyio.run(app.run_stdio_async)
+    except BaseExceptionGroup as group:
+        raise first_of(group) from group
 
 
 def serve_http(
@@ -75,7 +84,7 @@ def serve_http(
             json_response=True,
             stateless_http=True,
             host=host,
-            max_request_body_size=MAX_BODY_BYTES,
+            max_request_body_size=MAX_MESSAGE_BYTES,
             transport_security=BY_THE_GUARD,
         )
         if metrics is not None:
@@ -173,7 +182,7 @@ async def _whole(receive: Receive) -> Receive | None:
     """
     came: deque[Message] = deque()
     size = 0
-    while size <= MAX_BODY_BYTES:
+    while size <= MAX_MESSAGE_BYTES:
         came.append(await receive())
         if came[-1]["type"] == "http.disconnect":
             return None

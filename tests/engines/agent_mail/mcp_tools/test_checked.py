@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
+import anyio
 import pytest
+from mcp.server.mcpserver import Context
+from mcp.server.mcpserver.exceptions import ToolError
 
+from engines.stacks.agent_mail.mcp_tools.checked import CheckedTool
 from tests.engines.agent_mail.mcp_tools.conftest import Tools
 
 EVERY = (
@@ -43,7 +47,7 @@ def test_what_is_wrong_is_said_with_a_code_and_the_remedy(
     tools: Tools, given: dict[str, Any], said: str
 ) -> None:
     told = tools.refused(**given)
-    assert told.startswith("Error executing tool search_messages: INVALID_ARGUMENT: ")
+    assert told.startswith("INVALID_ARGUMENT: ")
     assert said in told
     assert "pydantic" not in told
     assert len(told) < 800
@@ -54,3 +58,21 @@ def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) ->
     told = tools.refused(**{name: "x\u202e\x1b" * 50_000})
     assert len(told) < 1_100
     assert told.isprintable()
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("both", "INVALID_ARGUMENT: mode is 'both', give 'code' or 'prose'"),
+        ("code", "FAILED: the index is gone"),
+        ("prose", "Error executing tool act"),
+    ],
+)
+def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, said: str) -> None:
+    def act(mode: Literal["code", "prose"]) -> str:
+        raise ToolError("FAILED: the index is gone") if mode == "code" else ValueError("/home/x")
+
+    tool = CheckedTool.from_function(act)
+    with pytest.raises(ToolError) as told:
+        anyio.run(tool.run, {"mode": given}, Context())
+    assert str(told.value) == said

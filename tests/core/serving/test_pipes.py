@@ -1,0 +1,209 @@
+"""``serving.pipes``: a server over standard streams is ended at once, and answers to the end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from subprocess import DEVNULL, PIPE
+from typing import IO, Any
+
+import anyio
+import pytest
+
+from harness.core.serving import pipes
+from harness.core.serving.lines import MAX_MESSAGE_BYTES
+from harness.core.serving.pipes import MAX_UNANSWERED, Input, Output
+from tests.programs import PYTHON, Program
+
+BOUNDED_S = 60
+SOON_S = 0.2
+HELLO = json.dumps({
+    "jsonrpc": "2.0",
+    "id": 0,
+    "method": "initialize",
+    "params": {
+        "protocolVersion": "2025-06-18",
+        "capabilities": {},
+        "clientInfo": {"name": "tests", "version": "1"},
+    },
+})
+
+
+def ping(given: int | str) -> str:
+    return json.dumps({"jsonrpc": "2.0", "id": given, "method": "ping"})
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "mine").mkdir()
+    (tmp_path / "mine" / "tide.py").write_text("def tide() -> int:\n    return 1\n")
+    return tmp_path
+
+
+@pytest.fixture
+def start(folder: Path) -> Iterator[Callable[..., Program]]:
+    with ExitStack() as until_ended:
+
+        def started(**given: IO[str] | int) -> Program:
+            streams: dict[str, Any] = {"stdin": PIPE, "stdout": PIPE, "stderr": PIPE, **given}
+            server = Program([*PYTHON, "code", "serve", "mine"], cwd=folder, **streams)
+            until_ended.enter_context(server)
+            until_ended.callback(server.kill)
+            return server
+
+        yield started
+
+
+def greeted(server: Program) -> Program:
+    assert server.stdin is not None
+    assert server.stdout is not None
+    server.stdin.write(f"{HELLO}\n")
+    server.stdin.flush()
+    about = json.loads(server.stdout.readline())["result"]["serverInfo"]
+    assert about["name"] == "folder-search_code"
+    assert about["version"]
+    return server
+
+
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_a_signal_ends_it_while_the_input_is_open(
+    start: Callable[..., Program], sent: signal.Signals
+) -> None:
+    server = greeted(start())
+    server.send_signal(sent)
+    assert server.wait(BOUNDED_S) == 130
+    assert server.stderr is not None
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
+    server = greeted(start())
+    assert server.stdin is not None
+    assert server.stdout is not None
+    assert server.stderr is not None
+    server.stdout.close()
+    server.stdin.write(f"{ping(1)}\n")
+    server.stdin.flush()
+    assert server.wait(BOUNDED_S) == 2
+    assert server.stderr.read() == "error: the reader of the output is gone\n"
+
+
+def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., Program]) -> None:
+    many = 2 * MAX_UNANSWERED
+    call = {"name": "search_code", "arguments": {"query": "tide"}}
+    asked = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": call}
+    lines = [HELLO, json.dumps(asked), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
+    said, errors = start().communicate("\n".join(lines), timeout=BOUNDED_S)
+    answers = [json.loads(line) for line in said.splitlines()]
+    by_id = {one["id"]: one for one in answers if "result" in one}
+    assert by_id.keys() == {"call", *range(many)}
+    assert "tide.py" in json.dumps(by_id["call"])
+    refused = [one for one in answers if "error" in one]
+    assert [(one["id"], one["error"]["code"]) for one in refused] == [(None, -32600)] * 2
+    assert errors == ""
+
+
+def test_files_and_devices_are_taken_for_pipes(
+    start: Callable[..., Program], tmp_path: Path
+) -> None:
+    asked, said = tmp_path / "asked", tmp_path / "said"
+    asked.write_text(f"{HELLO}\n{ping(1)}\n")
+    with asked.open() as reads, said.open("w") as writes:
+        assert start(stdin=reads, stdout=writes).wait(BOUNDED_S) == 0
+    assert [json.loads(line)["id"] for line in said.read_text().splitlines()] == [0, 1]
+    assert start(stdin=DEVNULL).wait(BOUNDED_S) == 0
+
+
+class Streams:
+    """The two ends of an input and of an output."""
+
+    def __init__(self) -> None:
+        reads, self.asks = os.pipe()
+        self.answers, writes = os.pipe()
+        self.numbers = [reads, self.asks, self.answers, writes]
+        self.output = Output(writes)
+        self.input = Input(reads, self.output, MAX_MESSAGE_BYTES)
+
+    def ask(self, *lines: str) -> None:
+        os.write(self.asks, "".join(f"{line}\n" for line in lines).encode())
+        self.numbers.remove(self.asks)
+        os.close(self.asks)
+
+    async def taken(self) -> list[str]:
+        return [line async for line in self.input]
+
+    def close(self) -> None:
+        for number in self.numbers:
+            os.close(number)
+
+
+@pytest.fixture
+def streams() -> Iterator[Streams]:
+    made = Streams()
+    yield made
+    made.close()
+
+
+def calling_off(given: object) -> str:
+    method, params = pipes.CANCELLED, {"requestId": given}
+    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+
+
+def test_a_request_that_is_called_off_is_not_waited_for(streams: Streams) -> None:
+    lines = [ping(1), calling_off(1)]
+    streams.ask(*lines)
+
+    async def run() -> None:
+        with anyio.fail_after(BOUNDED_S):
+            assert await streams.taken() == lines
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize("called_off", [2, "1", None, []])
+def test_any_other_request_is_waited_for(streams: Streams, called_off: object) -> None:
+    streams.ask(ping(1), calling_off(called_off))
+
+    async def run() -> None:
+        with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
+            await streams.taken()
+
+    anyio.run(run)
+
+
+def test_no_more_is_read_than_is_answered(streams: Streams) -> None:
+    streams.ask(*map(ping, range(MAX_UNANSWERED + 1)))
+
+    async def run() -> None:
+        taken = aiter(streams.input)
+        for given in range(MAX_UNANSWERED):
+            assert await anext(taken) == ping(given)
+        with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
+            await streams.output.fewer_than(MAX_UNANSWERED)
+        await streams.output.write(json.dumps({"id": 0, "result": {}}))
+        with anyio.fail_after(BOUNDED_S):
+            assert await anext(taken) == ping(MAX_UNANSWERED)
+
+    anyio.run(run)
+
+
+def test_an_answer_longer_than_a_pipe_holds_up_nothing_else(streams: Streams) -> None:
+    text = json.dumps({"id": 1, "result": "a" * 1_000_000})
+    read = bytearray()
+
+    async def reader() -> None:
+        while len(read) < len(text):
+            await anyio.wait_readable(streams.answers)
+            read.extend(os.read(streams.answers, 4_096))
+
+    async def both() -> None:
+        async with anyio.create_task_group() as group:
+            group.start_soon(streams.output.write, text)
+            group.start_soon(reader)
+
+    anyio.run(both)
+    assert read.decode() == text
