@@ -15,6 +15,7 @@ from pydantic import BaseModel, ValidationError
 
 from engines import stacks
 from engines.contract import brought
+from engines.contract.lines import line_of_key, line_of_value
 from engines.contract.replaced import opened_whole
 from engines.contract.settings import with_values
 from engines.stacks import remote, text
@@ -22,7 +23,7 @@ from harness.core.engine import Engine, Manifest, Searcher
 from harness.core.errors import BadPolicy, InvalidArm, UnknownName
 from harness.core.formats import toml_file
 from harness.core.names import checked
-from harness.core.reading import Malformed, text_of
+from harness.core.reading import Malformed
 from harness.core.records import Document, Scalar
 
 FOLDER = Path(__file__).parent / "arms"
@@ -125,7 +126,7 @@ def load(name: str, cache: Path, instead: Mapping[str, Scalar] | None = None) ->
     try:
         about = toml_file(path)
     except Malformed as exc:
-        raise BadPolicy(path, f"not TOML: {exc}", "Correct the syntax", exc.line) from exc
+        raise BadPolicy(path, f"not TOML: {exc}", "Correct it", exc.line) from exc
     _check_keys(path, about)
     settings = with_values(about.get("settings", {}), instead or {})
     brought.check_allowed(path, about["stack"], settings)
@@ -232,29 +233,3 @@ def _written(settings: Mapping[str, Any], loc: Sequence[str | int]) -> list[str]
         elif at == len(loc):
             found.append(str(part))
     return found
-
-
-def line_of_value(path: Path, name: str) -> int | None:
-    """First line, from 1, that assigns the text ``name`` to a key."""
-    for number, line in enumerate(text_of(path).splitlines(), start=1):
-        if line.partition("=")[2].strip().startswith((f'"{name}"', f"'{name}'")):
-            return number
-    return None
-
-
-def line_of_key(path: Path, key: Sequence[str]) -> int | None:
-    """Line, from 1, where ``key`` is assigned to; else that of the innermost table around it."""
-    table: list[str] = []
-    around: dict[int, int] = {}
-    for number, line in enumerate(text_of(path).splitlines(), start=1):
-        bare = line.strip()
-        if bare.startswith("["):
-            table = bare.strip("[] ").split(".")
-            here = table
-        else:
-            here = [*table, line.split("=")[0].strip()]
-        if here == list(key):
-            return number
-        if bare.startswith("[") and here == list(key[: len(here)]):
-            around[len(here)] = number
-    return around[max(around)] if around else None

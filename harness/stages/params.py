@@ -144,7 +144,7 @@ def read(path: Path) -> Params:
     except FileNotFoundError:
         raise BadPolicy(path, "no such file", "Run inside the project's folder") from None
     except Malformed as exc:
-        raise BadPolicy(path, f"not YAML: {exc}", "Correct the syntax", exc.line) from exc
+        raise BadPolicy(path, f"not YAML: {exc}", "Correct it", exc.line) from exc
     except ValidationError as exc:
         first = exc.errors()[0]
         key = ".".join(str(part) for part in first["loc"]) or "the file"

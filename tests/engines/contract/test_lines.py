@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from engines import registry
+from engines.contract.lines import line_of_key, line_of_value
 
 TEXT = """\
 summary = "words"
@@ -14,9 +14,17 @@ stack = "hybrid"
 
 [settings]
 depth = 5
+"" = 3
+"a\u2028b=c" = "x\u2028y"
+list = [
+"e" ] # no key
+"d"."e.f" = { g = 1 }
 
 [settings.legs.words]
 stack = 'fts5'
+
+[[ 'kinds' ]]
+name = 1
 """
 
 
@@ -32,18 +40,24 @@ def path(tmp_path: Path) -> Path:
     [
         (["stack"], 2),
         (["settings", "depth"], 5),
-        (["settings", "legs", "words", "stack"], 8),
-        (["settings", "legs", "words", "absent"], 7),
+        (["settings", "legs", "words", "stack"], 13),
+        (["settings", "legs", "words", "absent"], 12),
         (["settings", "absent"], 4),
         (["absent"], None),
+        (["settings", ""], 6),
+        (["settings", "a\u2028b=c"], 7),
+        (["settings", "list"], 8),
+        (["settings", "d", "e.f"], 10),
+        (["kinds", "name"], 16),
+        (["kinds", "absent"], 15),
     ],
 )
 def test_a_key_or_the_innermost_table_around_it(
     path: Path, key: list[str], line: int | None
 ) -> None:
-    assert registry.line_of_key(path, key) == line
+    assert line_of_key(path, key) == line
 
 
-@pytest.mark.parametrize(("value", "line"), [("words", 1), ("fts5", 8), ("5", None), ("", None)])
+@pytest.mark.parametrize(("value", "line"), [("words", 1), ("fts5", 13), ("5", None), ("", None)])
 def test_a_text_that_a_key_has(path: Path, value: str, line: int | None) -> None:
-    assert registry.line_of_value(path, value) == line
+    assert line_of_value(path, value) == line
