@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
 import pytest
 
 from harness.cli import main
+from harness.cli.base.ending import ENDING
 from tests.make.toy import Toy
 
 
@@ -38,6 +41,15 @@ def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
     """Read a model and ask the canary once for all commands, and write empty pictures on pages."""
 
 
+@contextmanager
+def signals_given_back() -> Iterator[None]:
+    """Undo the deafness of a program that was interrupted, and is about to end."""
+    before = {one: signal.getsignal(one) for one in ENDING}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
+
+
 @pytest.fixture
 def harness(
     project: Toy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -48,7 +60,7 @@ def harness(
         monkeypatch.chdir(project.root)
         monkeypatch.setattr(sys, "argv", ["harness", *map(str, words)])
         capsys.readouterr()
-        with pytest.raises(SystemExit) as left:
+        with signals_given_back(), pytest.raises(SystemExit) as left:
             main()
         shown = capsys.readouterr()
         return Said(int(left.value.code or 0), shown.out, shown.err)

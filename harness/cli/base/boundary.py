@@ -11,19 +11,17 @@ import errno
 import fcntl
 import json
 import os
-import signal
 import sys
-import threading
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, redirect_stdout, suppress
 from io import StringIO, TextIOWrapper
 from pathlib import Path
 from time import time
-from types import FrameType
 from typing import TextIO
 
 from harness.cli.base.called import as_called
+from harness.cli.base.ending import deafen, terminable
 from harness.core.errors import MEMORY_RAN_OUT, BadFile, HarnessError
 
 DONE, FAILED, INTERRUPTED = 0, 2, 130
@@ -45,7 +43,7 @@ def ended(command: Callable[[], object]) -> int:
     debug = DEBUG in sys.argv
     _opened()
     _encodable()
-    with _terminable():
+    with terminable():
         try:
             _check_clock()
             command()
@@ -53,6 +51,8 @@ def ended(command: Callable[[], object]) -> int:
         except SystemExit as left:
             code = _code_of(left, debug=debug)
         except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
+            if _interrupt(exc):
+                deafen()
             code = failed(exc, debug=debug)
         try:
             if sys.stdout is not None:
@@ -148,14 +148,17 @@ def _lacking(exc: BaseException) -> str:
     """Say what the machine lacks, where the error names no file; empty for any other error."""
     if isinstance(exc, MemoryError):
         return MEMORY_RAN_OUT
-    if isinstance(exc, OSError) and exc.errno == errno.EBADF and _read_only():
-        return "the output is open for reading alone. Open it for writing, as by > FILE"
+    if isinstance(exc, OSError) and exc.errno == errno.EBADF:
+        if _opened_as(1, os.O_RDONLY):
+            return "the output is open for reading alone. Open it for writing, as by > FILE"
+        if _opened_as(0, os.O_WRONLY):
+            return "the input is open for writing alone. Open it for reading, as by < FILE"
     gone = isinstance(exc, FileNotFoundError) and exc.filename is None and _nowhere()
     return "the current folder is gone. Change to one that is there" if gone else ""
 
 
-def _read_only() -> bool:
-    return fcntl.fcntl(1, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY
+def _opened_as(number: int, mode: int) -> bool:
+    return fcntl.fcntl(number, fcntl.F_GETFL) & os.O_ACCMODE == mode
 
 
 def _check_clock() -> None:
@@ -263,32 +266,3 @@ def _into_nothing() -> None:
         nothing = os.open(os.devnull, os.O_WRONLY)
         os.dup2(nothing, out)
         os.close(nothing)
-
-
-@contextmanager
-def _terminable() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
-
-    What ``nohup`` has made deaf stays so.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    process = os.getpid()
-
-    def interrupt(number: int, _: FrameType | None) -> None:
-        if os.getpid() == process:
-            raise KeyboardInterrupt
-        signal.signal(number, signal.SIG_DFL)
-        signal.raise_signal(number)
-
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.getsignal(number) for number in numbers}
-    for number in numbers:
-        if before[number] is not signal.SIG_IGN:
-            signal.signal(number, interrupt)
-    try:
-        yield
-    finally:
-        for number in numbers:
-            signal.signal(number, before[number])

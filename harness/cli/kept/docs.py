@@ -120,6 +120,7 @@ def _live(folder: Path, arm: str) -> Live[FolderSearch]:
 
 
 def _show(answer: Mapping[str, Any], document: str) -> None:
+    from harness.cli.kept.excerpt import around
     from harness.core.printable import one_line
 
     for missing in answer.get("missing", []):
@@ -132,7 +133,7 @@ def _show(answer: Mapping[str, Any], document: str) -> None:
     for number, found in enumerate(answer["results"], start=1):
         cited = _cited(found["citation"], found["source"]["document_id"])
         out.data(f"{number}. {cited}  score {found['score']:.4f}")
-        out.data(f"   {one_line(found['text'], SHOWN)}")
+        out.data(f"   {one_line(around(found['text'], answer['query'], SHOWN))}")
         legs = answer.get("explain", {}).get(found["source"]["chunk_id"])
         if legs:
             said = ", ".join(f"{name} {value}" for name, value in legs.items())

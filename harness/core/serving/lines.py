@@ -21,6 +21,7 @@ REQUEST = "JSONRPCRequest"
 """The kind of message, as the SDK calls it, by which a wrong line is told what it lacks."""
 ONE_EACH = "a message is a JSON object on a line of its own; send several on as many lines"
 WRONG_ID = "the id is neither a whole number nor a text; give one"
+TAKEN = "the id is that of a request without an answer; give each its own"
 
 
 class Lines:
@@ -54,15 +55,15 @@ def refusal(line: bytes, most: int) -> str:
     It has the id of the line wherever one can be read, and null where none can.
     """
     if len(line) > most:
-        return _error(None, INVALID_REQUEST, f"the line is longer than {most} bytes; send less")
+        return error(None, INVALID_REQUEST, f"the line is longer than {most} bytes; send less")
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as exc:
         said = _read(line)
         is_asked = isinstance(said, dict) and not said.keys() & {"result", "error"}
-        return _error(said.get("id") if is_asked else None, *_fault(exc, said))
+        return error(said.get("id") if is_asked else None, *_fault(exc, said))
     if isinstance(message, JSONRPCNotification) and "id" in _read(line):
-        return _error(None, INVALID_REQUEST, WRONG_ID)
+        return error(None, INVALID_REQUEST, WRONG_ID)
     return ""
 
 
@@ -89,9 +90,9 @@ def _short(digits: str) -> int | None:
     return int(digits) if len(digits) <= LONGEST_ID else None
 
 
-def _error(given: Any, code: int, message: str) -> str:  # noqa: ANN401  any JSON
-    """Write an error; an id that is no id, or has half a character, is null."""
+def error(given: Any, code: int, message: str) -> str:  # noqa: ANN401  any JSON
+    """Write an error; an id of another kind, or with half a character, is null."""
     whole = isinstance(given, str) and not any("\ud800" <= one <= "\udfff" for one in given)
     known = given if whole or type(given) is int else None
-    error = {"code": code, "message": message}
-    return json.dumps({"jsonrpc": "2.0", "id": known, "error": error})
+    about = {"code": code, "message": message}
+    return json.dumps({"jsonrpc": "2.0", "id": known, "error": about})

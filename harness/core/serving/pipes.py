@@ -10,25 +10,27 @@ import errno
 import fcntl
 import os
 import select
-import signal
 import sys
-import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable, Iterator
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, suppress
+from stat import S_ISREG
 from typing import Any, cast
 
 import anyio
 from anyio.lowlevel import checkpoint
 from mcp.server.stdio import stdio_server
+from mcp.types import INVALID_REQUEST
 from pydantic_core import from_json
 
 from harness.core.errors import HarnessError
-from harness.core.serving.lines import MAX_MESSAGE_BYTES, Lines, refusal
+from harness.core.serving.lines import MAX_MESSAGE_BYTES, TAKEN, Lines, error, refusal
 
 READ_BYTES = 65_536
 MAX_UNANSWERED = 256
 """Requests; no line more is read until one of them is answered."""
 CANCELLED = "notifications/cancelled"
+GONE = (errno.EPIPE, errno.ECONNRESET, errno.EIO)
+"""What a pipe, a socket and a terminal say when nothing is at their other end."""
 
 
 @asynccontextmanager
@@ -48,35 +50,6 @@ async def pipes(most: int = MAX_MESSAGE_BYTES) -> AsyncIterator[Any]:
         given = Input(reads, output, most)
         async with stdio_server(cast("Any", given), cast("Any", output)) as streams:
             yield streams
-
-
-@contextmanager
-def ended_by_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGHUP do to ``anyio.run`` what an interrupt does: it is called off.
-
-    An exception that a handler raises would be that of whichever task runs just then. What
-    ``nohup`` has made deaf stays so.
-    """
-    if threading.current_thread() is not threading.main_thread():
-        yield
-        return
-    numbers = (signal.SIGTERM, signal.SIGHUP)
-    before = {one: signal.getsignal(one) for one in numbers}
-    for one, handler in before.items():
-        if handler is not signal.SIG_IGN:
-            signal.signal(one, lambda *_: signal.raise_signal(signal.SIGINT))
-    try:
-        yield
-    finally:
-        for one, handler in before.items():
-            signal.signal(one, handler)
-
-
-def first_of(exc: BaseException) -> BaseException:
-    """Give the first failure of a group."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return exc
 
 
 class Output:
@@ -107,13 +80,17 @@ class Output:
 
     def begun(self, given: Hashable) -> None:
         """Note a request that is to be answered."""
-        self._waiting.add(given)
+        self._waiting.add(key_of(given))
 
     def settled(self, given: Hashable) -> None:
         """Note that a request has its answer, or will have none."""
-        self._waiting.discard(given)
+        self._waiting.discard(key_of(given))
         self._fewer.set()
         self._fewer = anyio.Event()
+
+    def awaits(self, given: Hashable) -> bool:
+        """Tell whether a request of that id has no answer yet."""
+        return key_of(given) in self._waiting
 
     async def fewer_than(self, most: int) -> None:
         """Wait until fewer requests than ``most`` have no answer."""
@@ -133,27 +110,52 @@ class Input:
         lines, data = Lines(self._most), b" "
         while data:
             await _ready(anyio.wait_readable, self._number)
-            data = os.read(self._number, READ_BYTES)
+            data = _read(self._number)
             for line in lines.fed(data) if data else [lines.last()]:
-                if not line.strip():
-                    continue
-                if refused := refusal(line, self._most):
-                    await self._output.write(f"{refused}\n")
-                    continue
-                await self._output.fewer_than(MAX_UNANSWERED)
-                self._note(from_json(line))
-                yield line.decode()
+                if line.strip() and await self._passes(line):
+                    yield line.decode()
         await self._output.fewer_than(1)
 
-    def _note(self, message: Any) -> None:  # noqa: ANN401  any JSON-RPC
-        """Note a request as one to be answered, and one that is called off as settled."""
+    async def _passes(self, line: bytes) -> bool:
+        """Tell whether the server is to see a line, and note what it will answer.
+
+        The SDK holds 1 and "1" for one id, answers no request that is called off, and forgets one
+        whose id comes twice. So it is called off only where it has no answer, and an id is its own.
+        """
+        if refused := refusal(line, self._most):
+            await self._output.write(f"{refused}\n")
+            return False
+        message = from_json(line)
         if "method" not in message:
-            return
+            return True
         if "id" in message:
+            if self._output.awaits(message["id"]):
+                await self._output.write(f"{error(None, INVALID_REQUEST, TAKEN)}\n")
+                return False
+            await self._output.fewer_than(MAX_UNANSWERED)
             self._output.begun(message["id"])
         elif message["method"] == CANCELLED:
-            called_off = (message.get("params") or {}).get("requestId")
-            self._output.settled(called_off if isinstance(called_off, int | str) else None)
+            given = _called_off(message.get("params"))
+            if not self._output.awaits(given):
+                return False
+            self._output.settled(given)
+        return True
+
+
+def key_of(given: Hashable) -> Hashable:
+    """Give the number that a text writes, and any other id as it is."""
+    if isinstance(given, str):
+        with suppress(ValueError):
+            return int(given)
+    return given
+
+
+def _called_off(params: Any) -> Hashable:  # noqa: ANN401  any JSON
+    """Read the id of the request that is called off; None where the message is malformed."""
+    match params:
+        case {"requestId": int() | str() as given} if not isinstance(given, bool):
+            return given if isinstance(params.get("reason", ""), str | None) else None
+    return None
 
 
 @contextmanager
@@ -177,10 +179,25 @@ async def _ready(waits: Callable[[int], Awaitable[None]], number: int) -> None:
         await checkpoint()
 
 
+def _read(number: int) -> bytes:
+    """Read what is there; nothing where the input has ended or its writer is gone."""
+    try:
+        return os.read(number, READ_BYTES)
+    except OSError as exc:
+        if not _is_gone(exc, number):
+            raise
+        return b""
+
+
 def _written(number: int, part: memoryview) -> int:
     try:
         return os.write(number, part)
     except OSError as exc:
-        if exc.errno != errno.EPIPE:
+        if not _is_gone(exc, number):
             raise
         raise HarnessError("the reader of the output is gone") from exc
+
+
+def _is_gone(exc: OSError, number: int) -> bool:
+    """Tell whether an error says that the other end is gone; that of a file is of its disk."""
+    return exc.errno in GONE and not S_ISREG(os.fstat(number).st_mode)

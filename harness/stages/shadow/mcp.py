@@ -19,7 +19,7 @@ from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.formats import json_of
 from harness.core.records import Scalar
-from harness.core.serving.pipes import ended_by_signals, first_of
+from harness.core.serving.signals import run_until_signalled
 from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
 from harness.shadow.proxy.backend import Backend
@@ -135,10 +135,12 @@ def shadow_mcp(
                 group.cancel_scope.cancel()
 
         try:
-            with ended_by_signals():
-                anyio.run(run)
-        except BaseExceptionGroup as group:
-            raise _first(group) from group
+            run_until_signalled(run)
+        except HarnessError:
+            raise
+        except Exception as exc:
+            said = f"{type(exc).__name__}: {exc}"
+            raise IndexNotReady(f"the control: {said}. Start it, or correct its address") from exc
 
 
 def _absent_or_there(candidate: McpServer, timeout_s: float) -> McpControl:
@@ -152,12 +154,3 @@ def _control(where: McpServer, timeout_s: float) -> Client:
         StdioServerParameters(command=where.command[0], args=list(where.command[1:])), errlog=log
     )
     return Client(started, read_timeout_seconds=timeout_s, cache=None)
-
-
-def _first(exc: BaseException) -> BaseException:
-    """Give the first failure of a group, in words where a person can mend it."""
-    exc = first_of(exc)
-    if isinstance(exc, HarnessError | KeyboardInterrupt):
-        return exc
-    said = f"{type(exc).__name__}: {exc}"
-    return IndexNotReady(f"the control: {said}. Start it, or correct its address")

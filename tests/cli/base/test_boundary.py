@@ -345,6 +345,18 @@ def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.
     assert not list(project.root.rglob(".*.partial"))
 
 
+def test_a_second_signal_changes_nothing(project: Toy) -> None:
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.readline() == "interrupted; run the same command again to go on\n"
+        running.send_signal(signal.SIGTERM)
+        assert running.stderr.read() == ""
+    assert running.returncode == 130
+
+
 def test_an_output_that_can_only_be_read_is_named(project: Toy) -> None:
     """It was an unforeseen failure in the file of a library."""
     with (

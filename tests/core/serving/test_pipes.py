@@ -4,7 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import pty
 import signal
+import socket
+import struct
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -14,6 +18,7 @@ from typing import IO, Any
 import anyio
 import pytest
 
+from harness.core.errors import HarnessError
 from harness.core.serving import pipes
 from harness.core.serving.lines import MAX_MESSAGE_BYTES
 from harness.core.serving.pipes import MAX_UNANSWERED, Input, Output
@@ -35,6 +40,11 @@ HELLO = json.dumps({
 
 def ping(given: int | str) -> str:
     return json.dumps({"jsonrpc": "2.0", "id": given, "method": "ping"})
+
+
+def call(given: int | str) -> str:
+    params = {"name": "search_code", "arguments": {"query": "tide " * 2_000}}
+    return json.dumps({"jsonrpc": "2.0", "id": given, "method": "tools/call", "params": params})
 
 
 @pytest.fixture
@@ -80,6 +90,72 @@ def test_a_signal_ends_it_while_the_input_is_open(
     assert server.stderr.read() == "interrupted; run the same command again to go on\n"
 
 
+@pytest.mark.parametrize("sent", [signal.SIGINT, signal.SIGTERM])
+def test_more_signals_change_nothing(start: Callable[..., Program], sent: signal.Signals) -> None:
+    server = greeted(start())
+    assert server.stdin is not None
+    assert server.stderr is not None
+    server.stdin.writelines(f"{line}\n" for line in map(call, range(1, 20)))
+    server.stdin.flush()
+    while server.poll() is None:
+        server.send_signal(sent)
+        time.sleep(0.01)
+    assert server.wait() == 130
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+def test_signals_that_came_while_it_was_stopped_are_one(start: Callable[..., Program]) -> None:
+    server = greeted(start())
+    assert server.stderr is not None
+    for one in (signal.SIGSTOP, signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCONT):
+        server.send_signal(one)
+    assert server.wait(BOUNDED_S) == 130
+    assert server.stderr.read() == "interrupted; run the same command again to go on\n"
+
+
+def test_a_socket_that_is_reset_is_a_reader_that_is_gone() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as listens:
+        ours = socket.create_connection(listens.getsockname())
+        theirs, _ = listens.accept()
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    ours.close()
+
+    async def run() -> None:
+        output = Output(theirs.fileno())
+        assert [line async for line in Input(theirs.fileno(), output, 100)] == []
+        with pytest.raises(HarnessError, match="the reader of the output is gone"):
+            await output.write("{}")
+
+    with theirs:
+        anyio.run(run)
+
+
+def test_a_terminal_that_is_gone_is_a_reader_that_is_gone() -> None:
+    leader, follower = pty.openpty()
+    os.close(leader)
+
+    async def run() -> None:
+        output = Output(follower)
+        assert [line async for line in Input(follower, output, 100)] == []
+        with pytest.raises(HarnessError, match="the reader of the output is gone"):
+            await output.write("{}")
+
+    anyio.run(run)
+    os.close(follower)
+
+
+def test_an_input_that_cannot_be_read_is_told_with_its_cure(
+    start: Callable[..., Program], tmp_path: Path
+) -> None:
+    with (tmp_path / "asked").open("w") as writes:
+        server = start(stdin=writes)
+        assert server.wait(BOUNDED_S) == 2
+    assert server.stderr is not None
+    assert server.stderr.read() == (
+        "error: the input is open for writing alone. Open it for reading, as by < FILE\n"
+    )
+
+
 def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
     server = greeted(start())
     assert server.stdin is not None
@@ -94,9 +170,7 @@ def test_a_reader_that_is_gone_is_named(start: Callable[..., Program]) -> None:
 
 def test_what_was_asked_before_the_input_ended_is_answered(start: Callable[..., Program]) -> None:
     many = 2 * MAX_UNANSWERED
-    call = {"name": "search_code", "arguments": {"query": "tide"}}
-    asked = {"jsonrpc": "2.0", "id": "call", "method": "tools/call", "params": call}
-    lines = [HELLO, json.dumps(asked), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
+    lines = [HELLO, call("call"), *map(ping, range(1, many)), "[]", f'"{"a" * 300_000}"']
     said, errors = start().communicate("\n".join(lines), timeout=BOUNDED_S)
     answers = [json.loads(line) for line in said.splitlines()]
     by_id = {one["id"]: one for one in answers if "result" in one}
@@ -148,13 +222,18 @@ def streams() -> Iterator[Streams]:
     made.close()
 
 
-def calling_off(given: object) -> str:
-    method, params = pipes.CANCELLED, {"requestId": given}
-    return json.dumps({"jsonrpc": "2.0", "method": method, "params": params})
+def calling_off(given: object, **more: object) -> str:
+    params = {"requestId": given, **more}
+    return json.dumps({"jsonrpc": "2.0", "method": pipes.CANCELLED, "params": params})
 
 
-def test_a_request_that_is_called_off_is_not_waited_for(streams: Streams) -> None:
-    lines = [ping(1), calling_off(1)]
+@pytest.mark.parametrize(
+    ("asked", "called_off"), [(1, 1), ("one", "one"), (1, "1"), ("1", 1), (1, " +01")]
+)
+def test_a_request_that_is_called_off_is_not_waited_for(
+    streams: Streams, asked: int | str, called_off: int | str
+) -> None:
+    lines = [ping(asked), calling_off(called_off, reason="late")]
     streams.ask(*lines)
 
     async def run() -> None:
@@ -164,13 +243,42 @@ def test_a_request_that_is_called_off_is_not_waited_for(streams: Streams) -> Non
     anyio.run(run)
 
 
-@pytest.mark.parametrize("called_off", [2, "1", None, []])
-def test_any_other_request_is_waited_for(streams: Streams, called_off: object) -> None:
-    streams.ask(ping(1), calling_off(called_off))
+@pytest.mark.parametrize(
+    "line",
+    [
+        *map(calling_off, (2, "one", None, [], True, 1.0)),
+        calling_off(1, reason=5),
+        json.dumps({"jsonrpc": "2.0", "method": pipes.CANCELLED}),
+    ],
+)
+def test_what_calls_off_no_request_is_dropped_and_the_request_waited_for(
+    streams: Streams, line: str
+) -> None:
+    streams.ask(ping(1), line)
 
     async def run() -> None:
+        taken = aiter(streams.input)
+        assert await anext(taken) == ping(1)
         with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
-            await streams.taken()
+            await anext(taken)
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize(("first", "again"), [(1, 1), ("one", "one"), (1, "1")])
+def test_an_id_belongs_to_one_request_until_it_is_answered(
+    streams: Streams, first: int | str, again: int | str
+) -> None:
+    streams.ask(ping(first), ping(again), ping("other"), ping(first))
+
+    async def run() -> None:
+        with anyio.fail_after(BOUNDED_S):
+            taken = aiter(streams.input)
+            assert await anext(taken) == ping(first)
+            assert await anext(taken) == ping("other")
+            refused = json.loads(os.read(streams.answers, 4_096))
+            await streams.output.write(json.dumps({"id": first, "result": {}}))
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
 
     anyio.run(run)
 

@@ -9,7 +9,6 @@ from ipaddress import ip_address
 from typing import Any
 from urllib.parse import parse_qs
 
-import anyio
 from mcp.server import MCPServer
 from mcp.server.transport_security import TransportSecuritySettings
 from starlette.datastructures import Headers
@@ -22,7 +21,7 @@ from engines.stacks.agent_mail.mcp_tools.metrics import CONTENT_TYPE, Metrics
 from engines.stacks.agent_mail.pipeline.scope import Scope
 from harness.core.errors import HarnessError
 from harness.core.serving.lines import MAX_MESSAGE_BYTES
-from harness.core.serving.pipes import ended_by_signals, first_of
+from harness.core.serving.signals import run_until_signalled
 
 METRICS_PATH = "/metrics"
 MAX_REQUESTS = 32
@@ -41,12 +40,9 @@ def serve_stdio(app: MCPServer[Any]) -> None:
 
     Raises:
         HarnessError: the reader of the output is gone.
+        KeyboardInterrupt: a signal ended it.
     """
-    try:
-        with ended_by_signals():
-            anyio.run(app.run_stdio_async)
-    except BaseExceptionGroup as group:
-        raise first_of(group) from group
+    run_until_signalled(app.run_stdio_async)
 
 
 def serve_http(

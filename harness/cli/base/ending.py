@@ -1,0 +1,47 @@
+"""Signals that end a command as a Ctrl-C does."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+
+ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+
+
+def deafen() -> None:
+    """Let signals change nothing any more: what has been told to end is on its way."""
+    if threading.current_thread() is threading.main_thread():
+        for number in ENDING:
+            signal.signal(number, signal.SIG_IGN)
+
+
+@contextmanager
+def terminable() -> Iterator[None]:
+    """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
+
+    What ``nohup`` has made deaf stays so.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    process = os.getpid()
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        if os.getpid() == process:
+            raise KeyboardInterrupt
+        signal.signal(number, signal.SIG_DFL)
+        signal.raise_signal(number)
+
+    before = {number: signal.getsignal(number) for number in ENDING}
+    for number in ENDING:
+        if number != signal.SIGINT and before[number] is not signal.SIG_IGN:
+            signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in ENDING:
+            signal.signal(number, before[number])
