@@ -96,7 +96,7 @@ def test_two_runs_into_two_folders_share_a_log(
     params.write_text(params.read_text().replace("seed = 5", "seed = 6"))
     assert harness(*words, "--out", tmp_path / "b", *shared).code == 0
     page = (tmp_path / "b" / "index.html").read_text()
-    assert "tantivy: second look (2 untimed, 0 timed)" in page
+    assert "tantivy: second look (2 at results, 0 at times; the larger counts)" in page
     assert "the seed of the policy is 6, it was 5" in page
     assert harness("verify", "--out", tmp_path / "b").code == 0
     assert harness(*words, "--out", tmp_path / "c").code == 0

@@ -82,7 +82,7 @@ def test_deleted_judgements_are_named_on_the_first_screen(losing: Toy) -> None:
     assert said[1].startswith("NOT PINNED")
     assert f"{count} queries without judgements that had some (q" in said[2]
     assert "judgements, 2,401 before" in said[2]
-    assert said[3].startswith("tantivy: second look (2 untimed, 0 timed).")
+    assert said[3].startswith("tantivy: second look (2 at results, 0 at times; the larger counts).")
     assert said[3].endswith("Changed since the last look: other judgements.")
     losing.decide(later_s=1)
     assert kept(losing) == said
@@ -130,7 +130,7 @@ def test_another_seed_is_another_look_and_is_named(losing: Toy) -> None:
         assert said.startswith(f"tantivy: {'second' if looks == 2 else 'third'} look")
         assert f"the seed of the policy is {seed}, it was {seed - 1}." in said
     seeded(losing, 7)
-    assert "third look (3 untimed, 0 timed)" in kept(losing)[-1]
+    assert "third look (3 at results, 0 at times; the larger counts)" in kept(losing)[-1]
     (about,) = json.loads(losing.layout.decision.read_text())["datasets"]
     assert about["trust"]["alpha"]["steps"]["tantivy"] == {"alpha": 0.075, "attempts": 3}
     verify(losing.layout)
@@ -162,7 +162,10 @@ def test_a_race_until_it_is_fast_is_counted(project: Toy) -> None:
         project.race()
     project.decide(later_s=1)
     said = kept(project)[-1]
-    assert "tantivy: third look (1 untimed, 3 timed, 1 of them races that no gate judged)." in said
+    assert (
+        "tantivy: third look (1 at results, 3 at times, 1 of them races that no gate judged;"
+        in said
+    )
     assert said.endswith("Changed since the last look: another race.")
 
 

@@ -150,8 +150,8 @@ def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
         return None
     return Hindrance(
         Cause.MACHINE,
-        f"machine too busy: {stolen.by}, which took {stolen.share:.1%} from {arm}, more than the"
-        f" {settings.max_stolen:.1%} that the policy takes for quiet",
+        f"machine too busy: {stolen.by} for {stolen.share:.1%} of the time of {arm}, and the policy"
+        f" allows {settings.max_stolen:.1%}",
         "end the other programs, or take a machine of your own, then run: harness race",
     )
 

@@ -15,7 +15,7 @@ from harness.report.inputs import ReportInput
 from harness.report.links import PAGE
 from harness.report.page import custody_lines, latency_tables, slice_tables, tables, trust
 from harness.report.page.cards import card, gate_rows
-from harness.report.page.headline import headline, reasons
+from harness.report.page.headline import headline, reasons, remedies
 from harness.report.page.merged import merged
 from harness.report.page.moved import Moved, movers
 from harness.report.page.traffic import traffic
@@ -179,7 +179,7 @@ def to_markdown(reports: Sequence[ReportInput]) -> str:
         cards = [shown for of, shown in decided if of is report]
         if said := headline(cards):
             lines += [f"{markdown(report.provenance.dataset)}: **{markdown(said)}**", ""]
-        if listed := reasons(cards):
+        if listed := (*reasons(cards), *remedies(cards)):
             lines += [*(f"- {markdown(why)}" for why in listed), ""]
     if decided:
         rows = [

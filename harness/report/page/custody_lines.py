@@ -103,7 +103,7 @@ def _coverage(of: Coverage) -> str:
 def _look(step: str, one: Looks) -> str:
     races = f", {one.unjudged} of them races that no gate judged" if one.unjudged else ""
     resumed = f"; races resumed after a stop: {one.resumed}" if one.resumed else ""
-    kinds = f"{one.untimed} untimed, {one.timed} timed{races}{resumed}"
+    kinds = f"{one.untimed} at results, {one.timed} at times{races}; the larger counts{resumed}"
     earlier = f" Earlier outcomes: {_outcomes(one.before)}." if one.before else ""
     since = f" Changed since the last look: {'; '.join(one.since)}." if one.since else ""
     return f"{step}: {_ordinal(one.attempts)} look ({kinds}).{earlier}{since}"
@@ -112,7 +112,9 @@ def _look(step: str, one: Looks) -> str:
 def _outcomes(before: Sequence[tuple[str, str]]) -> str:
     """List outcomes from the oldest on; those that follow each other unchanged stand as one."""
     return ", ".join(
-        f"{outcome} {len(days)} times until {days[-1]}" if len(days) > 1 else f"{outcome} {days[0]}"
+        f"{outcome} {len(days)} times, last on {days[-1]}"
+        if len(days) > 1
+        else f"{outcome} on {days[0]}"
         for outcome, each in groupby(before, key=itemgetter(1))
         if (days := [day for day, _ in each])
     )

@@ -48,6 +48,16 @@ def reasons(cards: Sequence[Card]) -> tuple[str, ...]:
     return tuple(f"{card.step}: {_why(card)}." for card in blocked) if len(blocked) > 1 else ()
 
 
+def remedies(cards: Sequence[Card]) -> tuple[str, ...]:
+    """Say what decides steps that are open; once, where several need the same."""
+    by_remedy: dict[str, list[str]] = {}
+    for card in _blocked(cards):
+        gate = card.because[0]
+        if gate.verdict is Verdict.INCONCLUSIVE and gate.remedy:
+            by_remedy.setdefault(gate.remedy.removesuffix("."), []).append(card.step)
+    return tuple(f"To decide {_listed(names)}: {said}." for said, names in by_remedy.items())
+
+
 def _blocked(cards: Sequence[Card]) -> list[Card]:
     return [card for card in cards if card.tone in BLOCKED and card.because]
 

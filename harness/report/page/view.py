@@ -20,7 +20,7 @@ from harness.report.load.tables import notes, response
 from harness.report.page import custody_lines, figures, forest, latency_tables, tables, trust
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
 from harness.report.page.gate_bars import sides
-from harness.report.page.headline import headline, reasons
+from harness.report.page.headline import headline, reasons, remedies
 from harness.report.page.latency_tables import latency_curves
 from harness.report.page.merged import merged
 from harness.report.page.moved import QUERY, Moved, movers
@@ -200,7 +200,7 @@ def view(report: ReportInput, number: int) -> DatasetView:
         start=report.decisions[0].control if report.decisions else "",
         kept=custody_lines.lines(report.custody) if report.custody else (),
         headline=headline(cards),
-        reasons=reasons(cards),
+        reasons=(*reasons(cards), *remedies(cards)),
         cards=cards,
         gates=tuple(
             _gates(report, decision, f"{prefix}-{at}")

@@ -106,13 +106,14 @@ def test_looks_are_the_last() -> None:
         (("2026-02-01", "promote"), ("2026-02-02", "hold"), ("2026-02-03", "hold")),
     )
     assert lines(replace(KEPT, number=5, looks={"a": FIRST, "tantivy": fourth}))[-1] == (
-        "tantivy: 4th look (2 untimed, 4 timed, 2 of them races that no gate judged). Earlier"
-        " outcomes: promote 2026-02-01, hold 2 times until 2026-02-03. Changed since the last look:"
-        " another race."
+        "tantivy: 4th look (2 at results, 4 at times, 2 of them races that no gate judged; the"
+        " larger counts). Earlier outcomes: promote on 2026-02-01, hold 2 times, last on"
+        " 2026-02-03. Changed since the last look: another race."
     )
     stopped = Looks(2, 2, 0, (), (), resumed=3)
     assert lines(replace(KEPT, number=5, looks={"tantivy": stopped}))[-1] == (
-        "tantivy: second look (2 untimed, 2 timed; races resumed after a stop: 3)."
+        "tantivy: second look (2 at results, 2 at times; the larger counts; races resumed after a"
+        " stop: 3)."
     )
 
 

@@ -8,7 +8,7 @@ import pytest
 
 from harness.core.gate import Outcome, Verdict
 from harness.report.page.cards import Card, GateRow, Tone
-from harness.report.page.headline import headline, reasons
+from harness.report.page.headline import headline, reasons, remedies
 
 GATE = GateRow(
     gate="Names are found", rule="non_inferior", verdict=Verdict.FAIL, bound="loses less than 0.02",
@@ -107,3 +107,20 @@ def test_each_of_several_blocked_steps_has_its_reason() -> None:
         "c: Names are found is inconclusive (too busy).",
     )
     assert reasons(cards[:2]) == ()
+
+
+def test_what_decides_open_steps_is_said_once() -> None:
+    busy = replace(BUSY, remedy="take a quiet machine")
+    few = replace(OPEN, remedy="about 411 judged queries.")
+    cards = (
+        step("a", Tone.PROMOTE),
+        step("b", Tone.UNSURE, busy),
+        step("c", Tone.HOLD, replace(GATE, remedy="a better engine")),
+        step("d", Tone.UNSURE, few, busy),
+        step("e", Tone.UNSURE, busy),
+    )
+    assert remedies(cards) == (
+        "To decide b and e: take a quiet machine.",
+        "To decide d: about 411 judged queries.",
+    )
+    assert remedies((step("c", Tone.UNSURE, BUSY),)) == ()
