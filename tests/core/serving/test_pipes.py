@@ -22,6 +22,7 @@ from harness.core.errors import HarnessError
 from harness.core.serving import pipes
 from harness.core.serving.lines import MAX_MESSAGE_BYTES
 from harness.core.serving.pipes import MAX_UNANSWERED, Input, Output
+from harness.core.serving.signals import ENDING
 from tests.programs import PYTHON, Program
 
 BOUNDED_S = 60
@@ -52,6 +53,15 @@ def folder(tmp_path: Path) -> Path:
     (tmp_path / "mine").mkdir()
     (tmp_path / "mine" / "tide.py").write_text("def tide() -> int:\n    return 1\n")
     return tmp_path
+
+
+@pytest.fixture(autouse=True)
+def heard() -> Iterator[None]:
+    """Hear signals, to which a suite that was started beside a shell is deaf."""
+    before = {one: signal.signal(one, signal.default_int_handler) for one in ENDING}
+    yield
+    for one, handler in before.items():
+        signal.signal(one, handler)
 
 
 @pytest.fixture

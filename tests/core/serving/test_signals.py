@@ -16,8 +16,11 @@ from harness.core.serving.signals import ENDING, run_until_signalled
 
 @pytest.fixture(autouse=True)
 def handlers() -> Iterator[None]:
-    """Give signals back, which a server that was called off keeps."""
-    before = {one: signal.getsignal(one) for one in ENDING}
+    """Give signals back, which a server that was called off keeps.
+
+    A suite that was started beside a shell, or under ``nohup``, is deaf to them.
+    """
+    before = {one: signal.signal(one, signal.default_int_handler) for one in ENDING}
     yield
     for one, handler in before.items():
         signal.signal(one, handler)
