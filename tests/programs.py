@@ -23,6 +23,8 @@ from tests import forked
 
 PYTHON = (sys.executable, "-m", "harness")
 """What the words of a command begin with."""
+DEAF: dict[int, Any] = {signal.SIGINT: signal.default_int_handler, signal.SIGHUP: signal.SIG_DFL}
+"""What a program may be started deaf to, and what else it does: it inherits that as if started."""
 
 
 class Handed:
@@ -61,7 +63,7 @@ class Program(subprocess.Popen[str]):
                 os.fspath(folder or Path.cwd()),
                 dict(os.environ if env is None else env),
                 ends,
-                signal.getsignal(signal.SIGINT) is signal.SIG_IGN,
+                [one for one in DEAF if signal.getsignal(one) is signal.SIG_IGN],
             ),
         )
         self.forked.start()
@@ -96,7 +98,7 @@ def _run(
     folder: str,
     env: Mapping[str, str],
     ends: Sequence[int | None],
-    interrupts_ignored: bool,  # noqa: FBT001  given by place
+    deaf: Sequence[int],
 ) -> None:
     """Be what ``python -m harness`` is: these words, this folder, and nothing of this process."""
     for at, end in enumerate(ends):
@@ -110,9 +112,8 @@ def _run(
     sys.stdout = os.fdopen(1, "w", closefd=False)
     sys.stderr = os.fdopen(2, "w", 1, errors="backslashreplace", closefd=False)
     sys.argv = [str(Path(harness.__path__[0]) / "__main__.py"), *words]
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN if interrupts_ignored else signal.default_int_handler
-    )
+    for one, handler in DEAF.items():
+        signal.signal(one, signal.SIG_IGN if one in deaf else handler)
     from harness.cli import main
 
     try:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from harness.core.reading import text_of
+from harness.core.formats import toml_of
+from harness.core.reading import Malformed, text_of
 
 
 def line_of_value(path: Path, name: str) -> int | None:
@@ -39,8 +39,8 @@ def _keys(line: str) -> list[str]:
     """Read the keys of a line of TOML: those of a table, or those that are assigned to."""
     for text in (f"{line.partition('=')[0]}= 0", line):
         try:
-            found: Any = tomllib.loads(text)
-        except tomllib.TOMLDecodeError:
+            found: Any = toml_of(text)
+        except Malformed:
             continue
         keys = []
         while isinstance(found, dict) and found:

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from harness.cli.base.boundary import INTERRUPTED, ended
+from harness.cli.base.boundary import ended
 from harness.cli.base.called import as_called, called, introduce
-from harness.cli.base.ending import deafen
 from harness.report import fonts
 
 if TYPE_CHECKING:
@@ -111,11 +110,8 @@ def command() -> Any:  # noqa: ANN401  Click's command, which Typer brings along
 
 
 def main() -> None:
-    """Run the command line, and leave by its exit code; a second signal cannot change that."""
-    code = ended(_typed)
-    if code == INTERRUPTED:
-        deafen()
-    sys.exit(code)
+    """Run the command line, and leave by its exit code."""
+    sys.exit(ended(_typed))
 
 
 def _typed() -> None:

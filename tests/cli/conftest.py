@@ -5,7 +5,6 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -41,7 +40,7 @@ def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
     """Read a model and ask the canary once for all commands, and write empty pictures on pages."""
 
 
-@contextmanager
+@pytest.fixture(autouse=True)
 def signals_given_back() -> Iterator[None]:
     """Undo the deafness of a program that was interrupted, and is about to end."""
     before = {one: signal.getsignal(one) for one in ENDING}
@@ -60,7 +59,7 @@ def harness(
         monkeypatch.chdir(project.root)
         monkeypatch.setattr(sys, "argv", ["harness", *map(str, words)])
         capsys.readouterr()
-        with signals_given_back(), pytest.raises(SystemExit) as left:
+        with pytest.raises(SystemExit) as left:
             main()
         shown = capsys.readouterr()
         return Said(int(left.value.code or 0), shown.out, shown.err)

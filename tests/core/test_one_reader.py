@@ -36,6 +36,7 @@ OURS = {
     "engines/stacks/typesense/keeper.py": "commands of the process that started it",
     "engines/stacks/typesense/cluster.py": "files of the server that it started",
     "engines/stacks/code/reading/understand.py": "text of a document, indexed whatever it is",
+    "harness/core/serving/lines.py": "a line within a bound that is refused, for its id alone",
     "harness/core/batches/processes.py": "work of the process that started it",
     "harness/core/batches/cluster.py": "work that comes through the user's own scheduler",
     "harness/shadow/live/process.py": "questions of the process that started it",
@@ -71,6 +72,7 @@ def test_what_is_excused_still_needs_it(file: str) -> None:
 
 
 MODELS = {
+    "harness/core/serving/lines.py": "a line within a bound, as the SDK is about to read it",
     "harness/stages/migrate/ledger.py": "an entry of what was read, written as JSON once more",
     "harness/stages/shadow/of_arm.py": "settings of an arm, written as JSON once more",
 }

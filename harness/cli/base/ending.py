@@ -23,7 +23,7 @@ def deafen() -> None:
 def terminable() -> Iterator[None]:
     """Let SIGTERM and SIGHUP end a command as a Ctrl-C does: what is half written is cleared away.
 
-    What ``nohup`` has made deaf stays so.
+    What ``nohup`` has made deaf stays so, and what was told to end is deaf from then on.
     """
     if threading.current_thread() is not threading.main_thread():
         yield
@@ -43,5 +43,6 @@ def terminable() -> Iterator[None]:
     try:
         yield
     finally:
-        for number in ENDING:
-            signal.signal(number, before[number])
+        if not all(signal.getsignal(number) is signal.SIG_IGN for number in ENDING):
+            for number in ENDING:
+                signal.signal(number, before[number])

@@ -70,7 +70,7 @@ def test_a_value_of_any_length_makes_no_long_message(tools: Tools, name: str) ->
 )
 def test_a_refusal_begins_with_its_code_and_a_crash_tells_nothing(given: str, said: str) -> None:
     def act(mode: Literal["code", "prose"]) -> str:
-        raise ToolError("FAILED: the index is gone") if mode == "code" else ValueError("/home/x")
+        raise ToolError("FAILED: the index is gone") if mode == "code" else ValueError("a secret")
 
     tool = CheckedTool.from_function(act)
     with pytest.raises(ToolError) as told:
