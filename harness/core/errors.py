@@ -139,3 +139,10 @@ class Locked(HarnessError):
             f"{thing}: another process writes to it{long}."
             " Wait for it or end it, and run the command again"
         )
+
+
+def first_of(exc: BaseException) -> BaseException:
+    """Give the first failure of a group, or the failure itself where it came alone."""
+    while isinstance(exc, BaseExceptionGroup):
+        exc = exc.exceptions[0]
+    return exc

@@ -110,7 +110,7 @@ def _hindered(settings: Settings, load: Load, rounds: AtRate) -> Hindrance | Non
         return Hindrance(
             Cause.MACHINE,
             f"machine too busy: other programs used {busy:.1%} of the processors before a round,"
-            f" more than the {settings.max_busy:.1%} that the policy takes for quiet",
+            f" and the policy allows {settings.max_busy:.1%}",
             "",
         )
     if rounds.arrivals < settings.min_arrivals:

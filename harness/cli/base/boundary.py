@@ -51,8 +51,6 @@ def ended(command: Callable[[], object]) -> int:
         except SystemExit as left:
             code = _code_of(left, debug=debug)
         except BaseException as exc:  # noqa: BLE001  whatever it is, it is no verdict
-            if _interrupt(exc):
-                deafen()
             code = failed(exc, debug=debug)
         try:
             if sys.stdout is not None:
@@ -67,6 +65,8 @@ def failed(exc: BaseException, *, debug: bool) -> int:
     """Say in one line on the error stream what went wrong, and give the exit code."""
     try:
         exc = _meant(exc)
+        if _interrupt(exc):
+            deafen()
         said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
     except BaseException:  # noqa: BLE001  no room to look for better words
         said, code = f"error: {type(exc).__name__}, and {MEMORY_RAN_OUT}", FAILED

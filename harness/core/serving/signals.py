@@ -11,6 +11,8 @@ from types import FrameType
 import anyio
 from anyio import CancelScope, Event
 
+from harness.core.errors import first_of
+
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Serve = Callable[[], Awaitable[None]]
 
@@ -33,7 +35,7 @@ def run_until_signalled(serve: Serve) -> None:
         anyio.run(ending.heard_by, serve)
     except BaseException as exc:
         if not ending.came:
-            raise _first_of(exc) from exc
+            raise first_of(exc) from exc
     finally:
         ending.settle()
     if ending.came:
@@ -74,10 +76,3 @@ class _Ending:
 async def _ends(called_off: Event, scope: CancelScope) -> None:
     await called_off.wait()
     scope.cancel()
-
-
-def _first_of(exc: BaseException) -> BaseException:
-    """Give the first failure of a group."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return exc

@@ -185,7 +185,7 @@ def test_parts_of_another_load_or_of_yesterday_are_not_gone_on_with(
 
 
 def test_where_no_rate_is_named_shares_of_the_closed_loop_are_taken(project: Toy) -> None:
-    report = loaded(project, replace(WANTED, arms=("tantivy",), rates=()))
+    report = loaded(project, replace(WANTED, arms=("tantivy",), rates=()), seconds=1.0)
     closed = report.point("tantivy", None)
     assert closed is not None
     assert report.rates[0] == pytest.approx(closed.records[0].trial.rate * 0.1, rel=0.01)

@@ -23,7 +23,7 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolRequest, CallToolRequestParams, CallToolResult
 
-from harness.core.errors import IndexNotReady
+from harness.core.errors import IndexNotReady, first_of
 
 
 class ToolFailed(Exception):
@@ -87,8 +87,10 @@ def connected(command: Sequence[str], url: str, timeout_s: float) -> Iterator[Co
         try:
             client = opened.__enter__()
         except Exception as exc:
+            first = first_of(exc)
             raise IndexNotReady(
-                f"{where}: no MCP server answers ({_first(exc)}). Start it, or correct the arm"
+                f"{where}: no MCP server answers ({type(first).__name__}: {first})."
+                " Start it, or correct the arm"
             ) from exc
         stack.callback(_close, opened)
         about = client.server_info
@@ -126,10 +128,3 @@ def _log(stack: ExitStack) -> TextIO:
     if sys.__stderr__ is not None:
         return sys.__stderr__
     return stack.enter_context(open(os.devnull, "w", encoding="utf-8"))  # noqa: PTH123  not a path
-
-
-def _first(exc: BaseException) -> str:
-    """Name the first failure of a group."""
-    while isinstance(exc, BaseExceptionGroup):
-        exc = exc.exceptions[0]
-    return f"{type(exc).__name__}: {exc}"
