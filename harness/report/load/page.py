@@ -8,7 +8,7 @@ from harness.core.gate import Verdict
 from harness.report.html import TEMPLATES, environment
 from harness.report.load.figures import load_curve, percentile_curves
 from harness.report.load.inputs import LoadReport
-from harness.report.load.tables import at, notes, tables
+from harness.report.load.tables import notes, tables
 from harness.report.rounding import milliseconds, three_digits
 
 P99 = 99.0
@@ -24,7 +24,7 @@ def headline(report: LoadReport) -> str:
             noise = report.noise.get(rate)
             open_ = noise is not None and noise.verdict is not Verdict.PASS
             why = f" Nothing is concluded: {noise.reason}." if noise and open_ else ""
-            return f"At {at(rate)}, 99 of 100 answers come within {said}.{why}"
+            return f"At {rate:g} a second, 99 of 100 answers come within {said}.{why}"
     return "No trial at a rate counts, so nothing is said about load."
 
 

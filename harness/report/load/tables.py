@@ -55,7 +55,7 @@ def _range(numbers: Sequence[str]) -> str:
 
 
 MIB = 1 << 20
-FEW = "too few rounds for an interval"
+FEW = "too few rounds"
 CLOSED = "closed loop"
 
 
@@ -102,7 +102,7 @@ def _response(report: LoadReport, point: Point) -> tuple[Cell, ...]:
         _time(overall, 100.0),
         _time(point.service, 99.0),
         _ratio(report, point),
-        Cell(number(answered / seconds)),
+        Cell(three_digits(answered / seconds)),
         Cell(share(arrivals - answered, arrivals)),
     )
 
@@ -140,7 +140,7 @@ def _ratio(report: LoadReport, point: Point) -> Cell:
     noise = report.noise.get(point.rate) if point.rate is not None else None
     loud = noise is not None and noise.verdict is not Verdict.PASS
     if point.ratio is None:
-        return Cell(FEW)
+        return Cell("no interval", FEW)
     note = interval(point.ratio) + (", too noisy to conclude" if loud else "")
     return Cell(number(point.ratio.value), note)
 
@@ -173,8 +173,8 @@ def _pair(of: Histogram | None) -> Cell:
 
 def cost(report: LoadReport) -> Table:
     """Show processor time, memory and disk of each arm at its highest rate that was tried."""
-    header = ("arm", "at", "processor ms an answer", "memory it adds, MiB", "resident, MiB",
-              "peak, MiB", "index, MiB", "generator late, p99 ms")  # fmt: skip
+    header = ("arm", "at", "processor ms an answer", "memory added, MiB", "resident MiB",
+              "peak MiB", "index MiB", "generator late, p99 ms")  # fmt: skip
     rows = []
     for arm in report.arms:
         points = [p for p in report.points if p.arm == arm and not p.twin and p.records]
@@ -196,7 +196,7 @@ def cost(report: LoadReport) -> Table:
 
 
 def _mib(size: int) -> str:
-    return number(size / MIB)
+    return three_digits(size / MIB)
 
 
 def searched(report: LoadReport) -> Table:
@@ -221,9 +221,9 @@ def searched(report: LoadReport) -> Table:
 def notes(report: LoadReport) -> tuple[str, ...]:
     """Say what the tables stand on, a sentence each."""
     loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
-    said = [f"{at(rate)}: {found.reason}." for rate, found in report.noise.items()]
+    said = [f"At {rate:g} a second, {found.reason}." for rate, found in report.noise.items()]
     if loud or not report.noise:
-        said.append("Where the A/A run of the first arm is too noisy, nothing is concluded.")
+        said.append("Where the first arm differs from itself by more, nothing is concluded.")
     closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
     for point in closed:
         p99 = milliseconds(point.overall.percentile(99.0))
