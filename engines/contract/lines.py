@@ -23,8 +23,8 @@ def line_of_key(path: Path, key: Sequence[str]) -> int | None:
     table: list[str] = []
     around: dict[int, int] = {}
     for number, line in enumerate(text_of(path).split("\n"), start=1):
-        is_table = line.lstrip().startswith("[")
-        written = _keys(line)
+        written = _keys(line.removesuffix("\r"))
+        is_table = line.lstrip().startswith("[") and bool(written)
         here = written if is_table else [*table, *written]
         if written and here == list(key):
             return number

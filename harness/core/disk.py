@@ -76,7 +76,9 @@ def refusal(exc: BaseException) -> OSError | None:
 
 def _causes(exc: BaseException) -> Iterator[BaseException]:
     told: BaseException | None = exc
-    while told is not None:
+    seen = set[int]()
+    while told is not None and id(told) not in seen:
+        seen.add(id(told))
         yield told
         told = told.__cause__ or (None if told.__suppress_context__ else told.__context__)
 

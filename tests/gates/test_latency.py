@@ -123,8 +123,8 @@ def test_a_busy_machine_neither_passes_nor_fails(
         told = replace(race, stolen=dict(race.stolen) | {arm: gate_inputs.stolen(**{share: 0.021})})
         finding = judged(rule, told, **settings)
         assert finding.verdict is Verdict.INCONCLUSIVE
-        assert finding.reason.startswith(f"machine too busy: {TAKEN[share]}")
-        assert f" for 2.1% of the time of {arm}, and the policy allows 2.0%" in finding.reason
+        assert finding.reason.startswith(f"machine too busy while {arm} was timed: {TAKEN[share]}")
+        assert " 2.10% of the time, and the policy allows 2.00%" in finding.reason
         quiet = judged(rule, told, **settings | {"max_stolen": 0.021})
         assert quiet.verdict is (Verdict.PASS if factor < 1 else Verdict.FAIL)
 

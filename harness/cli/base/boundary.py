@@ -68,6 +68,9 @@ def failed(exc: BaseException, *, debug: bool) -> int:
         if _interrupt(exc):
             deafen()
         said, code = as_called(_said(exc)), INTERRUPTED if _interrupt(exc) else FAILED
+    except KeyboardInterrupt:
+        deafen()
+        said, code = as_called(AGAIN), INTERRUPTED
     except BaseException:  # noqa: BLE001  no room to look for better words
         said, code = f"error: {type(exc).__name__}, and {MEMORY_RAN_OUT}", FAILED
     with suppress(OSError, ValueError, AttributeError, MemoryError):

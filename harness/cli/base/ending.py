@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import math
 import os
 import signal
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
+from time import monotonic
 from types import FrameType
 
+TOGETHER_S = 1.0
+"""Signals that come within this time are one: a supervisor sends SIGTERM and SIGHUP at once."""
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 
@@ -28,10 +32,14 @@ def terminable() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    process = os.getpid()
+    process, came = os.getpid(), -math.inf
 
     def interrupt(number: int, _: FrameType | None) -> None:
+        nonlocal came
         if os.getpid() == process:
+            if monotonic() - came < TOGETHER_S:
+                return
+            came = monotonic()
             raise KeyboardInterrupt
         signal.signal(number, signal.SIG_DFL)
         signal.raise_signal(number)

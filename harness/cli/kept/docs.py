@@ -133,7 +133,7 @@ def _show(answer: Mapping[str, Any], document: str) -> None:
     for number, found in enumerate(answer["results"], start=1):
         cited = _cited(found["citation"], found["source"]["document_id"])
         out.data(f"{number}. {cited}  score {found['score']:.4f}")
-        out.data(f"   {one_line(around(found['text'], answer['query'], SHOWN))}")
+        out.data(f"   {around(one_line(found['text']), answer['query'], SHOWN)}")
         legs = answer.get("explain", {}).get(found["source"]["chunk_id"])
         if legs:
             said = ", ".join(f"{name} {value}" for name, value in legs.items())

@@ -6,6 +6,8 @@ from functools import cache
 
 LEAD = 60
 """Characters before the first word that was looked for."""
+BEFORE, AFTER = "… ", "…"
+"""What stands where text is left out."""
 
 
 def around(text: str, query: str, most: int) -> str:
@@ -22,14 +24,18 @@ def around(text: str, query: str, most: int) -> str:
     places = [
         (*one.span(), stem) for one in words_in(text) if (stem := _stem(one.group())) in wanted
     ]
-    begin, shown = 0, _within(places, 0, most)
+    begin, first, shown = 0, 0, _within(places, 0, most - len(AFTER))
+    room = most - len(BEFORE) - len(AFTER)
     for start, _, _ in places:
         lead = max(0, start - LEAD)
-        if (found := _within(places, lead, lead + most)) > shown:
-            begin, shown = lead, found
-    while 0 < begin < len(text) and not text[begin - 1].isspace():
+        if lead and (found := _within(places, lead, lead + room)) > shown:
+            begin, first, shown = lead, start, found
+    while begin < first and not text[begin - 1].isspace():
         begin += 1
-    return text[begin : begin + most] if begin == 0 else f"… {text[begin : begin + most - 2]}"
+    if begin == 0:
+        return text[: most - len(AFTER)] + AFTER
+    end = begin + room
+    return f"{BEFORE}{text[begin:end]}{AFTER if end < len(text) else ''}"
 
 
 def _within(places: list[tuple[int, int, str]], begin: int, end: int) -> int:

@@ -10,7 +10,13 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
-from mcp.types import INVALID_REQUEST, PARSE_ERROR, JSONRPCNotification, jsonrpc_message_adapter
+from mcp.types import (
+    INVALID_REQUEST,
+    PARSE_ERROR,
+    JSONRPCMessage,
+    JSONRPCNotification,
+    jsonrpc_message_adapter,
+)
 from pydantic import ValidationError
 
 MAX_MESSAGE_BYTES = 256 * 1024
@@ -49,22 +55,31 @@ class Lines:
         self._begun += piece[: self._most + 1 - len(self._begun)]
 
 
-def refusal(line: bytes, most: int) -> str:
-    """Write the answer to a malformed line; empty for a message.
+class Refused(Exception):
+    """A malformed line: its id wherever one can be read, the code of JSON-RPC, and what to do."""
 
-    It has the id of the line wherever one can be read, and null where none can.
+    def __init__(self, given: Any, code: int, said: str) -> None:  # noqa: ANN401  any JSON
+        super().__init__(said)
+        self.given, self.code, self.said = given, code, said
+
+
+def message_of(line: bytes, most: int) -> JSONRPCMessage:
+    """Read a line as the SDK reads it: it tells by more than its keys what kind of message it is.
+
+    Raises:
+        Refused: it is malformed, or longer than ``most`` bytes.
     """
     if len(line) > most:
-        return error(None, INVALID_REQUEST, f"the line is longer than {most} bytes; send less")
+        raise Refused(None, INVALID_REQUEST, f"the line is longer than {most} bytes; send less")
     try:
         message = jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValidationError as exc:
         said = _read(line)
         is_asked = isinstance(said, dict) and not said.keys() & {"result", "error"}
-        return error(said.get("id") if is_asked else None, *_fault(exc, said))
+        raise Refused(said.get("id") if is_asked else None, *_fault(exc, said)) from None
     if isinstance(message, JSONRPCNotification) and "id" in _read(line):
-        return error(None, INVALID_REQUEST, WRONG_ID)
-    return ""
+        raise Refused(None, INVALID_REQUEST, WRONG_ID)
+    return message
 
 
 def _fault(exc: ValidationError, said: Any) -> tuple[int, str]:  # noqa: ANN401  any JSON

@@ -1,7 +1,8 @@
 """MCP over the standard streams of this process: bounded, interruptible, and answered to the end.
 
-The streams are waited for, and no thread stands in a read of them: an interrupt ends a server at
-once. What engines print goes to the error stream meanwhile, as with the SDK's own streams.
+The streams are waited for, and no thread stands in a read of them: an interrupt ends a server as
+soon as the calls that run have ended. What engines print goes to the error stream meanwhile, as
+with the SDK's own streams.
 """
 
 from __future__ import annotations
@@ -19,11 +20,18 @@ from typing import Any, cast
 import anyio
 from anyio.lowlevel import checkpoint
 from mcp.server.stdio import stdio_server
-from mcp.types import INVALID_REQUEST
+from mcp.types import INVALID_REQUEST, JSONRPCNotification, JSONRPCRequest
 from pydantic_core import from_json
 
 from harness.core.errors import HarnessError
-from harness.core.serving.lines import MAX_MESSAGE_BYTES, TAKEN, Lines, error, refusal
+from harness.core.serving.lines import (
+    MAX_MESSAGE_BYTES,
+    TAKEN,
+    Lines,
+    Refused,
+    error,
+    message_of,
+)
 
 READ_BYTES = 65_536
 MAX_UNANSWERED = 256
@@ -40,7 +48,8 @@ async def pipes(most: int = MAX_MESSAGE_BYTES) -> AsyncIterator[Any]:
     They end when the input has ended and each of its requests has an answer.
 
     Raises:
-        ExceptionGroup: of a HarnessError where the reader of the output is gone, or of an OSError.
+        ExceptionGroup: of a HarnessError where the reader of the output is gone, or of a
+            StreamFailed.
     """
     if sys.stdout is not None:
         sys.stdout.flush()
@@ -52,6 +61,10 @@ async def pipes(most: int = MAX_MESSAGE_BYTES) -> AsyncIterator[Any]:
             yield streams
 
 
+class StreamFailed(OSError):
+    """The system refused a standard stream of this process."""
+
+
 class Output:
     """Writes answers, and knows which requests have none yet."""
 
@@ -61,19 +74,33 @@ class Output:
         self._lock = anyio.Lock()
 
     async def write(self, text: str) -> None:
-        """Write a message.
+        """Write a message of the server; an answer settles its request.
 
         Raises:
             HarnessError: whoever reads them is gone.
+            StreamFailed: the system refused it.
         """
+        await self._send(text)
+        message = from_json(text)
+        if "method" not in message:
+            self.settled(message["id"])
+
+    async def refuse(self, given: Any, code: int, said: str) -> None:  # noqa: ANN401  any JSON
+        """Answer a line that the server does not see; an id is not used that awaits its answer.
+
+        Raises:
+            HarnessError: whoever reads them is gone.
+            StreamFailed: the system refused it.
+        """
+        taken = isinstance(given, int | str) and self.awaits(given)
+        await self._send(f"{error(None if taken else given, code, said)}\n")
+
+    async def _send(self, text: str) -> None:
         async with self._lock:
             left = memoryview(text.encode())
             while left:
                 await _ready(anyio.wait_writable, self._number)
                 left = left[_written(self._number, left[: select.PIPE_BUF]) :]
-        message = from_json(text)
-        if "method" not in message:
-            self.settled(message["id"])
 
     async def flush(self) -> None:
         """Do nothing: what is written is on its way."""
@@ -122,20 +149,19 @@ class Input:
         The SDK holds 1 and "1" for one id, answers no request that is called off, and forgets one
         whose id comes twice. So it is called off only where it has no answer, and an id is its own.
         """
-        if refused := refusal(line, self._most):
-            await self._output.write(f"{refused}\n")
+        try:
+            message = message_of(line, self._most)
+        except Refused as exc:
+            await self._output.refuse(exc.given, exc.code, exc.said)
             return False
-        message = from_json(line)
-        if "method" not in message:
-            return True
-        if "id" in message:
-            if self._output.awaits(message["id"]):
-                await self._output.write(f"{error(None, INVALID_REQUEST, TAKEN)}\n")
+        if isinstance(message, JSONRPCRequest):
+            if self._output.awaits(message.id):
+                await self._output.refuse(None, INVALID_REQUEST, TAKEN)
                 return False
             await self._output.fewer_than(MAX_UNANSWERED)
-            self._output.begun(message["id"])
-        elif message["method"] == CANCELLED:
-            given = _called_off(message.get("params"))
+            self._output.begun(message.id)
+        elif isinstance(message, JSONRPCNotification) and message.method == CANCELLED:
+            given = _called_off(message.params)
             if not self._output.awaits(given):
                 return False
             self._output.settled(given)
@@ -185,7 +211,7 @@ def _read(number: int) -> bytes:
         return os.read(number, READ_BYTES)
     except OSError as exc:
         if not _is_gone(exc, number):
-            raise
+            raise StreamFailed(*exc.args) from exc
         return b""
 
 
@@ -194,7 +220,7 @@ def _written(number: int, part: memoryview) -> int:
         return os.write(number, part)
     except OSError as exc:
         if not _is_gone(exc, number):
-            raise
+            raise StreamFailed(*exc.args) from exc
         raise HarnessError("the reader of the output is gone") from exc
 
 

@@ -6,12 +6,13 @@ import signal
 import threading
 from asyncio import get_running_loop
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from types import FrameType
 
 import anyio
 from anyio import CancelScope, Event
 
-from harness.core.errors import first_of
+from harness.core.errors import HarnessError, first_of
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 Serve = Callable[[], Awaitable[None]]
@@ -25,6 +26,7 @@ def run_until_signalled(serve: Serve) -> None:
 
     Raises:
         KeyboardInterrupt: a signal came, whatever broke because of it.
+        HarnessError: what serves called ``exit``, whose code is a verdict's.
         Exception: the first of the failures that ended the server.
     """
     if threading.current_thread() is not threading.main_thread():
@@ -33,9 +35,9 @@ def run_until_signalled(serve: Serve) -> None:
     ending = _Ending()
     try:
         anyio.run(ending.heard_by, serve)
-    except BaseException as exc:
+    except BaseException as exc:  # noqa: BLE001  what was called off may break in any way
         if not ending.came:
-            raise first_of(exc) from exc
+            raise _told(exc) from None
     finally:
         ending.settle()
     if ending.came:
@@ -56,7 +58,8 @@ class _Ending:
         def hear(_: int, __: FrameType | None) -> None:
             if not self.came:
                 self.came = True
-                wake(called_off.set)
+                with suppress(RuntimeError):  # the loop has closed: the server is at its end
+                    wake(called_off.set)
 
         for one, handler in self._before.items():
             if handler is not signal.SIG_IGN:
@@ -76,3 +79,11 @@ class _Ending:
 async def _ends(called_off: Event, scope: CancelScope) -> None:
     await called_off.wait()
     scope.cancel()
+
+
+def _told(exc: BaseException) -> BaseException:
+    """Give the first failure; its own traceback says where it came from."""
+    first = first_of(exc)
+    if isinstance(first, SystemExit):
+        return HarnessError(f"what serves called exit({first.code!r}). Correct it, and start again")
+    return first

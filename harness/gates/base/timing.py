@@ -150,8 +150,8 @@ def _stolen(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
         return None
     return Hindrance(
         Cause.MACHINE,
-        f"machine too busy: {stolen.by} for {stolen.share:.1%} of the time of {arm}, and the policy"
-        f" allows {settings.max_stolen:.1%}",
+        f"machine too busy while {arm} was timed: {stolen.by}, {stolen.share:.2%} of the time, and"
+        f" the policy allows {settings.max_stolen:.2%}",
         "end the other programs, or take a machine of your own, then run: harness race",
     )
 

@@ -41,8 +41,8 @@ def noise(first_ns: Sequence[int], second_ns: Sequence[int], *, max_noise: float
     return Noise(
         Verdict.PASS if quiet else Verdict.INCONCLUSIVE,
         found,
-        f"the first arm's p99 differs from itself {most:.3g} times at most in {len(found)} rounds,"
-        f" and {max_noise:g} times is allowed",
+        f"the first arm's p99 is up to {most:.3g} times as long in one of its openings as in the"
+        f" other, over {len(found)} rounds, and {max_noise:g} times is allowed",
     )
 
 

@@ -222,8 +222,10 @@ def notes(report: LoadReport) -> tuple[str, ...]:
     """Say what the tables stand on, a sentence each."""
     loud = [found for found in report.noise.values() if found.verdict is not Verdict.PASS]
     said = [f"At {rate:g} a second, {found.reason}." for rate, found in report.noise.items()]
-    if loud or not report.noise:
+    if loud:
         said.append("Where the first arm differs from itself by more, nothing is concluded.")
+    elif not report.noise:
+        said.append("The first arm was not loaded twice at a rate, so nothing is concluded.")
     closed = [p for p in report.points if p.rate is None and not p.twin and p.overall.count]
     for point in closed:
         p99 = milliseconds(point.overall.percentile(99.0))

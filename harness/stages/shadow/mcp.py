@@ -19,6 +19,7 @@ from harness.core.engine import Answer, Manifest, Searcher
 from harness.core.errors import HarnessError, IndexNotReady
 from harness.core.formats import json_of
 from harness.core.records import Scalar
+from harness.core.serving.pipes import StreamFailed
 from harness.core.serving.signals import run_until_signalled
 from harness.shadow.live.settings import ShadowLog
 from harness.shadow.log.between import Between
@@ -136,7 +137,7 @@ def shadow_mcp(
 
         try:
             run_until_signalled(run)
-        except HarnessError:
+        except (HarnessError, StreamFailed):
             raise
         except Exception as exc:
             said = f"{type(exc).__name__}: {exc}"

@@ -345,6 +345,19 @@ def test_what_ends_a_program_ends_as_a_ctrl_c_does(project: Toy, number: signal.
     assert not list(project.root.rglob(".*.partial"))
 
 
+@pytest.mark.parametrize("second", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
+def test_signals_at_once_are_one(project: Toy, second: signal.Signals) -> None:
+    """A supervisor sends two at once; the second was called memory that ran out."""
+    arm = broken_engine.spoken(project.root / "broken", SLOW)
+    with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:
+        assert running.stderr is not None
+        assert running.stderr.readline() == "ready\n"
+        running.send_signal(signal.SIGTERM)
+        running.send_signal(second)
+        assert running.stderr.read() == "interrupted; run the same command again to go on\n"
+    assert running.returncode == 130
+
+
 def test_a_second_signal_changes_nothing(project: Toy) -> None:
     arm = broken_engine.spoken(project.root / "broken", SLOW)
     with typed(project, "index", "--dataset", "toy", "--arm", arm) as running:

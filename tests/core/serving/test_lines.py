@@ -9,10 +9,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.core.serving.lines import MAX_MESSAGE_BYTES, Lines, refusal
+from harness.core.serving.lines import MAX_MESSAGE_BYTES, Lines, Refused, error, message_of
 
 PARSE, INVALID = -32700, -32600
 LONG = "9" * 6_000
+
+
+def refusal(line: bytes, most: int) -> str:
+    """Write the answer to a line; empty for a message."""
+    try:
+        message_of(line, most)
+    except Refused as exc:
+        return error(exc.given, exc.code, exc.said)
+    return ""
 
 
 def request(given: str, more: str = "") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import pty
@@ -289,6 +290,53 @@ def test_an_id_belongs_to_one_request_until_it_is_answered(
             refused = json.loads(os.read(streams.answers, 4_096))
             await streams.output.write(json.dumps({"id": first, "result": {}}))
         assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+
+    anyio.run(run)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        '{"jsonrpc":"2.0","id":1,"method":5,"result":{}}',
+        '{"jsonrpc":"2.0","id":1,"method":null,"error":{"code":1,"message":"x"}}',
+        '{"jsonrpc":"2.0","id":null,"method":"ping","error":{"code":1,"message":"x"}}',
+    ],
+)
+def test_what_the_sdk_takes_for_an_answer_is_waited_for_by_nobody(
+    streams: Streams, line: str
+) -> None:
+    """It was taken for a request by its keys, and a server with one of them never ended."""
+    streams.ask(line)
+
+    async def run() -> None:
+        with anyio.fail_after(BOUNDED_S):
+            assert await streams.taken() == [line]
+
+    anyio.run(run)
+
+
+def test_a_malformed_line_does_not_answer_the_request_whose_id_it_bears(streams: Streams) -> None:
+    streams.ask(ping(4), '{"jsonrpc":"1.0","id":4,"method":"ping"}')
+
+    async def run() -> None:
+        taken = aiter(streams.input)
+        assert await anext(taken) == ping(4)
+        with pytest.raises(TimeoutError), anyio.fail_after(SOON_S):
+            await anext(taken)
+        refused = json.loads(os.read(streams.answers, 4_096))
+        assert (refused["id"], refused["error"]["code"]) == (None, -32600)
+        assert streams.output.awaits(4)
+
+    anyio.run(run)
+
+
+def test_a_stream_that_the_system_refuses_is_told_from_what_a_server_meets() -> None:
+    async def run() -> None:
+        number = os.open(os.devnull, os.O_WRONLY)
+        with pytest.raises(pipes.StreamFailed) as told:
+            [line async for line in Input(number, Output(number), 100)]
+        os.close(number)
+        assert told.value.errno == errno.EBADF
 
     anyio.run(run)
 

@@ -11,6 +11,7 @@ import anyio
 import pytest
 from anyio.lowlevel import checkpoint
 
+from harness.core.errors import HarnessError
 from harness.core.serving.signals import ENDING, run_until_signalled
 
 
@@ -37,6 +38,35 @@ def test_the_first_failure_is_raised_and_signals_are_given_back() -> None:
     with pytest.raises(OSError, match="the disk is gone"):
         run_until_signalled(broken)
     assert [signal.getsignal(one) for one in ENDING] == before
+
+
+def test_a_failure_that_came_alone_is_its_own_cause_of_nothing() -> None:
+    """It was raised as its own cause, and whoever followed its causes did so for ever."""
+
+    async def alone() -> None:
+        await checkpoint()
+        raise OSError("the disk is gone")
+
+    def at_once() -> None:
+        raise ValueError("too many open files")
+
+    with pytest.raises(OSError, match="gone") as told:
+        run_until_signalled(alone)
+    assert told.value.__cause__ is not told.value
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(anyio, "run", lambda *_: at_once())
+        with pytest.raises(ValueError, match="too many") as said:
+            run_until_signalled(alone)
+    assert said.value.__cause__ is None
+
+
+def test_an_exit_of_what_serves_is_no_verdict() -> None:
+    async def leaves() -> None:
+        await checkpoint()
+        raise SystemExit(1)
+
+    with pytest.raises(HarnessError, match=r"called exit\(1\)"):
+        run_until_signalled(leaves)
 
 
 def test_in_a_thread_there_are_no_signals() -> None:

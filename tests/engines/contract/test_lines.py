@@ -61,3 +61,18 @@ def test_a_key_or_the_innermost_table_around_it(
 @pytest.mark.parametrize(("value", "line"), [("words", 1), ("fts5", 13), ("5", None), ("", None)])
 def test_a_text_that_a_key_has(path: Path, value: str, line: int | None) -> None:
     assert line_of_value(path, value) == line
+
+
+def test_ends_of_lines_as_windows_writes_them_change_no_number(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_bytes(b'stack = "text"\r\n[settings]\r\nk = 5\r\n[settings.a]\r\nb = 1\r\n')
+    assert line_of_key(path, ["settings", "k"]) == 3
+    assert line_of_key(path, ["settings", "a", "b"]) == 5
+
+
+def test_a_list_of_lists_is_no_table(tmp_path: Path) -> None:
+    path = tmp_path / "mine.toml"
+    path.write_text('[settings]\nx = [\n  ["a", "b"],\n]\nk = 1\n')
+    assert line_of_key(path, ["settings", "k"]) == 5
+    assert line_of_key(path, ["settings", "absent"]) == 1
+    assert line_of_key(path, ["other"]) is None
