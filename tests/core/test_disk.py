@@ -94,6 +94,12 @@ def test_other_errors_pass() -> None:
     assert refusal(ValueError("(os error 2)")) is None
 
 
+def test_an_error_that_is_its_own_cause_comes_to_an_end() -> None:
+    alone = ValueError("odd")
+    alone.__cause__ = alone
+    assert refusal(alone) is None
+
+
 def test_sqlite_calls_a_full_disk_a_failing_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
