@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from bisect import bisect_right
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache, lru_cache
 
@@ -39,29 +40,41 @@ FRACTION = "\u2044"
 
 @cache
 def marks() -> str:
-    """Give every mark that combines with a letter, as the inside of a character class."""
-    signs = map(chr, range(FIRST_MARK, LAST_MARK + 1))
-    return "".join(sign for sign in signs if unicodedata.category(sign).startswith("M"))
+    """Return every mark that combines with a letter, as the inside of a character class."""
+    codes = range(FIRST_MARK, LAST_MARK + 1)
+    found = [code for code in codes if unicodedata.category(chr(code)).startswith("M")]
+    firsts = [code for code, before in zip(found, [-1, *found], strict=False) if code != before + 1]
+    lasts = [code for code, after in zip(found, [*found[1:], -1], strict=True) if code + 1 != after]
+    return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
+
+
+_STRETCH = re.compile(r"(?s:.)?[^\x00-\x7f]+")
+"""Characters beyond ASCII, and the one before them, which a mark may combine with. The large
+classes below are tried on these stretches alone."""
 
 
 @cache
 def _clusters() -> re.Pattern[str]:
-    """Find what is read together and is not a single ASCII character."""
+    """Find what is read together and is not a single ASCII character, within a stretch."""
     return re.compile(rf"(?s:.)[{marks()}{_UNSEEN}{_CONTINUED}]+|[^\x00-\x7f]")
 
 
 @cache
 def word() -> re.Pattern[str]:
     """Find a run of letters and digits with their marks, or a picture such as an emoji."""
-    beside = f"[{marks()}{_UNSEEN}]"
-    return re.compile(rf"[^\W_](?:[^\W_]|{beside})*+|[{PICTURE}]{beside}*+")
+    beside = rf"(?![\x00-\x7f])[{marks()}{_UNSEEN}]"
+    return re.compile(rf"[^\W_]++(?:{beside}[^\W_]*+)*+|[{PICTURE}](?:{beside})*+")
 
 
 def folded(text: str) -> str:
-    """Give the form of ``text`` that all engines read; it is its own form."""
+    """Return the form of ``text`` that all engines read; it is its own form."""
     if text.isascii():
         return text
-    return _clusters().sub(lambda found: _folded(found[0]), text)
+    return _STRETCH.sub(lambda stretch: _clusters().sub(_fold_match, stretch[0]), text)
+
+
+def _fold_match(found: re.Match[str]) -> str:
+    return _folded(found[0])
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,8 +94,7 @@ class Normal:
         places: list[int] = [0]
         spans: list[tuple[int, int]] = [(0, 0)]
         end = length = 0
-        found = () if text.isascii() else _clusters().finditer(text)
-        for cluster in found:
+        for cluster in () if text.isascii() else _clusters_of(text):
             form = _folded(cluster[0])
             made += [text[end : cluster.start()], form]
             length += cluster.start() - end
@@ -103,6 +115,11 @@ class Normal:
         at = bisect_right(self._places, place) - 1
         begin, (start, end) = self._places[at], self._spans[at]
         return (start, end) if end > start else (start + place - begin, start + place - begin + 1)
+
+
+def _clusters_of(text: str) -> Iterator[re.Match[str]]:
+    for stretch in _STRETCH.finditer(text):
+        yield from _clusters().finditer(text, *stretch.span())
 
 
 @lru_cache(maxsize=1 << 16)

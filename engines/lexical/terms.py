@@ -57,14 +57,12 @@ def words(text: str) -> list[str]:
 
 
 def indexed(text: str) -> str:
-    """Write what goes into an index of ``text``: ASCII, of which every engine reads the same.
+    """Return what goes into an index of ``text``: ASCII, of which every engine reads the same.
 
-    A text of ASCII goes in as it is.
+    A text whose form is ASCII goes in as that form.
     """
-    if text.isascii():
-        return text
-    coded = word().sub(_written, folded(text))
-    return _FOREIGN.sub(" ", coded)
+    form = folded(text)
+    return form if form.isascii() else _FOREIGN.sub(" ", word().sub(_written, form))
 
 
 def spelled(text: str) -> str:

@@ -13,6 +13,7 @@ from pydantic import Field
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.contract.sorting import sort_by_id
 from engines.lexical.terms import clause_terms, indexed
 from engines.lexical.typed import Clause, Occur, exact_clauses
 from engines.ranking.order import by_best
@@ -50,9 +51,9 @@ class Fts5:
                     "CREATE VIRTUAL TABLE search USING fts5(title, text, content='document',"
                     f" content_rowid='id', tokenize='{self.settings.tokenize}')"
                 )
-                in_order = sorted((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
+                rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
                 db.executemany(
-                    "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", in_order
+                    "INSERT INTO document (doc_id, title, text) VALUES (?, ?, ?)", sort_by_id(rows)
                 )
                 db.execute("INSERT INTO search (search) VALUES ('rebuild')")
                 db.execute("INSERT INTO search (search) VALUES ('optimize')")

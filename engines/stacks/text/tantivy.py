@@ -15,6 +15,7 @@ from pydantic import Field, model_validator
 
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
+from engines.contract.sorting import sort_by_id
 from engines.lexical import title_weight
 from engines.lexical.analysis import Language, analyzer
 from engines.lexical.tantivy_hits import best
@@ -82,13 +83,15 @@ class Tantivy:
             folder = tantivy.Index(schema, path=str(index))
             folder.register_tokenizer(ANALYZER, analyzer(self.settings.language))
             writer = folder.writer(self.settings.heap_bytes, self.settings.writer_threads)
-            in_order = sorted((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
-            for at, (_, title, text) in enumerate(in_order):
-                row = {"id": at, **self.settings.indexed(title, text)}
+            rows = ((d.doc_id, indexed(d.title), indexed(d.text)) for d in passing)
+            doc_ids: list[str] = []
+            for doc_id, title, text in sort_by_id(rows):
+                row = {"id": len(doc_ids), **self.settings.indexed(title, text)}
                 writer.add_document(tantivy.Document.from_dict(row, schema))
+                doc_ids.append(doc_id)
             writer.commit()
             writer.wait_merging_threads()
-            write_text(index / IDS, json.dumps([doc_id for doc_id, _, _ in in_order]))
+            write_text(index / IDS, json.dumps(doc_ids))
 
         return manifest.record(
             index,

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import timeit
 import unicodedata
+from time import process_time
 
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from engines.lexical.normal import Normal, folded, word
+from engines.lexical.normal import Normal, folded, marks, word
 
 ALPHABETS = (
     "aZé ßİﬁ½²™K-\n\u0301\xad\u200d\u200b가ᄀ\u1161\u11a8ｶﾞがハ\u3099東ไำ่क्षिन्दी"
@@ -115,3 +118,23 @@ def test_words_keep_their_marks_and_emoji_are_words(text: str, found: list[str])
 def test_a_long_text_takes_no_longer_than_it_is() -> None:
     assert len(Normal.of("é" * 200_000).text) == 200_000
     assert len(word().findall("a\u0301" * 100_000 + "!")) == 1
+
+
+def test_the_class_of_marks_has_every_mark_and_nothing_else() -> None:
+    every = "".join(map(chr, range(0x20000)))
+    found = re.findall(f"[{marks()}]", every)
+    assert found == [sign for sign in every if unicodedata.category(sign).startswith("M")]
+
+
+@pytest.mark.parametrize("beyond", ["", "é", "\u0301"])
+def test_a_few_characters_beyond_ascii_do_not_slow_the_rest(beyond: str) -> None:
+    """Marks are looked for beside characters beyond ASCII alone, not behind each letter."""
+    plain, mixed = "some plain words " * 20_000, "some plain words " * 20_000 + beyond
+
+    def measure(text: str) -> float:
+        began = process_time()
+        Normal.of(text), folded(text)
+        return process_time() - began
+
+    linear = min(timeit.repeat(lambda: re.sub("[^\x00-\x7f]", "", plain), number=1, repeat=5))
+    assert min(measure(mixed) for _ in range(5)) < 20 * linear
