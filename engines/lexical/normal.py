@@ -48,14 +48,12 @@ def marks() -> str:
     return "".join(f"{chr(first)}-{chr(last)}" for first, last in zip(firsts, lasts, strict=True))
 
 
-_STRETCH = re.compile(r"(?s:.)?[^\x00-\x7f]+")
-"""Characters beyond ASCII, and the one before them, which a mark may combine with. The large
-classes below are tried on these stretches alone."""
+_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]+")
 
 
 @cache
 def _clusters() -> re.Pattern[str]:
-    """Find what is read together and is not a single ASCII character, within a stretch."""
+    """Find what is read together and is not a single ASCII character."""
     return re.compile(rf"(?s:.)[{marks()}{_UNSEEN}{_CONTINUED}]+|[^\x00-\x7f]")
 
 
@@ -70,11 +68,12 @@ def folded(text: str) -> str:
     """Return the form of ``text`` that all engines read; it is its own form."""
     if text.isascii():
         return text
-    return _STRETCH.sub(lambda stretch: _clusters().sub(_fold_match, stretch[0]), text)
-
-
-def _fold_match(found: re.Match[str]) -> str:
-    return _folded(found[0])
+    made: list[str] = []
+    end = 0
+    for cluster in _clusters_of(text):
+        made += [text[end : cluster.start()], _folded(cluster[0])]
+        end = cluster.end()
+    return "".join([*made, text[end:]])
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +93,7 @@ class Normal:
         places: list[int] = [0]
         spans: list[tuple[int, int]] = [(0, 0)]
         end = length = 0
-        for cluster in () if text.isascii() else _clusters_of(text):
+        for cluster in _clusters_of(text):
             form = _folded(cluster[0])
             made += [text[end : cluster.start()], form]
             length += cluster.start() - end
@@ -118,8 +117,15 @@ class Normal:
 
 
 def _clusters_of(text: str) -> Iterator[re.Match[str]]:
-    for stretch in _STRETCH.finditer(text):
-        yield from _clusters().finditer(text, *stretch.span())
+    """Yield clusters beside characters beyond ASCII alone; each mark is one of them.
+
+    The classes of ``_clusters`` are large, and slow where they are tried behind every character.
+    """
+    clusters, end = _clusters(), 0
+    for run in _BEYOND_ASCII.finditer(text):
+        for cluster in clusters.finditer(text, max(end, run.start() - 1), run.end()):
+            yield cluster
+            end = cluster.end()
 
 
 @lru_cache(maxsize=1 << 16)
