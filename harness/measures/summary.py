@@ -29,7 +29,8 @@ def summarise(
     and a query that is not in there is drawn alone.
 
     Raises:
-        EvidenceError: fewer than two queries, or clusters, have a value.
+        EvidenceError: no query has a value, or one is not within ``span``; without a span, fewer
+            than two queries, or clusters, have one.
     """
     (found,) = summarise_each(
         [(scores, span)],

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from harness.core.scores import Estimate
 from harness.stats.bootstrap import Codes, Floats, bca_each
 from harness.stats.bounded import Span, bounded_each
@@ -34,28 +36,25 @@ def interval_each(
 ) -> tuple[Estimate, ...]:
     """Mean of each column of ``values``, shape (queries, columns), with its two-sided interval.
 
-    It is the outer one of two intervals. The BCa bootstrap follows the sample's skewness, and the
-    bound for values within ``span`` has room for unseen values (docs/decisions/0013). Where no span
-    is known (None), it is the bootstrap alone, and nothing may be promoted by it.
+    Values within ``span`` have the finite-sample bound of Gaffke, and gates decide by nothing else
+    (docs/decisions/0013). Where no span is known (None) it is the BCa bootstrap, which describes
+    a sample and promotes nothing.
 
     Raises:
-        EvidenceError: as ``bca_each``; or a value is not within ``span``.
+        EvidenceError: no value, or one is not within ``span``; as ``bca_each`` without a span.
     """
-    drawn = bca_each(
-        values,
-        confidence=inference.confidence,
-        resamples=inference.resamples,
-        seed=inference.seed,
-        clusters=clusters,
-        threads=inference.threads,
-    )
     if span is None:
-        return drawn
+        return bca_each(
+            values,
+            confidence=inference.confidence,
+            resamples=inference.resamples,
+            seed=inference.seed,
+            clusters=clusters,
+            threads=inference.threads,
+        )
     ends = bounded_each(values, span=span, level=inference.level / 2, clusters=clusters)
+    means = (float(column.mean()) for column in np.ascontiguousarray(values.T))
     return tuple(
-        _outer(one, float(low), float(high)) for one, low, high in zip(drawn, *ends, strict=True)
+        Estimate(mean, float(low), float(high), len(values))
+        for mean, low, high in zip(means, *ends, strict=True)
     )
-
-
-def _outer(one: Estimate, low: float, high: float) -> Estimate:
-    return Estimate(one.value, min(one.low, low), max(one.high, high), one.n)

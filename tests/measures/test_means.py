@@ -75,6 +75,6 @@ def test_an_intent_is_no_query_id() -> None:
     assert estimate == alone
 
 
-def test_one_query_has_no_interval() -> None:
+def test_one_query_has_no_interval_without_a_span() -> None:
     with pytest.raises(EvidenceError):
-        summarise(scores_of({"a": 0.3}), **SURE, clusters={})
+        summarise(scores_of({"a": 0.3}), **SURE | {"span": None}, clusters={})

@@ -1,4 +1,4 @@
-"""The interval of a mean: the bootstrap's, and room for what the sample did not show."""
+"""The interval of a mean: the bound within a span, and the bootstrap without one."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ DRAWN: dict[str, Any] = {"confidence": 0.95, "resamples": 2_000, "seed": 7}
 SURE: dict[str, Any] = {"inference": Inference(**DRAWN), "clusters": None}
 
 
-def test_it_reaches_as_far_as_both() -> None:
+def test_within_a_span_it_is_the_bound_alone() -> None:
     rng = np.random.default_rng(1)
     columns = np.column_stack([
         np.zeros(60),
@@ -30,12 +30,25 @@ def test_it_reaches_as_far_as_both() -> None:
     estimates = interval_each(columns, span=DIFFERENCES, **SURE)
     ends = bounded_each(columns, span=DIFFERENCES, level=(1 - 0.95) / 2, clusters=None)
     for at, one in enumerate(estimates):
-        drawn = bca(columns[:, at], **DRAWN, clusters=None)
-        assert one.value == drawn.value
-        assert one.low == min(drawn.low, ends.low[at])
-        assert one.high == max(drawn.high, ends.high[at])
+        mean = float(columns[:, at].copy().mean())
+        assert one == Estimate(mean, ends.low[at], ends.high[at], 60)
         assert one == interval(columns[:, at], span=DIFFERENCES, **SURE)
     assert estimates[0].low == pytest.approx(-0.06, abs=0.001)
+
+
+def test_no_verdict_depends_on_a_seed_or_on_the_resamples() -> None:
+    values = np.random.default_rng(2).uniform(-0.9, 0.9, 40)
+    other = Inference(confidence=0.95, resamples=1_000, seed=8)
+    found = interval(values, span=DIFFERENCES, inference=other, clusters=None)
+    assert found == interval(values, span=DIFFERENCES, **SURE)
+
+
+def test_one_cluster_has_the_widest_interval_instead_of_none() -> None:
+    values = np.full(12, 0.1)
+    found = interval(values, span=DIFFERENCES, **SURE | {"clusters": np.zeros(12, dtype=np.int64)})
+    assert found.value == pytest.approx(0.1)
+    assert found.low < -0.9
+    assert found.high > 0.9
 
 
 def test_without_a_span_it_is_the_bootstrap() -> None:
