@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
+from tempfile import TemporaryFile
 from time import monotonic
 from typing import Any
 from zipfile import BadZipFile
@@ -24,6 +25,7 @@ from numpy.typing import NDArray
 from engines.vector.embedder import Embedder
 from harness.core.batches.batch import Batch
 from harness.core.batches.mapping import map_batches
+from harness.core.errors import HarnessError
 from harness.core.files import replacing
 from harness.core.formats import MAX_INDEX_BYTES
 from harness.core.progress import progress
@@ -37,6 +39,11 @@ PART = 256
 PART_S = 30.0
 """Work that a part file holds at most, as soon as it is one batch: a killed process loses no more
 on each processor."""
+
+SLAB = 1 << 16
+"""New texts that are held in memory at once."""
+HALF_BYTES, IN_MEMORY = 2, 256 << 20
+"""Bytes of a component; bytes of vectors from which they are mapped."""
 
 VECTORS = "vectors"
 """Folder of the cache that holds one vector a text."""
@@ -52,24 +59,61 @@ Write = Callable[[Part, Sequence[Any], Path], None]
 """Writes what was made of the batches of a part into a file."""
 
 
-def embed_all(texts: Sequence[str], embedder: Embedder, cache: Path) -> Half:
-    """Embed ``texts``; shape (texts, dimension), half precision.
+def embed_all(texts: Iterable[str], embedder: Embedder, cache: Path) -> Half:
+    """Embed ``texts``; shape (texts, dimension), half precision, mapped where they are many.
 
     Vectors are kept below ``cache`` by the SHA-256 of their text, in part files that are written
-    every half a minute, so that only texts never seen before cost anything.
+    every half a minute, so that only texts never seen before cost anything. ``texts`` are read
+    ``SLAB`` at a time.
     """
     folder = folder_of(cache, VECTORS, embedder)
-    keys = [key_of(text) for text in texts]
-    kept = _kept(folder, ())
-    known = {key: vector for part in kept.values() for key, vector in part.items()}
-    known |= read_recorded(folder / RECORDED)
-    missing = {key: text for key, text in zip(keys, texts, strict=True) if key not in known}
-    make_parts(missing, embedder.embed, _write_vectors, folder)
-    for part in _kept(folder, kept).values() if missing else ():
-        known |= part
-    if not texts:
-        return np.zeros((0, embedder.dimension), dtype=np.float16)
-    return np.stack([known[key] for key in keys])
+    known = {key for keys, _ in _stored(folder) for key in keys}
+    keys: list[bytes] = []
+    slab: dict[bytes, str] = {}
+    for text in texts:
+        key = key_of(text)
+        keys.append(key)
+        if key not in known:
+            slab[key] = text
+        if len(slab) == SLAB:
+            make_parts(slab, embedder.embed, _write_vectors, folder)
+            known.update(slab)
+            slab.clear()
+    make_parts(slab, embedder.embed, _write_vectors, folder)
+    return _gathered(keys, embedder.dimension, folder)
+
+
+def _gathered(keys: Sequence[bytes], dimension: int, folder: Path) -> Half:
+    """Put stored vectors into rows, one for each key; what is recorded counts before the rest.
+
+    Raises:
+        HarnessError: a vector is not stored, because its file was removed meanwhile.
+    """
+    first: dict[bytes, int] = {}
+    copies = [
+        (row, at) for row, key in enumerate(keys) if (at := first.setdefault(key, row)) != row
+    ]
+    found = _rows(len(keys), dimension)
+    lacking = set(first)
+    for stored, vectors in _stored(folder):
+        pairs = [(first[key], at) for at, key in enumerate(stored) if key in first]
+        if pairs:
+            rows, places = np.array(pairs).T
+            found[rows] = vectors[places]
+            lacking.difference_update(stored)
+    if lacking:
+        raise HarnessError(f"{folder}: {len(lacking)} vectors were removed. Run the command again")
+    for row, at in copies:
+        found[row] = found[at]
+    return found
+
+
+def _rows(count: int, dimension: int) -> Half:
+    """Make room for vectors: in memory, or in a file without a name where they take much."""
+    if count * dimension * HALF_BYTES <= IN_MEMORY:
+        return np.empty((count, dimension), dtype=np.float16)
+    with TemporaryFile() as file:
+        return np.memmap(file, dtype=np.float16, mode="w+", shape=(count, dimension))
 
 
 def key_of(text: str) -> bytes:
@@ -160,17 +204,21 @@ def batches(part: Part) -> Iterator[Part]:
         yield batch
 
 
-def _kept(folder: Path, but: Collection[Path]) -> dict[Path, dict[bytes, Half]]:
-    """Read the part files other than ``but``; what a broken one held is embedded again."""
-    found: dict[Path, dict[bytes, Half]] = {}
-    for path in sorted(set(folder.glob("*.npz")).difference(but)):
+def _stored(folder: Path) -> Iterator[tuple[list[bytes], Half]]:
+    """Yield keys and vectors, file by file, the recorded ones last.
+
+    What a broken file held is embedded again.
+    """
+    for path in sorted(folder.glob("*.npz")):
         try:
             with path.open("rb") as file, np.load(file) as part:
                 keys, vectors = part["keys"], part["vectors"]
-            found[path] = dict(zip([key.tobytes() for key in keys], vectors, strict=True))
         except (OSError, EOFError, ValueError, KeyError, BadZipFile):
             continue
-    return found
+        if len(keys) == len(vectors):
+            yield [key.tobytes() for key in keys], vectors
+    if recorded := read_recorded(folder / RECORDED):
+        yield list(recorded), np.stack(list(recorded.values()))
 
 
 def read_recorded(path: Path) -> dict[bytes, Half]:

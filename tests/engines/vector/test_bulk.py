@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from engines.vector import bulk
 from engines.vector.bulk import BATCH, BATCH_CHARACTERS, PART, embed_all
 from engines.vector.chosen import HashEmbedder
+from harness.core.errors import HarnessError
 from tests.make.killed import started
 
 
@@ -181,3 +182,24 @@ def test_a_vector_is_that_of_its_text_whatever_stands_beside_it(
     tmp_path: Path, texts: list[str]
 ) -> None:
     assert np.array_equal(embed_all(texts, Counting(), tmp_path), expected(texts).reshape(-1, 16))
+
+
+def test_many_vectors_are_mapped_and_texts_read_in_slabs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "IN_MEMORY", 0)
+    monkeypatch.setattr(bulk, "SLAB", 3)
+    texts = [f"text {at % 7}" for at in range(20)]
+    counting = Counting()
+    half = embed_all(iter(texts), counting, tmp_path)
+    assert isinstance(half, np.memmap)
+    assert np.array_equal(half, expected(texts))
+    assert counting.seen == sorted(set(texts))
+
+
+def test_a_vector_that_was_removed_meanwhile_is_an_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(bulk, "make_parts", lambda *_: None)
+    with pytest.raises(HarnessError, match="1 vectors were removed"):
+        embed_all(["one"], Counting(), tmp_path)
