@@ -1,106 +1,72 @@
-"""Simulated sessions on mixed lists, and on an A/B test of the same traffic."""
+"""Simulated users on mixed lists: how often neither arm is better and one is called preferred."""
 
 from __future__ import annotations
 
-from random import Random
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from harness.shadow.clicks.team_draft import Mixed, credits_of, preference_of, team_draft
-from harness.stats.sequential.anytime import ever_beyond, sign_test
+from harness.stats.bounded import Span
+from harness.stats.sequential.evalues import SHARES
 
 SEED = 20_261_124
-DOCUMENTS, SHOWN = 30, 10
-RELEVANT = 0.15
-NOISE = 1.0
-"""Of the scores of the control; that of the candidate is less by its gain."""
-CLICKED = 0.9, 0.12
-"""Probability of a click on a relevant, and on another document, of the most eager user."""
-CONFIDENCE = 0.95
-NORMAL = 1.96
+LEVEL = 0.025
+"""Of a preference for one named arm."""
 Floats = NDArray[np.float64]
 
 
-class Users(NamedTuple):
-    """How users behave."""
+class Traffic(NamedTuple):
+    """How a log comes about."""
 
-    alike: bool = False
-    """All click as readily, and every query has as many relevant documents."""
-    by_rank_alone: bool = False
-    """They click whatever stands where they look."""
-
-
-VARIED = Users()
-
-
-class Clicked(NamedTuple):
-    """Shares of the trials in which the candidate, and in which the control, was called better."""
-
-    mixed: tuple[float, float]
-    """By the sign test after all sessions."""
-    anytime: tuple[float, float]
-    """By the sequence, at any session."""
-    split: tuple[float, float]
-    """By an A/B test of as many sessions: clicks a session, Welch's z."""
+    sessions: int
+    """Of each user."""
+    agreement: float
+    """Share of users whose sessions all prefer the same arm; those of others are independent."""
+    ties: float = 0.5
+    """Share of sessions that prefer neither arm."""
+    lead: float = 0.0
+    """Chance of the candidate, less that of the control, in a session that prefers one."""
 
 
-def clicked(gain: float, sessions: int, trials: int, users: Users = VARIED) -> Clicked:
-    """Simulate trials in which the scores of the candidate have so much less noise."""
-    rng = np.random.default_rng((SEED, sessions, round(1000 * (1 + gain)), *users))
-    counts = np.zeros((3, 2))
-    for trial in range(trials):
-        signs, clicks = _traffic(rng, trial, gain, sessions, users)
-        wins, losses = int((signs > 0).sum()), int((signs < 0).sum())
-        called = sign_test(wins, losses) < 1 - CONFIDENCE
-        counts[0] += called and wins > losses, called and losses > wins
-        counts[1] += [
-            ever_beyond(
-                signs.astype(np.float64), bound=0.0, above=above, confidence=CONFIDENCE,
-                least=-1.0, most=1.0,
-            )
-            for above in (True, False)
-        ]  # fmt: skip
-        z = _welch(clicks[1::2, 1], clicks[::2, 0])
-        counts[2] += z > NORMAL, z < -NORMAL
-    mixed, anytime, split = ((float(better), float(worse)) for better, worse in counts / trials)
-    return Clicked(mixed, anytime, split)
+class Called(NamedTuple):
+    """Shares of the trials in which the candidate was called preferred."""
+
+    last: float
+    """At the last session."""
+    ever: float
+    """At any of the looks, while users come back."""
 
 
-def _traffic(
-    rng: np.random.Generator, trial: int, gain: float, sessions: int, users: Users
-) -> tuple[NDArray[np.int64], Floats]:
-    """Draw sessions: whom each prefers, and its clicks had it seen the one or the other arm."""
-    share, eager = rng.beta(1.0, 1 / RELEVANT - 1, (sessions, 1)), rng.random((sessions, 1))
-    if users.alike:
-        share, eager = np.full((sessions, 1), RELEVANT), np.full((sessions, 1), 0.5)
-    relevant = rng.random((sessions, DOCUMENTS)) < share
-    scores = [
-        relevant + rng.normal(0, noise, (sessions, DOCUMENTS)) for noise in (NOISE, NOISE - gain)
-    ]
-    rankings = [np.argsort(-one, axis=1)[:, :SHOWN] for one in scores]
-    looks = rng.random((sessions, SHOWN)) < 1 / np.arange(1, SHOWN + 1) ** 0.7
-    likely = (
-        np.where(relevant, *CLICKED) if not users.by_rank_alone else np.full((1, 1), CLICKED[0])
-    )
-    will = rng.random((sessions, DOCUMENTS)) < likely * eager
-    signs = np.zeros(sessions, dtype=np.int64)
-    names = [f"{at}" for at in range(DOCUMENTS)]
-    for at in range(sessions):
-        lists = [[names[document] for document in ranking[at]] for ranking in rankings]
-        mixed: Mixed = team_draft(lists, SHOWN, Random(f"{trial} {at}"))
-        on = {
-            document
-            for rank, document in enumerate(mixed.documents)
-            if looks[at, rank] and will[at, int(document)]
-        }
-        signs[at] = preference_of([credits_of(mixed, on, 2)])  # type: ignore[list-item]
-    clicks = [(looks & np.take_along_axis(will, one, axis=1)).sum(axis=1) for one in rankings]
-    return signs, np.stack(clicks, axis=1).astype(np.float64)
+def called(traffic: Traffic, users: int, trials: int, looks: int = 20) -> Called:
+    """Judge simulated logs; the users' sessions are spread evenly over the looks.
+
+    Sessions of all users are mixed in time, so a user's preference changes from look to look.
+    """
+    rng = np.random.default_rng((SEED, users, traffic.sessions, round(1e3 * traffic.agreement)))
+    shape = (trials, users, traffic.sessions)
+    wins = (1 + traffic.lead) / 2
+    signs = np.where(rng.random(shape) < wins, 1, -1) * (rng.random(shape) >= traffic.ties)
+    own = np.where(rng.random(shape[:2]) < wins, 1, -1) * (rng.random(shape[:2]) >= traffic.ties)
+    agree = rng.random(shape[:2]) < traffic.agreement
+    signs = np.where(agree[..., None], own[..., None], signs)
+    at = rng.random(shape)
+    ever, last = np.zeros(trials, bool), np.zeros(trials, bool)
+    for look in range(1, looks + 1):
+        seen = at < look / looks
+        known = seen.any(axis=2)
+        values = np.sign((signs * seen).sum(axis=2)).astype(np.float64)
+        last = above_zero(values, known)
+        ever |= last
+    return Called(float(last.mean()), float(ever.mean()))
 
 
-def _welch(candidate: Floats, control: Floats) -> float:
-    apart = candidate.mean() - control.mean()
-    error = np.sqrt(candidate.var(ddof=1) / len(candidate) + control.var(ddof=1) / len(control))
-    return float(apart / error) if error else 0.0
+def above_zero(values: Floats, known: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """Tell in which rows the low end of ``evalues_each`` over the known users lies above 0."""
+    span = Span(-1.0, 1.0)
+    ahead = np.where(known, (values - span.least) / (span.most - span.least) / 0.5 - 1, 0.0)
+    with np.errstate(divide="ignore"):
+        made = np.array([np.log1p(share * ahead).sum(axis=1) for share in SHARES])
+    capital = np.logaddexp.reduce(made, axis=0) - math.log(len(SHARES))
+    return np.asarray(capital >= -math.log(LEVEL))

@@ -15,7 +15,7 @@ from typing import get_args
 
 import numpy as np
 
-from benchmarks.simulated_clicks import VARIED, Users, clicked
+from benchmarks.simulated_clicks import Traffic, called
 from benchmarks.simulated_clusters import clustered
 from benchmarks.simulated_differences import (
     CONFIDENCE,
@@ -296,19 +296,18 @@ def show_judges(trials: int) -> Iterator[str]:
 
 
 def show_clicks(trials: int) -> Iterator[str]:
-    """One line for each gain of the candidate and number of sessions."""
-    yield "| the candidate | sessions | mixed lists | at any look | A/B test |"
+    """One line for each kind of traffic and number of users."""
+    yield "| sessions of a user | lead | users | called preferred | at any look |"
     yield "| --- | ---: | ---: | ---: | ---: |"
-    alike, blind = Users(alike=True), Users(by_rank_alone=True)
-    cases = [(0.0, 10_000, VARIED), (0.0, 10_000, blind)]
-    cases += [(gain, count, VARIED) for gain in (0.1, 0.2) for count in (1_000, 10_000)]
-    cases += [(-0.1, 10_000, VARIED), (0.1, 10_000, alike)]
-    for gain, sessions, users in cases:
-        found = clicked(gain, sessions, trials, users)
-        name = f"has a noise of {1 - gain:g}" if gain else "is as good"
-        name += ", users are alike" * users.alike + ", clicks follow the rank" * users.by_rank_alone
-        shares = " | ".join(f"{better:.1%} / {worse:.1%}" for better, worse in found)
-        yield f"| {name} | {sessions:,} | {shares} |"
+    for name, traffic in (
+        ("one", Traffic(1, 0.0)),
+        ("five that agree", Traffic(5, 1.0)),
+        ("five on their own", Traffic(5, 0.0)),
+        ("five that agree", Traffic(5, 1.0, lead=0.2)),
+    ):
+        for users in (30, 75, 200, 1_000):
+            last, ever = called(traffic, users, trials)
+            yield f"| {name} | {traffic.lead:g} | {users:,} | {last:.1%} | {ever:.1%} |"
 
 
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {

@@ -12,10 +12,10 @@ from harness.api.searching import Search, shown_by
 from harness.core.durable.owned import CLICKS, claim
 from harness.core.errors import EvidenceError, InvalidArm, RunError
 from harness.core.names import checked
-from harness.report.rounding import interval, p_value, signed
+from harness.report.rounding import interval, signed
 from harness.shadow.clicks.log import Click, ClickLog, ShownList, read
 from harness.shadow.clicks.mixing import ListMixer
-from harness.shadow.clicks.sessions import Preferences, preferences
+from harness.shadow.clicks.users import Preferences, preferences
 from harness.stages.migrate.interleave import Switch
 
 if TYPE_CHECKING:
@@ -48,8 +48,10 @@ class Interleaver:
         self._mixer = ListMixer(self._log, seed)
         self._switch = Switch(Path(ledger), self._names)
 
-    def search(self, text: str, k: int = 10, *, session: str = "") -> ShownList:
+    def search(self, text: str, k: int = 10, *, user: str = "") -> ShownList:
         """Give the list to show, of at most ``k`` documents; its ``id`` is for ``click``.
+
+        ``user`` is the same in all sessions of one user. Lists without it support no preference.
 
         Raises:
             InvalidArm: the function that serves raised, or gives something else.
@@ -63,7 +65,7 @@ class Interleaver:
                 raise InvalidArm(error)
             failed = failed or error
             rankings.append(ranking)
-        return self._mixer.show(names, rankings, k, query=text, session=session, failed=failed)
+        return self._mixer.show(names, rankings, k, query=text, user=user, failed=failed)
 
     def _ranking(self, name: str, text: str) -> tuple[tuple[str, ...], str]:
         """Give the ranking of a function, or what is wrong with it."""
@@ -85,7 +87,7 @@ class Interleaver:
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
 class Interleaving:
-    """What sessions preferred, by candidate."""
+    """What users preferred, by candidate."""
 
     found: Preferences
 
@@ -97,7 +99,7 @@ class Interleaving:
             {
                 "candidate": arm, "wins": one.wins, "losses": one.losses, "ties": one.ties,
                 "preference": one.estimate.value, "low": one.estimate.low,
-                "high": one.estimate.high, "p": one.p_value,
+                "high": one.estimate.high,
             }
             for arm, one in self.found.candidates.items()
         ]  # fmt: skip
@@ -106,8 +108,8 @@ class Interleaving:
     def __repr__(self) -> str:
         return "\n".join(
             f"{arm} against {self.found.control}: {signed(one.estimate.value)}"
-            f" {interval(one.estimate)} of sessions, {one.wins:,} to {one.losses:,},"
-            f" {one.ties:,} ties, p = {p_value(one.p_value)}"
+            f" {interval(one.estimate)} of users, {one.wins:,} to {one.losses:,},"
+            f" {one.ties:,} ties"
             for arm, one in self.found.candidates.items()
         )
 
@@ -119,19 +121,18 @@ class Interleaving:
                 f"{one.losses:,}",
                 f"{one.ties:,}",
                 f"{signed(one.estimate.value)} {interval(one.estimate)}",
-                p_value(one.p_value),
             )
             for arm, one in self.found.candidates.items()
         ]
-        header = ("candidate", "wins", "losses", "ties", "preference", "p")
-        return table(f"Sessions that prefer to {self.found.control}", header, rows)
+        header = ("candidate", "wins", "losses", "ties", "preference")
+        return table(f"Users who prefer to {self.found.control}", header, rows)
 
 
 def load_clicks(folder: str | Path, *, confidence: float) -> Interleaving:
-    """Read what an ``Interleaver`` wrote, and say which engine sessions preferred.
+    """Read what an ``Interleaver`` wrote, and say which engine users preferred.
 
     Raises:
         BadFile: the log is missing or malformed.
-        EvidenceError: no list was mixed, or lists of different arms were.
+        EvidenceError: no list was mixed, lists of different arms were, or too few users are known.
     """
     return Interleaving(preferences(read(Path(folder)), confidence=confidence))

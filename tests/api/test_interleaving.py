@@ -60,7 +60,7 @@ def test_while_it_is_off_users_see_the_serving_list(tmp_path: Path) -> None:
 def test_clicks_on_mixed_lists_are_credited(tmp_path: Path, on: Path) -> None:
     both = Interleaver({"old": old, "new": new}, log=tmp_path / "log", ledger=on, seed=1)
     for at in range(200):
-        shown = both.search("red", 3, session=f"s{at // 2}")
+        shown = both.search("red", 3, user=f"u{at // 2}")
         assert len({*shown.documents}) == 3
         if "d" in shown.documents:
             both.click(shown.id, "d")
@@ -70,10 +70,10 @@ def test_clicks_on_mixed_lists_are_credited(tmp_path: Path, on: Path) -> None:
     assert one.losses == 0
     assert one.wins > 30
     assert one.estimate.low > 0
-    assert found.found.sessions == 100
+    assert found.found.users == 100
     assert found.frame().loc["new", "wins"] == one.wins
     assert "new against old: +" in repr(found)
-    assert "Sessions that prefer to old" in found._repr_html_()
+    assert "Users who prefer to old" in found._repr_html_()
     kept = read(tmp_path / "log").shown[0]
     assert team_draft(["abc", "cda"], 3, Random(f"1 {kept.id}")) == kept.mixed
 

@@ -115,22 +115,12 @@ NEW = {
         "--depth",
         "2",
     ),
-    "clicks labels": (
-        "clicks",
-        "--queries",
-        "beir/queries.jsonl",
-        "--attractive",
-        "0.3",
-        "--min-shown",
-        "1",
-    ),
     "sbom": (),
     "tune": ("fts5", "--dataset", "beir", "--split", "test", "--search", "space.toml"),
     "measure": ("build/toy/runs/fts5.parquet", "--qrels", "build/toy/data/qrels.trec"),
 }
 """Commands that write a file, and its option."""
 FILE_OPTION = {
-    "clicks labels": "--out",
     "pool": "--out", "decompose": "--to", "judge": "--out", "history page": "--to",
     "panel export": "--to", "panel settle": "--out", "queries pool": "--out",
     "plan": "--register", "queries from-log": "--out", "sbom": "--to", "tune": "--out",

@@ -45,10 +45,6 @@ WORKS: dict[str, tuple[str, ...]] = {
         "--least-kappa", "0.4", "--margin", "0.1",
     ),
     "ci": ("--out", "ran"),
-    "clicks labels": (
-        "clicks", "--queries", "beir/queries.jsonl", "--attractive", "0.3", "--min-shown", "1",
-        "--out", "{new}",
-    ),
     "clicks report": ("clicks",),
     "code ask": ("kept", "balo", *WORDS),
     "code index": ("kept", *WORDS),

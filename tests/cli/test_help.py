@@ -30,7 +30,7 @@ COMMANDS = (
     "code serve", "docs index", "docs ask", "docs serve",
     "shadow replay", "shadow report", "shadow accept", "queries from-log", "queries drift",
     "queries pool",
-    "assisted", "clicks report", "clicks labels", "migrate interleave",
+    "assisted", "clicks report", "migrate interleave",
     "labels", "import mbox", "panel begin", "panel import", "panel export", "panel settle",
     "panel report",
 )  # fmt: skip

@@ -254,10 +254,6 @@ ELSEWHERE = {
         "it writes into docs", "tests/docs/test_reference_made.py"
     ),
     "python examples/http_engine/server.py": BESIDE,
-    "python benchmarks/simulations.py clicks": Elsewhere(
-        "ten thousand sessions a trial",
-        "tests/stats/sequential/test_preference.py::test_equal_arms_are_rarely_told_apart",
-    ),
     "python benchmarks/mixed_gains.py": Elsewhere(
         "twenty processes, and no option", "tests/measures"
     ),

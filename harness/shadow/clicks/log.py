@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass
 from datetime import datetime
 from pathlib import Path
 
-from pydantic import TypeAdapter, ValidationError
+from pydantic import AwareDatetime, TypeAdapter, ValidationError
 
 from harness.core.errors import BadFile
 from harness.core.formats import checked
@@ -24,9 +24,7 @@ class ShownList:
     """A list that was shown."""
 
     id: str
-    at: datetime
-    session: str
-    """Whose it is; where no session is known, the id."""
+    at: AwareDatetime
     query: str
     arms: tuple[str, ...]
     """The control first; the control alone where lists were not mixed."""
@@ -35,6 +33,8 @@ class ShownList:
     """For each document the place of its arm in ``arms``."""
     failed: str = ""
     """What an arm raised, so that the control's list was shown as it is."""
+    user: str = ""
+    """Who saw it, in all sessions and as no one else; empty where that is unknown."""
 
     @property
     def mixed(self) -> Mixed:

@@ -24,7 +24,7 @@ class ListMixer:
         k: int,
         *,
         query: str,
-        session: str = "",
+        user: str = "",
         failed: str = "",
     ) -> ShownList:
         """Give a list of at most ``k`` documents; the first ranking's own for a single arm.
@@ -39,6 +39,6 @@ class ListMixer:
         if len(arms) > 1 and not failed:
             mixed = team_draft(rankings, k, Random(f"{self._seed} {key}"))
         at = datetime.now(UTC)
-        shown = ShownList(key, at, session or key, query, arms, *mixed, failed=failed)
+        shown = ShownList(key, at, query, arms, *mixed, failed=failed, user=user)
         self._log.add(shown)
         return shown

@@ -49,7 +49,7 @@ class Mixing:
 
     exchange: Exchange
     query: RequestedQuery
-    session: str
+    user: str
     candidate: asyncio.Task[Any]
     held: bytearray = field(default_factory=bytearray)
     """What came of the control's answer, and is held back."""
@@ -102,7 +102,7 @@ class HttpMixer:
         if not self._how.mixes(request):
             return None
         asked = asyncio.create_task(candidate.ask(exchange))
-        return Mixing(exchange, query, self._how.session_of(request), asked)
+        return Mixing(exchange, query, self._how.user_of(request), asked)
 
     async def sent(self, mixing: Mixing) -> Sent:
         """Give what the client gets for a control's answer that is whole: mixed, where it can be.
@@ -130,7 +130,7 @@ class HttpMixer:
         try:
             shown = self._lists.show(
                 self._how.arms, (tuple(hits), tuple(others)), mixing.query.k,
-                query=mixing.query.text, session=mixing.session, failed=failed,
+                query=mixing.query.text, user=mixing.user, failed=failed,
             )  # fmt: skip
         except OSError as exc:
             self._say(exc)

@@ -52,8 +52,8 @@ class InterleavedLists(_Table):
     seed: int = Field(ge=0)
     wait_ms: float = Field(gt=0, le=60_000)
     """How long an answer of the control waits for the candidate's, at most."""
-    session: Pointer
-    """What tells one user's session from another's; empty where each list is a session."""
+    user: Pointer
+    """What tells one user from another in all sessions; empty where nothing does."""
     page: Pointer
     """Where a request says which page it is about; empty where it cannot."""
     first_page: int = Field(ge=0)
@@ -66,10 +66,10 @@ class InterleavedLists(_Table):
         except UnresolvedPointer:
             return True
 
-    def session_of(self, request: Any) -> str:  # noqa: ANN401  any JSON
-        """Give what stands for the session of a request, which may be a secret; empty without."""
+    def user_of(self, request: Any) -> str:  # noqa: ANN401  any JSON
+        """Give what stands for the user of a request, which may be a secret; empty without."""
         try:
-            found = str(pointed(request, self.session)) if self.session else ""
+            found = str(pointed(request, self.user)) if self.user else ""
         except UnresolvedPointer:
             found = ""
         return sha256(found.encode("utf-8", "replace")).hexdigest()[:DIGITS] if found else ""

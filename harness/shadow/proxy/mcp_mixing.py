@@ -53,7 +53,7 @@ class McpMixing:
 
     call: CallToolRequestParams
     query: RequestedQuery
-    session: str
+    user: str
     scope: anyio.CancelScope = field(default_factory=anyio.CancelScope)
     """Of the candidate's call; cancelled when no one waits for it any more."""
     came: anyio.Event = field(default_factory=anyio.Event)
@@ -96,7 +96,7 @@ class McpMixer:
             query = self._reading.asked(arguments)
         except Unreadable:
             return None
-        mixing = McpMixing(call, query, self._how.session_of(arguments))
+        mixing = McpMixing(call, query, self._how.user_of(arguments))
         group.start_soon(self._ask, mixing)
         return mixing
 
@@ -133,7 +133,7 @@ class McpMixer:
         try:
             shown = self._lists.show(
                 self._how.arms, (tuple(hits), tuple(mixing.others)), mixing.query.k,
-                query=mixing.query.text, session=mixing.session, failed=failed,
+                query=mixing.query.text, user=mixing.user, failed=failed,
             )  # fmt: skip
         except OSError as exc:
             self._say(f"they cannot be written down: {exc}")

@@ -172,8 +172,8 @@ def test_lists_are_mixed_while_the_ledger_allows_it_and_clicks_are_reported(
             assert LIST not in client.get(f"{proxy}/search?q=apple").headers
             allow = ("migrate", "interleave", "--arms", "fts5,tantivy", "--reason", "to see", *at)
             assert "on: users see lists of fts5, tantivy" in harness(*allow).out
-            for _ in range(3):
-                got = client.get(f"{proxy}/search?q=apple")
+            for user in "abc":
+                got = client.get(f"{proxy}/search?q=apple", headers={"X-User": user})
                 click = {
                     "list": got.headers[LIST],
                     "document": got.json()["hits"]["hits"][0]["_id"],
@@ -186,7 +186,7 @@ def test_lists_are_mixed_while_the_ledger_allows_it_and_clicks_are_reported(
             process.send_signal(signal.SIGINT)
             process.wait(timeout=BOUNDED_S)
     said = harness("clicks", "report", str(clicks)).out
-    assert "3 sessions saw 3 mixed lists and clicked 3 documents" in said
+    assert "3 users saw 3 mixed lists and clicked 3 documents" in said
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ ARMS = ("fts5", "tantivy")
 AT = datetime(2026, 1, 2, tzinfo=UTC)
 
 
-def shown(name: str, session: str = "s") -> ShownList:
-    return ShownList(name, AT, session, "red “shoes”\n", ARMS, ("a", "b"), (1, 0))
+def shown(name: str, user: str = "s") -> ShownList:
+    return ShownList(name, AT, "red “shoes”\n", ARMS, ("a", "b"), (1, 0), user=user)
 
 
 def written(folder: Path, *records: ShownList | Click) -> Path:
@@ -41,6 +41,10 @@ def test_what_is_added_is_read_back(tmp_path: Path) -> None:
     [
         ('{"id": "2", "docu', r"clicks\.jsonl:2: the line is not a record .* Remove the line"),
         ('{"id": 1}', r"clicks\.jsonl:2: the line is not a record"),
+        (
+            '{"id": "2", "at": "2026-01-02T00:00:00", "query": "", "arms": [], "documents": []}',
+            r"clicks\.jsonl:2: the line is not a record .*timezone",
+        ),
         ("[]", r"clicks\.jsonl:2: the line is not a record"),
     ],
 )
@@ -59,6 +63,6 @@ def test_lists_that_cannot_be_are_refused(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match=r"clicks\.jsonl:2: the list 1 comes twice"):
         read(tmp_path)
     (tmp_path / FILE).unlink()
-    written(tmp_path, ShownList("1", AT, "s", "q", ARMS, ("a", "b"), (0, 2)))
+    written(tmp_path, ShownList("1", AT, "q", ARMS, ("a", "b"), (0, 2)))
     with pytest.raises(BadFile, match=r"clicks\.jsonl:1: its teams are not those"):
         read(tmp_path)

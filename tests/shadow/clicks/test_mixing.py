@@ -14,7 +14,7 @@ RANKINGS = ("abc", "cde")
 
 def test_a_list_is_in_the_log_when_it_is_given(tmp_path: Path) -> None:
     lists = ListMixer(ClickLog(tmp_path), seed=5)
-    shown = [lists.show(("old", "new"), RANKINGS, 4, query="q", session="s") for _ in range(20)]
+    shown = [lists.show(("old", "new"), RANKINGS, 4, query="q", user="s") for _ in range(20)]
     assert (*shown,) == read(tmp_path).shown
     assert {len(one.documents) for one in shown} == {4}
     assert len({one.teams for one in shown}) > 1
@@ -27,4 +27,4 @@ def test_a_failure_or_a_single_arm_shows_the_first_ranking(tmp_path: Path) -> No
     failed = lists.show(("old", "new"), RANKINGS, 2, query="q", failed="new: it broke")
     alone = lists.show(("old",), RANKINGS[:1], 2, query="q")
     for one in (failed, alone):
-        assert (one.documents, one.teams, one.session) == (("a", "b"), (0, 0), one.id)
+        assert (one.documents, one.teams, one.user) == (("a", "b"), (0, 0), "")

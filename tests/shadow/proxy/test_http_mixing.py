@@ -17,8 +17,8 @@ import pytest
 
 from harness.core.run import Status
 from harness.shadow.clicks.log import ClickLog
-from harness.shadow.clicks.sessions import preferences
 from harness.shadow.clicks.team_draft import team_draft
+from harness.shadow.clicks.users import preferences
 from harness.shadow.proxy.http_mixing import LIST
 from tests.make.shadow.servers import settled
 from tests.shadow.proxy.mixed import HOW, PATIENT, mixing
@@ -88,7 +88,7 @@ def ids(got: httpx.Response) -> list[str]:
 
 def test_a_list_is_mixed_in_the_shape_of_the_controls_answer(tmp_path: Path) -> None:
     with mixing(tmp_path, again(OURS), again(THEIRS)) as proxy:
-        got = asked(proxy.url, **{"X-Session": "secret"})
+        got = asked(proxy.url, **{"X-User": "secret"})
         (shown,) = proxy.clicks.shown
     assert (shown.query, shown.arms, shown.failed) == ("apple", HOW.arms, "")
     assert team_draft([CONTROL, CANDIDATE], 10, Random(f"1 {shown.id}")) == shown.mixed
@@ -104,7 +104,7 @@ def test_a_list_is_mixed_in_the_shape_of_the_controls_answer(tmp_path: Path) -> 
     assert got.headers["cache-control"] == "no-store"
     assert "etag" not in got.headers
     assert "secret" not in (tmp_path / "clicks" / "clicks.jsonl").read_text()
-    assert shown.session != shown.id
+    assert shown.user
 
 
 def test_the_candidate_gets_no_header_but_what_it_needs(tmp_path: Path) -> None:
@@ -266,13 +266,13 @@ def test_what_comes_while_a_list_is_mixed_waits_for_it(tmp_path: Path) -> None:
 def test_clicks_are_credited_and_reported(tmp_path: Path) -> None:
     with mixing(tmp_path, again(OURS), again(THEIRS)) as proxy, httpx.Client() as client:
         for at in range(30):
-            got = client.get(f"{proxy.url}/search?q=apple", headers={"X-Session": str(at // 2)})
+            got = client.get(f"{proxy.url}/search?q=apple", headers={"X-User": str(at // 2)})
             click = {"list": got.headers[LIST], "document": "d"}
             assert client.post(f"{proxy.url}/click", json=click).status_code == 204
         client.post(f"{proxy.url}/click", json={"list": "unknown", "document": "d"})
         result = preferences(proxy.clicks, confidence=0.95)
     one = result.candidates["tantivy"]
-    assert (result.sessions, result.lists, result.clicks, result.strays) == (15, 30, 30, 1)
+    assert (result.users, result.lists, result.clicks, result.strays) == (15, 30, 30, 1)
     assert (one.wins, one.losses, one.ties) == (15, 0, 0)
     assert one.estimate.low > 0
 

@@ -37,14 +37,14 @@ def test_a_wrong_file_is_named_with_its_line(tmp_path: Path, old: str, new: str,
     assert found.value.line or "missing" in says
 
 
-def test_a_session_is_a_digest_or_nothing() -> None:
-    one = HOW.session_of({"header": {"x-session": "secret"}})
+def test_a_user_is_a_digest_or_nothing() -> None:
+    one = HOW.user_of({"header": {"x-user": "secret"}})
     assert len(one) == 16
     assert "secret" not in one
-    assert one == HOW.session_of({"header": {"x-session": "secret"}})
-    assert one != HOW.session_of({"header": {"x-session": "other"}})
-    assert HOW.session_of({"header": {}}) == ""
-    assert HOW.model_copy(update={"session": ""}).session_of({"header": {}}) == ""
+    assert one == HOW.user_of({"header": {"x-user": "secret"}})
+    assert one != HOW.user_of({"header": {"x-user": "other"}})
+    assert HOW.user_of({"header": {}}) == ""
+    assert HOW.model_copy(update={"user": ""}).user_of({"header": {}}) == ""
 
 
 def test_a_first_page_is_one_that_says_so_or_nothing() -> None:

@@ -26,11 +26,11 @@ from mcp.types import (
 )
 
 from harness.core.engine import Searcher
-from harness.core.errors import BadPolicy, HarnessError
+from harness.core.errors import BadPolicy, EvidenceError, HarnessError
 from harness.shadow.clicks.log import ClickLog, Clicks
 from harness.shadow.clicks.log import read as read_clicks
-from harness.shadow.clicks.sessions import preferences
 from harness.shadow.clicks.team_draft import team_draft
+from harness.shadow.clicks.users import preferences
 from harness.shadow.log.streams import Read
 from harness.shadow.proxy.mcp_control import McpControl
 from harness.shadow.proxy.mcp_mixing import LIST, McpMixer, check_free
@@ -284,9 +284,11 @@ def test_clicks_are_credited_and_reported(tmp_path: Path) -> None:
     written = mixing(tmp_path, servers, use)
     assert written.given == ["t0", "record_click"]
     assert all(name == SEARCH for name, _ in servers[0].heard)
-    result = preferences(written.clicks, confidence=0.95)
-    assert (result.lists, result.clicks, result.strays) == (20, 20, 1)
-    assert result.candidates[HOW.arms[1]].wins == 20
+    found_clicks = written.clicks
+    assert len(found_clicks.shown) == len(found_clicks.clicked) == 20
+    assert found_clicks.strays == 1
+    with pytest.raises(EvidenceError, match="0 users are known"):
+        preferences(found_clicks, confidence=0.95)
 
 
 @pytest.mark.parametrize(
