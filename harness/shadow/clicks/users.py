@@ -87,7 +87,7 @@ def preferences(found: Clicks, *, confidence: float) -> Preferences:
     known = sum(map(len, users.values()))
     if len(users) < MIN_USERS:
         raise EvidenceError(
-            f"{len(users)} users are known, and lists of one user are no independent evidence;"
+            f"{len(users)} users are known, and lists of one user are not independent;"
             " log who sees each list: Interleaver.search(..., user=ACCOUNT_OR_LASTING_COOKIE)"
         )
     signs = np.array([_signs(lists, found) for lists in users.values()])
