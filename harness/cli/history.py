@@ -44,7 +44,7 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
     Example: harness history add --dataset python-docs
     """
     from harness.core.durable.owned import HISTORY, check_free, set_mark
-    from harness.stages.custody.verify import verify, verify_exports, verify_sources
+    from harness.stages.custody.verify import verify_with_files
     from harness.stages.experiments.log import keep, read
     from harness.stages.report import history
 
@@ -56,11 +56,7 @@ def add(dataset: Dataset = "", left: Left = None, at: At = None) -> None:
 
     def held(layout: Layout) -> None:
         read(replace(layout, kept_log=_kept(folder, layout)))
-        verify(layout)
-        if left:
-            verify_exports(left, layout)
-        else:
-            verify_sources(project.root, layout)
+        verify_with_files(layout, left, project.root)
 
     reads = (*(layout.root for layout in places), *project.sources)
     check_free(folder, HISTORY, reads=reads, known=history.is_history)

@@ -88,7 +88,16 @@ def read_run(
 
 
 def write_run(path: Path, run: Run) -> None:
-    """Write ``query Q0 document rank score tag`` lines, the score being minus the rank.
+    """Write what ``run_text`` gives.
+
+    Raises:
+        RunError: as ``run_text``.
+    """
+    write_text(path, run_text(run))
+
+
+def run_text(run: Run) -> str:
+    """Give ``query Q0 document rank score tag`` lines, the score being minus the rank.
 
     Readers sort by the score and break ties each in their own way; this leaves them one order
     to read. How a query without hits ended is not in such a file.
@@ -98,12 +107,11 @@ def write_run(path: Path, run: Run) -> None:
     """
     if not run.arm or any(space in run.arm for space in SPACES):
         raise RunError(f"arm {run.arm!r} cannot be the tag of a TREC run; rename the arm")
-    lines = (
+    return "".join(
         f"{row.query_id} Q0 {hit.doc_id} {rank} {-rank} {run.arm}\n"
         for row in run.rows()
         for rank, hit in enumerate(row.hits, start=1)
     )
-    write_text(path, "".join(lines))
 
 
 def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:

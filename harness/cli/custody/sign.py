@@ -31,11 +31,11 @@ def sign(
     Example: harness sign --key signing_key --dataset python-docs
     """
     from harness.stages.custody.signature import sign as stage
-    from harness.stages.custody.verify import verify
+    from harness.stages.custody.verify import verify_with_files
 
     one_of(dataset, left)
     project = Project.here()
     names = project.datasets(dataset)
     for layout in [added_to_run(left)] if left else [project.layout(name) for name in names]:
-        verify(layout)
+        verify_with_files(layout, left, project.root)
         out.print(f"signed: {stage(layout, key)}", markup=False)

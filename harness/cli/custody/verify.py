@@ -53,22 +53,20 @@ def verify(
     Digests of judgements, queries, documents, manifests, runs, scores, comparisons, race times,
     policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
     more from runs, judgements, raw times and policy; and all measures by ir-measures, overlaps by
-    sets. Nothing is written. No index is opened but for --requery, which compares a sample of each
-    run with what its engine shows now. Exit codes: 0 all is as it was decided, 2 a file is gone
-    or was changed, or a value does not follow from the evidence. The first one is named, as stored
-    and as derived.
+    sets. Pages and files for other tools are made again and compared; others are named. Nothing is
+    written. No index is opened but for --requery, which compares a sample of each run with what its
+    engine shows now. Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a
+    value does not follow from the evidence. The first one is named, as stored and as derived.
 
     Example: harness verify --dataset python-docs --requery 20
     """
-    from harness.stages.custody.verify import verify as stage
-    from harness.stages.custody.verify import verify_exports, verify_sources
+    from harness.stages.custody.verify import verify_with_files
 
     one_of(dataset, left)
     project = Project.here()
     names = project.datasets(dataset)
     for layout in [left_by_run(left)] if left else [project.layout(name) for name in names]:
-        found = [*stage(layout, threads=threads)]
-        found += verify_exports(left, layout) if left else verify_sources(project.root, layout)
+        found = [*verify_with_files(layout, left, project.root, threads=threads)]
         if requery:
             with aside():
                 found += _requeried(layout, requery, seed, arm or [], project.cache)

@@ -46,16 +46,9 @@ def policy_of(policy: Path | None) -> tuple[Policy, Path]:
 
 def evidence_of(file: Path, dataset: str, left: Path | None) -> CurrentDecision:
     """Read the decision, and count every digest below it again."""
-    from harness.stages.custody.verify import verify, verify_exports, verify_sources
+    from harness.stages.custody.verify import verify_with_files
     from harness.stages.migrate.evidence import evidence
 
     layout = evidence_at(dataset, left)
-
-    def held() -> None:
-        verify(layout)
-        if left:
-            verify_exports(left, layout)
-        else:
-            verify_sources(Project.here().root, layout)
-
-    return evidence(layout, file, held)
+    root = Project.here().root
+    return evidence(layout, file, lambda: verify_with_files(layout, left, root))

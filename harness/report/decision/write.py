@@ -43,12 +43,20 @@ def write_reports(reports: Sequence[ReportInput], out: Path) -> Written:
     written = Written(
         out / "index.html", out / PAGE, out / "report.md", out / "decision.json", out / "junit.xml"
     )
-    files.write_text(written.page, to_page(reports))
-    files.write_text(written.explorer, to_explorer(reports))
-    files.write_text(written.markdown, to_markdown(reports))
-    files.write_json(written.decision, to_json(reports))
-    files.write_text(written.junit, to_junit(reports))
+    for name, text in texts(reports).items():
+        files.write_text(out / name, text)
     return written
+
+
+def texts(reports: Sequence[ReportInput]) -> dict[str, str]:
+    """Give the text of each file of a report, by its name; the same input gives the same bytes."""
+    return {
+        "index.html": to_page(reports),
+        PAGE: to_explorer(reports),
+        "report.md": to_markdown(reports),
+        "decision.json": files.json_text(to_json(reports)),
+        "junit.xml": to_junit(reports),
+    }
 
 
 def _table(table: Table, level: int) -> Iterator[str]:

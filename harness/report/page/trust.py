@@ -73,7 +73,8 @@ class Trust:
         """Say the error budget of all steps, what was measured, and whether null models lost."""
         allowed = self.policy.alpha
         limit = "the policy sets no limit" if allowed is None else f"allowed {percent(allowed)}"
-        how = "waiting for each other" if self.policy.chained else "each for itself"
+        waiting = self.policy.chained and len(self.policy.steps) > 1
+        how = "waiting for each other" if waiting else "each for itself"
         said = (
             f"Error budget of all steps together, {how}:"
             f" {percent(self.policy.error_budget.together)} by design ({limit})."

@@ -8,7 +8,8 @@ them (licence, source, packages, commands, machine) is stated, and is taken as s
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,12 +38,12 @@ from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.params import CompareParams, ScoreParams
 from harness.stages.report.assemble import Subject
+from harness.stages.report.stage import STATED
 from harness.stages.score.stage import score
 from harness.stages.selftest import CODE, MADE_FROM, read_selftest, write_selftest
 from harness.stages.selftest import selftest as try_again
 
-STATED = ("packages", "python", "code_version", "machine")
-"""Of the provenance: facts of the day and place of the decision."""
+PREFIX = 12
 MEANS = ("scores", "slices", "differences")
 SAID = ("verdict", "estimate", "bound")
 """What is looked at first where a finding differs."""
@@ -90,6 +91,21 @@ def rederive(
     return Rederived(values, sum(len(step["findings"]) for step in about["steps"]))
 
 
+def policy_of(layout: Layout, beside: Iterable[Path], sha256: str, hint: str) -> Path:
+    """Give the file of the policy that decided, among those that the receipt names.
+
+    Raises:
+        EvidenceError: none of them is.
+    """
+    for path in beside:
+        if digest.of_file(path) == sha256:
+            return path
+    raise EvidenceError(
+        f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
+        f" {layout.decision_receipt} does not name. {hint}"
+    )
+
+
 def subject_of(
     layout: Layout, about: Mapping[str, Any], policy_file: Path, threads: int
 ) -> Subject:
@@ -123,6 +139,7 @@ def subject_of(
         policy_file=policy_file,
         selftest=about["trust"]["command"],
         pin=about["evidence"]["pin"]["command"],
+        place=shlex.join(shlex.split(about["evidence"]["pin"]["command"])[-2:]),
         over_ties=over_ties,
     )
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from os.path import normpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from harness.core import digest
-from harness.core.errors import BadFile, EvidenceError
+from harness.core.errors import EvidenceError
 from harness.core.formats import json_file
 from harness.core.printable import many
 from harness.core.run import Status
@@ -16,18 +15,16 @@ from harness.corpus import card, trec
 from harness.corpus.clusters import CLUSTERS, near_duplicates, parted
 from harness.corpus.prepared import CORPUS, MANIFEST, QRELS, QUERIES, Prepared
 from harness.corpus.runs import read_run
-from harness.report.decision.decision_json import without_times
 from harness.stages.custody import receipt
 from harness.stages.custody.code import code_sha256
 from harness.stages.custody.dvc_lock import LOCK, check_recorded
+from harness.stages.custody.pages import check_exports, check_pages, shown_in
 from harness.stages.custody.proof import read_manifest
 from harness.stages.custody.recount import check_times, recount
-from harness.stages.custody.rederive import rederive, subject_of
-from harness.stages.gate import DETERMINISTIC, read_decision, rests_on
+from harness.stages.custody.rederive import PREFIX, policy_of, rederive, subject_of
+from harness.stages.gate import read_decision, rests_on
 from harness.stages.layout import Layout
 from harness.stages.race.stage import read_race
-
-PREFIX = 12
 
 
 class Verified(NamedTuple):
@@ -57,7 +54,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     written = json_file(layout.decision)
     (about,) = written["datasets"]
     arms = tuple(about["provenance"]["arms"])
-    policy = _policy(layout, beside, about["policy"]["sha256"], hint)
+    policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
     later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
     files = tuple(
         path
@@ -70,8 +67,6 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     _data(layout, about["provenance"], hint)
     answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
-    if not _same_findings(layout, written):
-        raise EvidenceError(f"{layout.findings}: is not of {layout.decision}. {hint}")
     same = code_sha256() == about["provenance"]["code_version"]
     tried = about["trust"]["selftest"] is not None
     subject = subject_of(layout, about, policy, threads)
@@ -119,6 +114,20 @@ def _stated(about: dict[str, Any]) -> str:
     )
 
 
+def verify_with_files(
+    layout: Layout, left: Path | None, root: Path, *, threads: int = 1
+) -> tuple[Verified, ...]:
+    """Verify a decision, and the files beside it: in ``left`` by one run, or in the project.
+
+    Raises:
+        EvidenceError, BadFile: as ``verify``.
+    """
+    found = verify(layout, threads=threads)
+    if left:
+        return (*found, *verify_exports(left, layout))
+    return (*found, *verify_sources(root, layout), *verify_pages(root / "reports", layout))
+
+
 def judged_arms(layout: Layout) -> tuple[str, ...]:
     """Name the arms that the decision in ``layout`` speaks of."""
     written = json_file(layout.decision)
@@ -151,42 +160,35 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
 
 
 def verify_exports(out: Path, layout: Layout) -> tuple[Verified, ...]:
-    """Hold the copies that ``harness run`` put into ``out`` against what they are copies of.
+    """Make the files that ``harness run`` put into ``out`` again, and compare.
 
     Raises:
         EvidenceError: one is gone or differs.
-        BadFile: the decision beside them cannot be read.
+        BadFile: a file cannot be read.
     """
-    hint = "Run the same harness run again"
-    arms = json_file(layout.decision)["datasets"][0]["provenance"]
-    copies = {
-        out / "scores.json": layout.scores,
-        out / "per_query.parquet": layout.per_query,
-        out / QUERIES: layout.data / QUERIES,
-        **{out / "runs" / f"{arm}.parquet": layout.run(arm) for arm in arms["arms"]},
-    }
-    for copy, of in copies.items():
-        if not copy.is_file() or digest.of_file(copy) != digest.of_file(of):
-            raise EvidenceError(f"{copy}: is gone or no copy of {of}. {hint}")
-    shown = out / "decision.json"
-    try:
-        found = json_file(shown)
-    except (OSError, ValueError) as exc:
-        raise BadFile(shown, f"cannot be read ({exc})", hint) from exc
-    if found != json_file(layout.decision):
-        raise EvidenceError(f"{shown}: does not say what {layout.decision} says. {hint}")
-    return (Verified("copies", f"{len(copies) + 1} in {out}"),)
+    checked, others = check_exports(out, layout, "Run the same harness run again")
+    return (Verified("files to be read", checked), Verified("not checked", others))
 
 
-def _policy(layout: Layout, beside: Iterable[Path], sha256: str, hint: str) -> Path:
-    """Give the file of the policy that decided, among those that the receipt names."""
-    for path in beside:
-        if digest.of_file(path) == sha256:
-            return path
-    raise EvidenceError(
-        f"{layout.decision}: was made by a policy {sha256[:PREFIX]} that"
-        f" {layout.decision_receipt} does not name. {hint}"
-    )
+def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
+    """Write the pages of a pipeline in ``out`` again, and compare.
+
+    Raises:
+        EvidenceError: one is gone, differs, or is of another decision.
+        BadFile: a file cannot be read.
+    """
+    names = shown_in(out)
+    shown = [_beside(layout, name) for name in names]
+    found = check_pages(out, shown, "Run: harness report") if shown else ()
+    of = f"of {', '.join(names)} in {out}, made again and compared"
+    return (Verified("pages", f"{many(len(found), 'file')} {of}" if found else "none was written"),)
+
+
+def _beside(layout: Layout, dataset: str) -> Layout:
+    """Give the layout of another data set of the same project."""
+    kept = layout.kept_log and layout.kept_log.with_name(f"{dataset}.jsonl")
+    root, today, cache = (at.with_name(dataset) for at in (layout.root, layout.today, layout.cache))
+    return Layout(root, today, cache, kept_log=kept)
 
 
 def _registration(about: dict[str, Any]) -> Verified:
@@ -235,9 +237,3 @@ def _answers(layout: Layout, arm: str, said: dict[str, Any], hint: str) -> int:
         if run.arm != arm or not all(own):
             raise EvidenceError(f"{path}: holds answers of another engine than {arm}. {hint}")
     return count
-
-
-def _same_findings(layout: Layout, written: dict[str, Any]) -> bool:
-    steady = without_times(written)["datasets"][0]
-    found = json_file(layout.findings)
-    return bool(found == {key: steady[key] for key in DETERMINISTIC})

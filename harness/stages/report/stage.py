@@ -31,6 +31,8 @@ from harness.stages.params import LoadParams
 from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
 
 TRENDS = "trends.html"
+STATED = ("packages", "python", "code_version", "machine")
+"""Of the provenance: facts of the day and place of the decision."""
 
 
 def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Written:
@@ -42,18 +44,29 @@ def report(subjects: Mapping[Layout, Subject], out: Path, receipt: Path) -> Writ
         BadFile: a data set was not decided.
         EvidenceError: the evidence or the policy was changed since it was, or it expired.
     """
-    reports = []
     for layout, subject in subjects.items():
-        decisions, decided_at = read_decision(layout)
-        check_decision(layout, subject, decisions, decided_at)
-        evidence = evidence_of(layout, subject)
-        custody = of_decision(layout, subject, measured(layout, subject, evidence))
-        report_input = assemble(layout, subject, evidence, decisions, decided_at, custody=custody)
-        reports.append(linked(report_input, layout, out))
+        check_decision(layout, subject, *read_decision(layout))
+    reports = [as_decided(layout, subject, out) for layout, subject in subjects.items()]
     written = write_reports(reports, out)
     made_from = {layout.root.name: digest.of_file(layout.findings) for layout in subjects}
     write_json(receipt, {"pages": sorted(path.name for path in written), "from": made_from})
     return written
+
+
+def as_decided(layout: Layout, subject: Subject, out: Path) -> ReportInput:
+    """Put together what the pages in ``out`` say of a decision, with its own day and machine.
+
+    Raises:
+        BadFile: nothing was decided, or what was left beside it cannot be read.
+        EvidenceError: the evidence is not that of the decision.
+    """
+    decisions, decided_at = read_decision(layout)
+    evidence = evidence_of(layout, subject)
+    custody = of_decision(layout, subject, measured(layout, subject, evidence))
+    found = assemble(layout, subject, evidence, decisions, decided_at, custody=custody)
+    stated = json_file(layout.decision)["datasets"][0]["provenance"]
+    facts = {fact: stated[fact] for fact in STATED}
+    return linked(replace(found, provenance=replace(found.provenance, **facts)), layout, out)
 
 
 def linked(report: ReportInput, layout: Layout, out: Path) -> ReportInput:

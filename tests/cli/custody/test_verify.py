@@ -21,6 +21,7 @@ from tests.cli.conftest import Harness
 from tests.make.toy import ARMS, CANDIDATE, NAME, Toy
 
 pytestmark = pytest.mark.slow
+OTHERS = ("harness-run.txt", "ci.md")
 DATA = ("corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json", "clusters.json")
 
 
@@ -169,15 +170,36 @@ def test_what_harness_run_left_is_verified_too(
     assert harness(*words, "--out", left).code == 0
     said = harness("verify", "--out", left)
     assert said.code == 0, said
-    assert "copies" in said.out
+    assert f"12 files in {left}, made again and compared" in said.out
+    assert "  not checked          nothing" in said.out
     assert "--out has its own data" in harness("verify", "--out", left, "--dataset", NAME).error
     qrels = left_by_run(left).data / "qrels.trec"
     whole = flipped(qrels, 20)
     assert "qrels.trec" in harness("verify", "--out", left).error
     qrels.write_bytes(whole)
-    flipped(left / "scores.json", 9)
-    assert "scores.json: is gone or no copy" in harness("verify", "--out", left).error
+    (left / "ci.md").write_text("**PROMOTE**")
+    assert "  not checked          ci.md" in harness("verify", "--out", left).out
+    files = [path for path in (*left.glob("*.*"), *left.glob("runs/*")) if path.name not in OTHERS]
+    assert len(files) == 12
+    for path in files:
+        whole = flipped(path, path.stat().st_size // 2)
+        assert path.name in harness("verify", "--out", left).error
+        path.write_bytes(whole)
     assert project.root.is_dir()
+
+
+def test_counts_of_ties_are_made_again(project: Toy, harness: Harness, tmp_path: Path) -> None:
+    run = read_run(project.layout.run(CANDIDATE))
+    hits, left = tmp_path / "tied.trec", tmp_path / "left"
+    lines = [f"{q} Q0 {d} 1 1.0 tied" for q in run.query_ids for d in run.ranking(q, 3)]
+    hits.write_text("\n".join(lines) + "\n")
+    words = ("run", "--dataset", NAME, "--arms", "fts5", "--trec-run", f"tied={hits}")
+    assert harness(*words, "--control", "fts5", "--out", left).code == 0
+    assert f"13 files in {left}" in harness("verify", "--out", left).out
+    counts = json.loads((left / "ties.json").read_text())
+    counts["tied"]["tied"] = 0
+    (left / "ties.json").write_text(json.dumps(counts))
+    assert "ties.json: is not what the runs give" in harness("verify", "--out", left).error
 
 
 def test_a_folder_of_something_else_is_refused(tmp_path: Path) -> None:
