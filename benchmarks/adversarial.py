@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from benchmarks.adversaries import ALIKE, UNLIKE
-from benchmarks.simulated_bounds import contenders, worst
+from benchmarks.simulated_bounds import contenders, most_overstated, worst
 from benchmarks.simulated_gates import GATES, QUERIES, Wrong, at_bound, power
 from benchmarks.simulated_policies import needed, promoted
 from benchmarks.simulated_sizes import SIZES, UNSEEN, sized
 from benchmarks.simulated_slices import losing, sliced
+from harness.stats.bounded import SHORT
 
 POLICIES = ("pairwise", "regress", "migration", "messages", "mail", "documents", "code", "writing")
 POLICY = Path("policy")
 ALLOWED = 0.035
 """The level, 2.5 %, and one in a hundred for what the trials leave open."""
+LEVELS = (0.25, 0.05, 0.025, 0.005, 0.0025, 0.0005, 5e-7)
 POWER, MOST, FEW = 0.8, 12_800, 20
 POLICY_QUERIES = (100, 400, 1_600)
 
@@ -46,6 +48,17 @@ def show_worst(trials: int) -> Iterator[str]:
         pairs = zip(found.kinds, found.chances, strict=True)
         values = ", ".join(f"{value:.3f} ({chance:.3f})" for value, chance in pairs)
         yield f"| {queries} | {kinds} | {trials:,} | {found.chance:.3%} | {values} |"
+
+
+def show_short(trials: int) -> Iterator[str]:
+    """One line for each level: the exact one of the worst sample found."""
+    yield "| level | samples | exact level, worst | over r* | values (queries) |"
+    yield "| ---: | ---: | ---: | ---: | --- |"
+    for level in LEVELS:
+        times, kinds, counts = most_overstated(level, trials)
+        pairs = zip(kinds, counts, strict=True)
+        values = ", ".join(f"{value:.3f} ({count:,})" for value, count in pairs if count)
+        yield f"| {level:g} | {trials:,} | {times * level:.3g} | {times * SHORT:.3f} | {values} |"
 
 
 def show_sizes(trials: int) -> Iterator[str]:
@@ -148,6 +161,7 @@ def show_needed(trials: int) -> Iterator[str]:
 SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "bounds": show_bounds,
     "worst": show_worst,
+    "short": show_short,
     "sizes": show_sizes,
     "gates": show_gates,
     "slices": show_slices,

@@ -73,7 +73,7 @@ def test_a_small_slice_is_named_with_the_queries_that_it_lacks() -> None:
         "no_slice_harmed", replace(evidence, slices=few), measure="nDCG@10", margin=0.05
     )
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.remedy.startswith("rare: about 73 judged queries (now 5)")
+    assert finding.remedy.startswith("rare: about 74 judged queries (now 5)")
     assert "kind" not in finding.remedy
 
 

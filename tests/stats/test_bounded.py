@@ -7,10 +7,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.special import gammaln
-from scipy.stats import beta
+from scipy.stats import beta, binom
 
+from benchmarks.simulated_bounds import exact_tail, overstated
 from harness.core.errors import EvidenceError
-from harness.stats.bounded import Codes, Floats, Span, bounded_each, chance_above
+from harness.stats.bounded import SHORT, Codes, Floats, Span, bounded_each, chance_above
 
 DIFFERENCES = Span(-1.0, 1.0)
 LEVEL = 0.025
@@ -26,21 +27,61 @@ def ends(
 @pytest.mark.parametrize("queries", [2, 10, 50, 400])
 @pytest.mark.parametrize("share", [0.0, 0.1, 0.5, 1.0])
 def test_two_kinds_of_values_have_the_exact_interval(queries: int, share: float) -> None:
-    """Clopper and Pearson (1934), within a hundredth of its width."""
+    """Clopper and Pearson (1934), outwards by a twenty-fifth of its width at most."""
     bad = round(share * queries)
     low, high = ends(np.r_[-np.ones(bad), np.ones(queries - bad)])
     fine = queries - bad
     exact_low = 2 * beta.ppf(LEVEL, fine, bad + 1) - 1 if fine else -1.0
     exact_high = 2 * beta.ppf(1 - LEVEL, fine + 1, bad) - 1 if bad else 1.0
-    assert low == pytest.approx(exact_low, abs=0.01 * (exact_high - exact_low))
-    assert high == pytest.approx(exact_high, abs=0.01 * (exact_high - exact_low))
+    room = 0.04 * (exact_high - exact_low)
+    assert exact_low - room <= low <= exact_low
+    assert exact_high <= high <= exact_high + room
 
 
-@pytest.mark.parametrize("queries", [50, 100, 184])
+@pytest.mark.parametrize("queries", [50, 100, 188])
 def test_no_difference_leaves_room_for_what_was_not_seen(queries: int) -> None:
     low, high = ends(np.zeros(queries))
-    assert low == pytest.approx(-(1 - LEVEL ** (1 / queries)), rel=0.01)
+    assert low == pytest.approx(-(1 - LEVEL ** (1 / queries)), rel=0.03)
     assert high == -low
+
+
+@pytest.mark.parametrize("level", [0.025, 0.005, 0.0025])
+@pytest.mark.parametrize("queries", [2, 10, 50, 200, 1_600])
+def test_two_kinds_of_values_never_have_more_than_the_level(queries: int, level: float) -> None:
+    """The chance of a false low end at every true share, beside that of Clopper and Pearson."""
+    fine = np.unique(np.geomspace(1, queries, 40).round().astype(int))
+    fine = np.union1d(fine, np.maximum(1, queries - fine))
+    values = (np.arange(queries)[:, None] < fine).astype(float)
+    low = bounded_each(values, span=Span(0.0, 1.0), level=level, clusters=None).low
+    assert (low <= beta.ppf(level, fine, queries - fine + 1)).all()
+    for share, least in zip(low, fine, strict=True):
+        assert binom.sf(least - 1, queries, share) <= level
+
+
+@pytest.mark.parametrize("level", [0.25, 0.025, 0.005, 0.0025, 5e-7])
+def test_no_sample_has_more_than_the_level(level: float) -> None:
+    """Beside the exact tail, where r* falls short most: few far values beside many alike."""
+    levels = []
+    for queries in (5, 50, 400, 1_600):
+        for far in (0, 1, 3, 8, 20):
+            for kind in (0.005, 0.05, 0.3, 0.5, 0.8, 0.99):
+                if far < queries:
+                    kinds, counts = np.array([kind, 1.0]), np.array([queries - far, far])
+                    levels.append(overstated(kinds, counts, level))
+    assert 0.85 < max(levels) <= 1
+
+
+def test_an_end_is_found_where_the_tail_turns_sharply() -> None:
+    """Newton's method alone gave an end of a tail of 19 % where 0.1 % was asked for."""
+    assert overstated(np.array([0.005, 1.0]), np.array([399, 1]), 0.001) <= 1
+
+
+def test_the_exact_tail_is_exact() -> None:
+    for queries, fine in ((2, 1), (10, 10), (50, 3), (400, 390)):
+        for bound in (0.05, 0.5, 0.97):
+            wanted = beta.cdf(bound, fine, queries - fine + 1)
+            counts = np.array([fine, queries - fine + 1.0])
+            assert exact_tail(np.array([1.0, 0.0]), counts, bound) == pytest.approx(wanted)
 
 
 @pytest.mark.slow
@@ -56,7 +97,7 @@ def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
     size = weights @ np.append(sizes, unseen)
     drawn = [
         np.quantile(weights @ np.append(np.bincount(codes, values), worst * unseen) / size, level)
-        for worst, level in ((-1, LEVEL), (1, 1 - LEVEL))
+        for worst, level in ((-1, LEVEL / SHORT), (1, 1 - LEVEL / SHORT))
     ]
     assert ends(values, codes) == pytest.approx(drawn, abs=0.004)
 
@@ -128,8 +169,8 @@ def test_a_value_outside_its_span_is_refused() -> None:
     [
         (30, (-1.0, 0.0, 0.1), (0.05, 0.9, 0.05), 0.0),
         (40, (-1.0, -0.1, 0.5), (0.02, 0.78, 0.2), 0.0),
-        (10, (-1.0, -0.0951, -0.1011), (0.9333, 0.002, 0.0647), 0.02),
-        (40, (-1.0, -0.3, 0.9), (0.1, 0.3, 0.6), 0.009),
+        (10, (-1.0, -0.0951, -0.1011), (0.9333, 0.002, 0.0647), 0.002),
+        (40, (-1.0, -0.3, 0.9), (0.1, 0.3, 0.6), 0.008),
         (40, (-1.0, -0.2963, -0.3), (0.38, 0.3, 0.32), 0.01),
     ],
 )

@@ -17,7 +17,7 @@ ALIKE = 100
 def min_queries(value: float, bound: float, *, span: Span, level: float) -> int:
     """Count the queries that it takes for a low end above ``bound``, were each of one ``value``.
 
-    For no difference at all (0), a margin of 0.02 and a level of 2.5 % it is 184.
+    For no difference at all (0), a margin of 0.02 and a level of 2.5 % it is 188.
 
     Raises:
         EvidenceError: the bound is not below the value, or the value not within the span.
