@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated
 
 from pydantic import Field
 
 from harness.core.evidence import Evidence
-from harness.core.gate import Finding
+from harness.core.gate import OF_VERDICT, Finding, Verdict
+from harness.core.run import Run
 from harness.gates.base.looks import LookSettings
 from harness.gates.base.paired import judge_above
+from harness.gates.base.queries import other
 from harness.gates.base.rules import Rules, Where
 
 
@@ -41,8 +44,24 @@ class Settings(LookSettings):
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where even the low end of the interval gains more than the margin.
 
-    The p-value tests "the gain is the margin" against "it is greater".
+    FAIL too where both arms show the same list for every query: no query can have a gain. The
+    p-value tests "the gain is the margin" against "it is greater".
     """
-    return judge_above(
+    found = judge_above(
         name, settings, evidence, rules, limit=settings.limit, versus=settings.versus
     )
+    base = evidence.control if settings.versus is None else other(evidence, settings.versus)
+    if found.estimate is None or not _same_lists(base.run, evidence.candidate.run):
+        return found
+    said = "both arms show the same list for every query, so nothing is gained"
+    return replace(
+        found,
+        verdict=Verdict.FAIL,
+        cause=OF_VERDICT[Verdict.FAIL],
+        reason=f"{found.reason}; {said}",
+        remedy="",
+    )
+
+
+def _same_lists(left: Run, right: Run) -> bool:
+    return left.shown_sha256 == right.shown_sha256 and bool((left.status == right.status).all())

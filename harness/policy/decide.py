@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from itertools import combinations
 
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
@@ -153,6 +154,7 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
             f" baseline {step.baseline[:PREFIX]} of the policy: its engine, settings or documents"
             " differ. Bring them back, or accept the new baseline in the policy, with a reason"
         )
+    _check_two_engines(step, evidence)
     left, right = (frozenset(side.run.query_ids) for side in sides)
     if left != right:
         raise MismatchedQueries(left - right, right - left)
@@ -162,6 +164,28 @@ def _check(policy: Policy, step: Step, evidence: Evidence, now: datetime) -> Non
         check_age(evidence.load.loaded_at, now=now, evidence_days=policy.evidence_days)
     if evidence.traffic is not None:
         check_age(evidence.traffic.until, now=now, evidence_days=policy.evidence_days)
+
+
+def _check_two_engines(step: Step, evidence: Evidence) -> None:
+    """Refuse arms of one fingerprint, and two engines with one index, unless declared A/A.
+
+    Two releases of one arm have one name, and need no word.
+    """
+    if step.same_engine or step.control == step.candidate:
+        return
+    further = (evidence.others[arm] for arm in step.also if arm in evidence.others)
+    for left, right in combinations((evidence.control, evidence.candidate, *further), 2):
+        one, two = left.manifest, right.manifest
+        if one.fingerprint == two.fingerprint:
+            said = f"are the same engine: both are {one.fingerprint[:PREFIX]}"
+        elif left.index_sha256 == right.index_sha256 is not None and one.engine != two.engine:
+            said = f"are {one.engine} and {two.engine}, and have one index, byte for byte"
+        else:
+            continue
+        raise EvidenceError(
+            f"{left.arm} and {right.arm} {said}. Compare two engines; or, for an A/A test, write"
+            f" same_engine = ... with its reason into step {step.name}"
+        )
 
 
 def judge_over(gate: Gate, evidence: Evidence, ends: Sequence[Evidence], rules: Rules) -> Finding:

@@ -155,6 +155,7 @@ class _Reader:
             table.shadow_days or 0,
             table.attempts,
             self._accepted(at, table),
+            table.same_engine or "",
         )
 
     def _accepted(self, at: int, table: StepTable) -> Accepted | None:

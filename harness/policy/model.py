@@ -69,6 +69,7 @@ class StepTable(_Table):
     accepted_sha256: Annotated[str, Field(pattern="^[0-9a-f]{64}$")] | None = None
     switch: Annotated[str, Field(pattern="^[a-z0-9_-]+$")] | None = None
     shadow_days: Days | None = None
+    same_engine: Text | None = None
     gate: Annotated[list[Mapping[str, Any]], Field(min_length=1)]
 
 
@@ -128,6 +129,16 @@ class Step:
     """How often it was judged on evidence of its own, this time included."""
     accepted: Accepted | None = None
     """The decision that it was taken by; None where the policy does not name it."""
+    same_engine: str = ""
+    """Why its two arms may be one engine (A/A); empty where they may not."""
+
+    @property
+    def also(self) -> tuple[str, ...]:
+        """Arms that its gates read beside its two, each once."""
+        named = (arm for gate in self.gates for arm in gate.settings.arms)
+        return tuple(
+            dict.fromkeys(arm for arm in named if arm not in {self.control, self.candidate})
+        )
 
     @property
     def chances(self) -> int:

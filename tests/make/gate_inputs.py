@@ -56,7 +56,7 @@ def run(arm: str, query_ids: Sequence[str], status: Mapping[str, Status] | None 
 
 
 def side(arm: str, count: int, **by_measure: Scores) -> ArmResult:
-    return ArmResult(arm, manifest(arm), run(arm, ids(count)), by_measure)
+    return ArmResult(arm, manifest(arm), run(arm, ids(count)), by_measure, f"index of {arm}")
 
 
 def agreement(

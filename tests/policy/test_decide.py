@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,6 +14,7 @@ import pytest
 from harness.core.errors import EvidenceError, MismatchedQueries, UnknownName
 from harness.core.evidence import Evidence
 from harness.core.gate import Outcome, StepDecision, Verdict
+from harness.core.run import Run
 from harness.policy.age import check_age
 from harness.policy.decide import decide, exit_code, worst
 from harness.policy.load import load_policy
@@ -252,14 +254,52 @@ def test_the_bound_is_the_one_that_the_policy_writes(
     assert f"{margin:g}" in finding.bound
 
 
-def test_both_arms_on_one_engine_are_never_promoted(tmp_path: Path) -> None:
-    sound = moved(GOOD)
-    alias = replace(sound.candidate, manifest=sound.control.manifest)
-    found = decide(policy(tmp_path, [False]), {"step0": replace(sound, candidate=alias)}, now=NOW)
-    assert outcomes(found) == [Outcome.HOLD]
-    assert "the same engine" in found[0].blocking[0].reason
-
-
 def test_the_same_evidence_gives_the_same_decision(tmp_path: Path) -> None:
     first = decided(tmp_path, [(False, OPEN), (False, GOOD)])
     assert first == decided(tmp_path, [(False, OPEN), (False, GOOD)])
+
+
+def twins() -> Evidence:
+    """Let the candidate be the control, under another name."""
+    evidence = moved(GOOD)
+    same = replace(evidence.control.manifest)
+    rows = (row._replace(served_by=same.fingerprint) for row in evidence.candidate.run.rows())
+    candidate = replace(evidence.candidate, manifest=same, run=Run.of("new", rows))
+    return replace(evidence, candidate=candidate)
+
+
+def test_one_engine_in_both_arms_is_refused_unless_declared(tmp_path: Path) -> None:
+    found = policy(tmp_path, [False])
+    with pytest.raises(EvidenceError, match="old and new are the same engine"):
+        decide(found, {"step0": twins()}, now=NOW)
+    declared = replace(found, steps=(replace(found.steps[0], same_engine="an A/A test"),))
+    assert outcomes(decide(declared, {"step0": twins()}, now=NOW)) == [Outcome.PROMOTE]
+
+
+def test_a_further_arm_that_is_the_candidate_is_refused(tmp_path: Path) -> None:
+    found = policy(tmp_path, [False])
+    gate = found.steps[0].gates[1]
+    reads = replace(gate, settings=gate.settings.model_copy(update={"also": ("hybrid",)}))
+    found = replace(found, steps=(replace(found.steps[0], gates=(reads,)),))
+    evidence = moved(GOOD)
+    disguised = replace(evidence.candidate, arm="hybrid")
+    with pytest.raises(EvidenceError, match="new and hybrid are the same engine"):
+        decide(found, {"step0": replace(evidence, others={"hybrid": disguised})}, now=NOW)
+
+
+@pytest.mark.parametrize(("engine", "refused"), [("another", True), ("old", False)])
+def test_two_engines_have_two_indexes_and_two_settings_may_share_one(
+    tmp_path: Path, engine: str, *, refused: bool
+) -> None:
+    evidence = moved(GOOD)
+    manifest = replace(evidence.candidate.manifest, engine=engine)
+    rows = (row._replace(served_by=manifest.fingerprint) for row in evidence.candidate.run.rows())
+    shared = replace(
+        evidence.candidate,
+        manifest=manifest,
+        run=Run.of("new", rows),
+        index_sha256=evidence.control.index_sha256,
+    )
+    said = pytest.raises(EvidenceError, match="have one index, byte for byte")
+    with said if refused else nullcontext():
+        decide(policy(tmp_path, [False]), {"step0": replace(evidence, candidate=shared)}, now=NOW)

@@ -158,7 +158,7 @@ class Pair:
         if (role, spoilt) not in self._asked:
             manifest = Manifest(CORPUS, role, PAGE, CORPUS, "")
             run = self._run(arm, manifest, spoilt)
-            self._asked[role, spoilt] = ArmResult(arm, manifest, run, self._scores(run))
+            self._asked[role, spoilt] = ArmResult(arm, manifest, run, self._scores(run), arm)
         found = self._asked[role, spoilt]
         return replace(found, arm=arm, run=replace(found.run, arm=arm))
 
