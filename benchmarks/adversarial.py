@@ -12,11 +12,11 @@ import argparse
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from benchmarks import simulated_sizes as sizes
 from benchmarks.adversaries import ALIKE, UNLIKE
 from benchmarks.simulated_bounds import contenders, most_overstated, worst
 from benchmarks.simulated_gates import GATES, QUERIES, Wrong, at_bound, power
 from benchmarks.simulated_policies import needed, promoted
-from benchmarks.simulated_sizes import SIZES, UNSEEN, sized
 from benchmarks.simulated_slices import losing, sliced
 from harness.stats.bounded import SHORT
 
@@ -62,13 +62,31 @@ def show_short(trials: int) -> Iterator[str]:
 
 
 def show_sizes(trials: int) -> Iterator[str]:
-    """One line for each set of clusters and each size of the unseen one."""
-    yield "| 200 queries | the unseen cluster is as large as | false PASS, worst | room left |"
-    yield "| --- | --- | ---: | ---: |"
-    for name, sizes in SIZES.items():
-        for rule in UNSEEN:
-            wrong, room = sized(sizes, rule, trials)
-            yield f"| {name} | {rule} | {wrong:.2%} | {room:.3f} |"
+    """One line for each number of queries and size of its clusters, at a true mean of -0.02."""
+    yield "| queries | paraphrases of each | false PASS, each alone | clustered |"
+    yield "| ---: | ---: | ---: | ---: |"
+    for queries in sizes.QUERIES:
+        for each in sizes.EACH:
+            alone, known = (
+                sizes.grouped(queries, each, trials, known=known) for known in (False, True)
+            )
+            yield f"| {queries} | {each} | {alone:.2%} | {known:.2%} |"
+    yield ""
+    yield (
+        "| queries | a large cluster has | false PASS, `largest_cluster` of 0 | of that share"
+        " | half of them lose | room left, 0 | that share |"
+    )
+    yield "| ---: | ---: | ---: | ---: | ---: | ---: | ---: |"
+    for queries in sizes.QUERIES:
+        for share in sizes.SHARES:
+            found = (
+                sizes.sized(queries, share, trials, largest=0.0),
+                sizes.sized(queries, share, trials, largest=share),
+                sizes.sized(queries, share, trials, largest=share, losing=0.5),
+            )
+            rooms = (sizes.room(queries, largest) for largest in (0.0, share))
+            cells = [*(f"{one:.2%}" for one in found), *(f"{one:.3f}" for one in rooms)]
+            yield f"| {queries} | {share:.1%} | {' | '.join(cells)} |"
 
 
 def show_gates(trials: int) -> Iterator[str]:

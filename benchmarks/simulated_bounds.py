@@ -26,7 +26,7 @@ Said = NDArray[np.bool_]
 
 def gaffke(values: Floats, limit: float) -> Said:
     """Say of each column whether the bound of ``harness.stats.bounded`` lies above ``limit``."""
-    return chance_above(values, limit + TOUCH, span=DIFFERENCES, level=LEVEL, clusters=None) < LEVEL
+    return chance_above(values, limit + TOUCH, span=DIFFERENCES, clusters=None) < LEVEL
 
 
 def betting(values: Floats, limit: float) -> Said:

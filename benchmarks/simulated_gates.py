@@ -75,7 +75,6 @@ def clears(
                 turn * values[:, said],
                 end + TOUCH,
                 span=Span(least, most),
-                level=LEVEL,
                 clusters=clusters,
             )
             said[said] = p_values < LEVEL

@@ -18,8 +18,7 @@ def harmed(slices: list[Floats], asked: GateCase) -> Said:
     """Say of each trial whether the gate fails; a column of each slice is a trial."""
     below = np.array([clears(each, None, asked.span, below=asked.limit) for each in slices])
     p_values = np.array([
-        chance_above(-each, -asked.limit, span=asked.span, level=LEVEL, clusters=None)
-        for each in slices
+        chance_above(-each, -asked.limit, span=asked.span, clusters=None) for each in slices
     ])
     adjusted = np.array([holm.adjusted(each) for each in p_values.T]).T
     return np.asarray((below & (adjusted <= LEVEL)).any(axis=0))

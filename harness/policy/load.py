@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NoReturn, TypeVar
@@ -28,6 +29,7 @@ from harness.policy.model import (
     Step,
     StepTable,
 )
+from harness.stats.sample_size.enough import unseen_loss
 
 ROUNDING = 1e-12
 SHOWN = 100
@@ -80,6 +82,7 @@ class _Reader:
                 resamples=head.resamples,
                 seed=head.seed,
                 power=head.power,
+                largest_cluster=head.largest_cluster or 0.0,
             ),
             steps=steps,
             chained=head.chained,
@@ -92,6 +95,7 @@ class _Reader:
         )
         self._with_a_reason(policy)
         self._within_alpha(policy)
+        self._with_room(policy)
         return policy
 
     def _of_a_known_format(self, raw: Mapping[str, Any]) -> None:
@@ -126,6 +130,26 @@ class _Reader:
                 f"the steps have a false-promotion rate of {spent:g} together, more than"
                 f" alpha {policy.alpha:g}",
                 "Raise confidence, or alpha with its reason",
+            )
+
+    def _with_room(self, policy: Policy) -> None:
+        """Refuse margins that no number of queries shows beside clusters of the largest share."""
+        share, level = policy.rules.largest_cluster, policy.rules.level / 2
+        margins = [
+            (margin, gate.name)
+            for step in policy.steps
+            for gate in step.gates
+            if gate.settings.measures
+            and (margin := getattr(gate.settings, "margin", 0.0)) > 0
+            and margin <= unseen_loss(share, level)
+        ]
+        if margins:
+            margin, gate = min(margins)
+            self._wrong(
+                ("policy", "largest_cluster"),
+                f"gate {gate!r} has a margin of {margin:g}, and clusters of {share:.2%} may hide a"
+                f" loss of {unseen_loss(share, level):.4f} from any number of queries",
+                f"Lower largest_cluster below {margin / -math.log(level):.5f}, or raise the margin",
             )
 
     def _step(self, at: int, table: StepTable) -> Step:

@@ -50,6 +50,7 @@ class Header(_Table):
     chained: bool = True
     clusters: Clustering = BY_TEXT
     clusters_reason: Text | None = None
+    largest_cluster: Probability | None = None
     evidence: Demands | None = None
     registered: Text | None = None
     tuned_reason: Text | None = None

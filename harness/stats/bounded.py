@@ -15,7 +15,6 @@ promises more than the exact tail does.
 
 from __future__ import annotations
 
-import math
 from typing import NamedTuple
 
 import numpy as np
@@ -79,32 +78,46 @@ class _Sample(NamedTuple):
 
 
 def bounded_each(
-    values: Floats, *, span: Span, level: float, clusters: Codes | None, times: float = 1.0
+    values: Floats,
+    *,
+    span: Span,
+    level: float,
+    clusters: Codes | None,
+    largest: float = 0.0,
+    times: float = 1.0,
 ) -> Ends:
     """Give ends that each miss a column's mean with probability at most ``level``.
 
     ``values`` has shape (queries, columns). With ``clusters``, shape (queries,), the unit is the
-    cluster, and the mean is that over queries. The unseen unit has the mean size of the largest
-    clusters (``unseen_size``). ``times`` counts each value so often, for the ends of that many
-    similar queries.
+    cluster, and the mean is that over queries. ``largest`` is the share of the queries that one
+    cluster may have, even if none so large was seen (``unseen_size``). ``times`` counts each value
+    so often, for the ends of that many similar queries.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
     """
-    low = low_ends(values, span=span, level=level, clusters=clusters, times=times)
-    down = Span(-span.most, -span.least)
-    return Ends(low, -low_ends(-values, span=down, level=level, clusters=clusters, times=times))
+    low, high = (
+        low_ends(each, span=of, level=level, clusters=clusters, largest=largest, times=times)
+        for each, of in ((values, span), (-values, Span(-span.most, -span.least)))
+    )
+    return Ends(low, -high)
 
 
 def low_ends(
-    values: Floats, *, span: Span, level: float, clusters: Codes | None, times: float = 1.0
+    values: Floats,
+    *,
+    span: Span,
+    level: float,
+    clusters: Codes | None,
+    largest: float = 0.0,
+    times: float = 1.0,
 ) -> Floats:
     """Give the low ends of ``bounded_each``; for the high ones, negate values, span and ends.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
     """
-    samples = (_sample(block, span, level, clusters, times) for block in _blocks(values))
+    samples = (_sample(block, span, clusters, largest, times) for block in _blocks(values))
     return np.concatenate([_low_end(sample, level) for sample in samples])
 
 
@@ -113,14 +126,14 @@ def weighted_ends(
 ) -> tuple[float, float]:
     """Give both ends for the mean of ``values``, shape (queries,), with unequal ``weights``.
 
-    The unseen value has the mean weight of the largest (``unseen_size``).
+    The unseen value has the largest weight.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
     """
     check_span(values, span)
     sizes = weights / weights.mean()
-    unseen = unseen_size(sizes, level)
+    unseen = unseen_size(sizes, 0.0, 1.0)
     ends = []
     for sign, least in ((1.0, span.least), (-1.0, -span.most)):
         sums = np.append(sign * values * sizes, least * unseen)[None, :]
@@ -130,19 +143,24 @@ def weighted_ends(
 
 
 def chance_above(
-    values: Floats, bound: float, *, span: Span, level: float, clusters: Codes | None
+    values: Floats,
+    bound: float,
+    *,
+    span: Span,
+    clusters: Codes | None,
+    largest: float = 0.0,
 ) -> Floats:
     """Give the p-value of "the mean is ``bound`` or less" of each column, shape (columns,).
 
-    It is below ``level`` where the low end of ``bounded_each`` lies above ``bound``. For the other
-    side, negate values, bound and span.
+    It is below a level where the low end of ``bounded_each`` at that level lies above ``bound``.
+    For the other side, negate values, bound and span.
 
     Raises:
         EvidenceError: no value, or one is not within ``span``.
     """
     found = []
     for block in _blocks(values):
-        sample = _sample(block, span, level, clusters, 1.0)
+        sample = _sample(block, span, clusters, largest, 1.0)
         at = max(bound, span.least + FINE)
         p_values = np.ones(block.shape[1])
         around = sample.sums - at * sample.sizes
@@ -161,11 +179,11 @@ def _blocks(values: Floats) -> list[Floats]:
 
 
 def _sample(
-    values: Floats, span: Span, level: float, clusters: Codes | None, times: float
+    values: Floats, span: Span, clusters: Codes | None, largest: float, times: float
 ) -> _Sample:
     check_span(values, span)
     sums, sizes = by_cluster(values, clusters)
-    unseen = unseen_size(sizes, level)
+    unseen = unseen_size(sizes, largest, times)
     counts = np.full(len(sizes) + 1, times)
     counts[-1] = 1.0
     with_unseen = np.full((values.shape[1], len(sizes) + 1), span.least * unseen)
@@ -189,14 +207,13 @@ def check_span(values: Floats, span: Span) -> None:
         )
 
 
-def unseen_size(sizes: Floats, level: float) -> float:
-    """Size of the unseen unit: the mean of the largest, as many as may go unseen together.
+def unseen_size(sizes: Floats, largest: float, times: float) -> float:
+    """Size of the unseen unit: the largest that was seen, or that ``largest`` allows.
 
-    If each unit is bad with its own probability, and these add up to ``-log(level)``, all look good
-    with probability ``level``. The loss is largest in the largest units.
+    A unit of size S and value D deviates from a mean m by S (D - m), which has a least value only
+    where S has a greatest one (docs/decisions/0013).
     """
-    together = min(len(sizes), math.ceil(-math.log(level)))
-    return float(np.sort(sizes)[-together:].mean())
+    return max(float(sizes.max()), largest * times * float(sizes.sum()))
 
 
 def _low_end(sample: _Sample, level: float) -> Floats:

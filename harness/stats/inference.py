@@ -23,12 +23,16 @@ class Inference:
     resamples: int
     """Resamples of bootstrap and randomization test."""
     seed: int
+    largest_cluster: float = 0.0
+    """Largest share of the queries that one cluster may have, even if none so large was seen."""
     threads: int = 1
     """Number of threads; no number and no verdict depends on it."""
 
     def __post_init__(self) -> None:
         if not 0 < self.confidence < 1:
             raise HarnessError(f"confidence is {self.confidence}; give one between 0 and 1")
+        if not 0 <= self.largest_cluster < 1:
+            raise HarnessError(f"largest_cluster is {self.largest_cluster}; give a share below 1")
         if self.resamples < 1:
             raise HarnessError(f"resamples is {self.resamples}; give at least 1, better 10000")
 

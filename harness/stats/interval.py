@@ -52,7 +52,13 @@ def interval_each(
             clusters=clusters,
             threads=inference.threads,
         )
-    ends = bounded_each(values, span=span, level=inference.level / 2, clusters=clusters)
+    ends = bounded_each(
+        values,
+        span=span,
+        level=inference.level / 2,
+        clusters=clusters,
+        largest=inference.largest_cluster,
+    )
     means = (float(column.mean()) for column in np.ascontiguousarray(values.T))
     return tuple(
         Estimate(mean, float(low), float(high), len(values))

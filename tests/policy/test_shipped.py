@@ -15,13 +15,19 @@ POLICIES = sorted(
 )
 TEMPLATE = {"control", "candidate", "then", "now"}
 """How policies for arms of the command line call them."""
-BOUNDS = ("margin", "max_", "min_share", "floor", "evidence_days")
+BOUNDS = ("margin", "max_", "min_share", "floor", "evidence_days", "largest_")
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)
 def test_a_policy_can_be_read_and_its_arms_exist(path: Path) -> None:
     named = set(load_policy(path).arms) - TEMPLATE
     assert named <= set(arms.names())
+
+
+@pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)
+def test_gates_on_means_say_how_large_a_cluster_may_be(path: Path) -> None:
+    policy = load_policy(path)
+    assert not policy.measures or 0 < policy.rules.largest_cluster < 0.005
 
 
 @pytest.mark.parametrize("path", POLICIES, ids=lambda path: path.name)

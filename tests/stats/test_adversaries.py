@@ -15,7 +15,7 @@ from benchmarks.simulated_bounds import contenders, worst
 from benchmarks.simulated_differences import evidence_of
 from benchmarks.simulated_gates import GATES, GateCase, at_bound, fails, passes, power
 from benchmarks.simulated_policies import needed, promoted
-from benchmarks.simulated_sizes import SIZES, sized
+from benchmarks.simulated_sizes import EACH, QUERIES, grouped, sized
 from benchmarks.simulated_slices import losing, sliced
 from harness.core.gate import Verdict
 from harness.gates import non_inferior
@@ -80,11 +80,22 @@ def test_no_values_are_found_that_break_the_bound() -> None:
     assert 0.015 < worst(10, 3, 150).chance <= LEVEL
 
 
-def test_the_unseen_cluster_is_large_enough(draws: Draws) -> None:
+@pytest.mark.parametrize("queries", QUERIES)
+def test_paraphrases_that_are_known_keep_the_level(queries: int, draws: Draws) -> None:
     trials = draws(400, 4_000)
-    for sizes in SIZES.values():
-        assert sized(sizes, "the four largest", trials)[0] <= chance(LEVEL, trials)
-    assert sized(SIZES["180 alone, 1 cluster of 20"], "the mean", trials)[0] > 0.3
+    for each in EACH:
+        assert grouped(queries, each, trials, known=True) <= chance(LEVEL, trials)
+    assert grouped(200, 8, trials, known=False) > 0.4
+
+
+@pytest.mark.parametrize("share", [0.005, 0.02, 0.1])
+def test_large_clusters_that_were_not_seen_keep_the_level(share: float, draws: Draws) -> None:
+    trials = draws(400, 4_000)
+    for queries in QUERIES:
+        for bad in (1.0, 0.5):
+            found = sized(queries, share, trials, largest=share, losing=bad)
+            assert found <= chance(LEVEL, trials)
+    assert sized(200, 0.1, trials, largest=0.0) > 0.7
 
 
 def test_slices_pass_by_evidence_and_fail_as_rarely(draws: Draws) -> None:

@@ -84,6 +84,21 @@ def test_the_exact_tail_is_exact() -> None:
             assert exact_tail(np.array([1.0, 0.0]), counts, bound) == pytest.approx(wanted)
 
 
+def test_a_cluster_may_be_as_large_as_was_seen_or_as_is_stated() -> None:
+    """A lone cluster of five among 240 queries; none, where one may have 2 % of them."""
+    values, codes = np.zeros((240, 1)), np.r_[np.zeros(5, dtype=np.int64), np.arange(1, 236)]
+    for clusters, largest, size in ((None, 0.0, 1.0), (codes, 0.0, 5.0), (None, 0.02, 4.8)):
+        ends = bounded_each(
+            values, span=DIFFERENCES, level=LEVEL, clusters=clusters, largest=largest
+        )
+        odds = -np.log(LEVEL) * size / 240
+        assert float(ends.low[0]) == pytest.approx(-odds / (1 + odds), rel=0.02)
+    four = bounded_each(
+        values[:60], span=DIFFERENCES, level=LEVEL, clusters=None, largest=0.02, times=4
+    )
+    assert four.low[0] == pytest.approx(ends.low[0])
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("units", [31, 40])
 def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
@@ -92,7 +107,7 @@ def test_it_is_the_quantile_of_the_weighted_mean(units: int) -> None:
     values = rng.choice([-0.3, 0.0, 0.0, 0.2, 1.0], 40)
     codes = np.minimum(np.arange(40), units - 1)
     sizes = np.bincount(codes).astype(float)
-    unseen = float(np.sort(sizes)[-4:].mean())
+    unseen = float(sizes.max())
     weights = rng.exponential(size=(200_000, len(sizes) + 1))
     size = weights @ np.append(sizes, unseen)
     drawn = [
@@ -106,10 +121,10 @@ def test_the_p_value_and_the_end_agree() -> None:
     values = np.random.default_rng(2).choice([-0.4, 0.0, 0.1, 0.5], (60, 3))
     low = bounded_each(values, span=DIFFERENCES, level=LEVEL, clusters=None).low
     for at, bound in enumerate(low):
-        found = chance_above(values, bound, span=DIFFERENCES, level=LEVEL, clusters=None)
+        found = chance_above(values, bound, span=DIFFERENCES, clusters=None)
         assert found[at] == pytest.approx(LEVEL, rel=1e-6)
     far = [
-        chance_above(values, bound, span=DIFFERENCES, level=LEVEL, clusters=None)
+        chance_above(values, bound, span=DIFFERENCES, clusters=None)
         for bound in (-1.0, -0.5, 0.0, 0.4, 0.5, 1.0)
     ]
     assert (np.diff(far, axis=0) >= 0).all()

@@ -153,9 +153,9 @@ class Comparison:
     ) -> float:
         if self.every_look:
             return evalues.p_above(values, bound, span=self.span, clusters=groups)
-        level = (1 - rules.confidence) / 2
-        column = values.reshape(-1, 1)
-        return float(chance_above(column, bound, span=self.span, level=level, clusters=groups)[0])
+        column, largest = values.reshape(-1, 1), rules.largest_cluster
+        found = chance_above(column, bound, span=self.span, clusters=groups, largest=largest)
+        return float(found[0])
 
     def _interval(
         self, values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules

@@ -76,15 +76,15 @@ def needed(
         confidence=rules.confidence,
         power=rules.power,
         clusters=clusters,
+        largest=rules.largest_cluster,
     )
     if count is None:
         return (
             "the mean is the bound itself: more queries will not help;"
             " change the candidate, or the bound and its reason"
         )
-    least = (
-        min_queries(best, bound, span=span, level=(1 - rules.confidence) / 2) if bound < best else 0
-    )
+    level, largest = rules.level / 2, rules.largest_cluster
+    least = min_queries(best, bound, span=span, level=level, largest=largest) if bound < best else 0
     many = max(count, least, now + 1)
     asked = f"about {counted(many, 'judged query')} (now {now:,}) for power {rules.power:g}"
     if now < least:

@@ -107,6 +107,7 @@ class MeanForecast:
             confidence=rules.confidence,
             power=power,
             clusters=self.clusters,
+            largest=rules.largest_cluster,
             known=self.spread_known,
         )
 

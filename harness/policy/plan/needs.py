@@ -114,8 +114,10 @@ class _Planner:
 
     def _fewest(self, settings: SampleSettings, truth: float, bound: float) -> int:
         span = known_span(settings.measure).differences
-        count = min_queries_at_every_look if settings.every_look else min_queries
-        return count(truth, bound, span=span, level=self.level)
+        if settings.every_look:
+            return min_queries_at_every_look(truth, bound, span=span, level=self.level)
+        largest = self.rules.largest_cluster
+        return min_queries(truth, bound, span=span, level=self.level, largest=largest)
 
     def _gain(self, margin: float) -> float:
         return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
@@ -143,7 +145,13 @@ class _Planner:
 
     def agreement(self, settings: agreement_floor.Settings) -> Need:
         span = known_span(settings.measure)
-        least = min_queries(span.most, settings.floor, span=span, level=self.level)
+        least = min_queries(
+            span.most,
+            settings.floor,
+            span=span,
+            level=self.level,
+            largest=self.rules.largest_cluster,
+        )
         have = self.at_hand.of_agreement(settings.slice) if self.at_hand else None
         words = floor_in_words(settings.measure, settings.floor)
         need = Need(_queries(settings.slice), words, max(least, settings.required_queries), have)

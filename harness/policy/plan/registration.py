@@ -101,6 +101,7 @@ def common(policy: Policy) -> dict[str, str | int | float | bool | None]:
         "alpha": policy.alpha,
         "chained": policy.chained,
         "clusters": policy.clusters,
+        "largest_cluster": rules.largest_cluster,
         "evidence_days": policy.evidence_days,
     }
 

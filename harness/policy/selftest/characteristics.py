@@ -157,8 +157,8 @@ def _shows(below: Requirement, loss: float, rules: Rules, trials: int) -> bool:
         -drawn.differences,
         0.0,
         span=below.compared.span,
-        level=level,
         clusters=below.compared.known,
+        largest=rules.largest_cluster,
     )
     return float(np.mean(p_values < level)) >= rules.power
 

@@ -116,10 +116,14 @@ class Requirement:
 
     def _p_values(self, values: Floats, groups: Codes | None, rules: Rules) -> Floats:
         """Give the p-value of each column by the bound for bounded means."""
-        level, span = (1 - rules.confidence) / 2, self.compared.span
-        found = chance_above(values, self.limit, span=span, level=level, clusters=groups)
+        span = self.compared.span
+        found = chance_above(
+            values, self.limit, span=span, clusters=groups, largest=rules.largest_cluster
+        )
         if self.both_sides:
-            other = chance_above(-values, self.limit, span=span, level=level, clusters=groups)
+            other = chance_above(
+                -values, self.limit, span=span, clusters=groups, largest=rules.largest_cluster
+            )
             found = np.maximum(found, other)
         return found
 

@@ -206,7 +206,8 @@ def effect(report: ReportInput, name: str) -> str:
 def independence(report: ReportInput, name: str) -> str:
     """Say how far the queries of a comparison are independent; empty where each stands alone."""
     found = report.dependence.get(name, {}).get(report.measure)
-    return f"{dependence(found)}{parted(report)}{alone(report)}".strip()
+    said = f"{dependence(found)}{covered(report, found)}{parted(report)}{alone(report)}"
+    return said.strip()
 
 
 def dependence(found: Dependence | None) -> str:
@@ -217,6 +218,18 @@ def dependence(found: Dependence | None) -> str:
         f" {counted(found.queries, 'query')} in {counted(found.clusters, 'cluster')} (largest"
         f" {found.largest}): design effect {found.design_effect:.2f}, effective sample size"
         f" {found.effective:,.0f}."
+    )
+
+
+def covered(report: ReportInput, found: Dependence | None) -> str:
+    """Say how large a cluster may be for the intervals to be valid; empty without a policy."""
+    if found is None or report.trust is None:
+        return ""
+    stated = int(report.trust.policy.rules.largest_cluster * found.queries)
+    most = max(found.largest, stated)
+    return (
+        f" Intervals are valid where no intent has more than {most:,} of these"
+        f" {counted(found.queries, 'query')} ({most / found.queries:.2%}), seen or not."
     )
 
 

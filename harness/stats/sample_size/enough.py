@@ -14,20 +14,45 @@ ALIKE = 100
 """Queries of a sample of one value; its count is the unknown."""
 
 
-def min_queries(value: float, bound: float, *, span: Span, level: float) -> int:
+def unseen_loss(largest: float, level: float) -> float:
+    """Give the loss that queries without one never exclude, as a share of the largest loss.
+
+    Clusters that have the share ``largest`` of the queries each may be as many as go unseen with
+    probability ``level``.
+    """
+    odds = -math.log(level) * largest
+    return odds / (1 + odds)
+
+
+def min_queries(
+    value: float, bound: float, *, span: Span, level: float, largest: float = 0.0
+) -> int:
     """Count the queries that it takes for a low end above ``bound``, were each of one ``value``.
 
     For no difference at all (0), a margin of 0.02 and a level of 2.5 % it is 188.
 
     Raises:
-        EvidenceError: the bound is not below the value, or the value not within the span.
+        EvidenceError: the bound is not below the value, or the value not within the span; or
+            clusters of the share ``largest`` may hide the bound.
     """
     if not span.least <= bound < value <= span.most:
         raise EvidenceError(f"no number of queries with {value:g} shows a mean above {bound:g}")
     one = np.full((1, 1), value)
     share = (value - bound) / (value - span.least)
+    if share <= 1.01 * unseen_loss(largest, level):
+        raise EvidenceError(
+            f"clusters of {largest:.2%} of the queries may hide a mean of {bound:g} from any number"
+            " of queries; lower largest_cluster"
+        )
     count = 1 if share == 1 else math.ceil(math.log(level) / math.log1p(-share))
-    while bounded_each(one, span=span, level=level, clusters=None, times=count).low[0] <= bound:
+
+    def shown(count: int) -> bool:
+        ends = bounded_each(
+            one, span=span, level=level, clusters=None, largest=largest, times=count
+        )
+        return float(ends.low[0]) > bound
+
+    while not shown(count):
         count += 1
     return count
 

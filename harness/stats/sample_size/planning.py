@@ -79,6 +79,7 @@ def planned(
     confidence: float,
     power: float,
     clusters: Codes | None,
+    largest: float = 0.0,
     known: bool = False,
 ) -> int | None:
     """Count the queries whose interval meets the goal with ``power``, if the truth is as assumed.
@@ -89,7 +90,7 @@ def planned(
     Raises:
         EvidenceError: fewer than two independent queries.
     """
-    pilot = Pilot.of(values, span=span, clusters=clusters)
+    pilot = Pilot.of(values, span=span, clusters=clusters, largest=largest)
     spread = pilot.spread if known else upper_spread(pilot)
     room = abs(wanted.truth - wanted.bound)
     if wanted.both_sides:
@@ -112,7 +113,12 @@ def planned(
 def _moved(pilot: Pilot, truth: float, wider: float) -> Pilot:
     """Move a pilot's values to another mean and spread; they stay within their span."""
     values = truth + wider * (pilot.values - pilot.mean)
-    return Pilot.of(np.clip(values, *pilot.span), span=pilot.span, clusters=pilot.clusters)
+    return Pilot.of(
+        np.clip(values, *pilot.span),
+        span=pilot.span,
+        clusters=pilot.clusters,
+        largest=pilot.largest,
+    )
 
 
 def planned_share(rate: float, *, ceiling: float, confidence: float, power: float) -> int | None:

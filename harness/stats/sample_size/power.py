@@ -50,9 +50,13 @@ class Pilot(NamedTuple):
     """Independent ones."""
     df: float
     """Degrees of freedom of the spread (Satterthwaite)."""
+    largest: float
+    """Largest share of the queries that one cluster may have."""
 
     @classmethod
-    def of(cls, values: Floats, *, span: Span, clusters: Codes | None) -> Pilot:
+    def of(
+        cls, values: Floats, *, span: Span, clusters: Codes | None, largest: float = 0.0
+    ) -> Pilot:
         """Measure mean and spread.
 
         Raises:
@@ -73,7 +77,7 @@ class Pilot(NamedTuple):
             min(units - 1.0, max(2.0, 2 * units * total**2 / excess)) if excess > 0 else units - 1.0
         )
         spread = math.sqrt(total * units / (units - 1) / len(values))
-        return cls(values, clusters, span, mean, spread, units, df)
+        return cls(values, clusters, span, mean, spread, units, df, largest)
 
     def student(self, queries: float, level: float) -> float:
         """Give the half-width of the t interval of so many queries."""
@@ -89,6 +93,7 @@ class Pilot(NamedTuple):
             span=Span(-self.span.most, -self.span.least) if upwards else self.span,
             level=level,
             clusters=self.clusters,
+            largest=self.largest,
             times=queries / len(self.values),
         )
         return float(-low[0] - self.mean if upwards else self.mean - low[0])
@@ -102,6 +107,7 @@ def queries_needed(
     confidence: float,
     power: float,
     clusters: Codes | None,
+    largest: float = 0.0,
 ) -> int | None:
     """Count the queries like ``values`` whose interval clears ``bound`` with ``power``.
 
@@ -111,7 +117,7 @@ def queries_needed(
     Raises:
         EvidenceError: fewer than two independent queries.
     """
-    pilot = Pilot.of(values, span=span, clusters=clusters)
+    pilot = Pilot.of(values, span=span, clusters=clusters, largest=largest)
     if not span.least < bound < span.most:
         return None
     if pilot.spread < SAME and math.isclose(pilot.mean, bound, abs_tol=SAME):

@@ -55,6 +55,17 @@ def test_near_duplicates_that_intents_part_are_counted_on_the_page() -> None:
     assert "nearly the words" not in independence(plain, "tantivy")
 
 
+@pytest.mark.parametrize(("share", "most"), [(0.0, 6), (0.1, 6), (0.2, 8)])
+def test_the_page_says_how_large_an_intent_may_be(tmp_path: Path, share: float, most: int) -> None:
+    trust = known(tmp_path)
+    rules = replace(trust.policy.rules, largest_cluster=share)
+    trust = replace(trust, policy=replace(trust.policy, rules=rules))
+    worth = {"tantivy": {"nDCG@10": WORTH}}
+    report = replace(report_inputs.report(), trust=trust, dependence=worth)
+    says = f"no intent has more than {most} of these 40 queries ({most / 40:.2%}), seen or not."
+    assert says in independence(report, "tantivy")
+
+
 @pytest.mark.parametrize(
     ("how", "says"),
     [("none", "All queries are taken"), ("given", "Queries without an intent are taken")],

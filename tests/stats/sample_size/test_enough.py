@@ -10,7 +10,7 @@ import pytest
 
 from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span, bounded_each
-from harness.stats.sample_size.enough import min_queries
+from harness.stats.sample_size.enough import min_queries, unseen_loss
 
 ROOT = Path(__file__).resolve().parents[3]
 DIFFERENCES, SHARES = Span(-1.0, 1.0), Span(0.0, 1.0)
@@ -25,6 +25,18 @@ def test_the_fewest_that_can_pass_follow_from_the_margin(margin: float, queries:
         zeros = np.zeros((count, 1))
         low = bounded_each(zeros, span=DIFFERENCES, level=0.025, clusters=None).low[0]
         assert (low > -margin) is np.bool_(clears)
+
+
+def test_large_clusters_take_more_queries_or_hide_the_bound() -> None:
+    one, level = np.zeros((1, 1)), 0.025
+    assert min_queries(0.0, -0.02, span=DIFFERENCES, level=level, largest=0.001) == 184
+    for share in (0.005, 0.01):
+        ends = bounded_each(
+            one, span=DIFFERENCES, level=level, clusters=None, largest=share, times=10_000
+        )
+        assert float(ends.low[0]) == pytest.approx(-unseen_loss(share, level), rel=0.02)
+    with pytest.raises(EvidenceError, match=r"clusters of 1\.00% .* lower largest_cluster"):
+        min_queries(0.0, -0.02, span=DIFFERENCES, level=level, largest=0.01)
 
 
 def test_a_floor_is_shown_by_perfect_agreement() -> None:
