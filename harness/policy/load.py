@@ -29,7 +29,7 @@ from harness.policy.model import (
     Step,
     StepTable,
 )
-from harness.stats.sample_size.enough import unseen_loss
+from harness.stats.sample_size.enough import ROUNDED, unseen_loss
 
 ROUNDING = 1e-12
 SHOWN = 100
@@ -141,7 +141,7 @@ class _Reader:
             for gate in step.gates
             if gate.settings.measures
             and (margin := getattr(gate.settings, "margin", 0.0)) > 0
-            and margin <= unseen_loss(share, level)
+            and margin <= ROUNDED * unseen_loss(share, level)
         ]
         if margins:
             margin, gate = min(margins)
@@ -149,7 +149,7 @@ class _Reader:
                 ("policy", "largest_cluster"),
                 f"gate {gate!r} has a margin of {margin:g}, and clusters of {share:.2%} may hide a"
                 f" loss of {unseen_loss(share, level):.4f} from any number of queries",
-                f"Lower largest_cluster below {margin / -math.log(level):.5f}, or raise the margin",
+                f"Lower largest_cluster below {margin / (ROUNDED * -math.log(level)):.5f}, or raise the margin",
             )
 
     def _step(self, at: int, table: StepTable) -> Step:

@@ -172,7 +172,7 @@ def test_clusters_may_not_hide_a_margin_from_any_number_of_queries(tmp_path: Pat
     text = GOOD.replace("seed = 3", "seed = 3\nlargest_cluster = 0.005")
     assert load_policy(written(tmp_path, text)).rules.largest_cluster == 0.005
     says = r"toml:5: gate 'Quality' has a margin of 0.02, and clusters of 1.00% may hide a loss of"
-    with pytest.raises(BadPolicy, match=rf"{says} 0.0356 from .* below 0.00542, or raise"):
+    with pytest.raises(BadPolicy, match=rf"{says} 0.0356 from .* below 0.00516, or raise"):
         load_policy(written(tmp_path, text.replace("0.005", "0.01")))
 
 

@@ -92,7 +92,7 @@ def test_a_cluster_may_be_as_large_as_was_seen_or_as_is_stated() -> None:
             values, span=DIFFERENCES, level=LEVEL, clusters=clusters, largest=largest
         )
         odds = -np.log(LEVEL) * size / 240
-        assert float(ends.low[0]) == pytest.approx(-odds / (1 + odds), rel=0.02)
+        assert float(ends.low[0]) == pytest.approx(-odds / (1 + odds), rel=0.05)
     four = bounded_each(
         values[:60], span=DIFFERENCES, level=LEVEL, clusters=None, largest=0.02, times=4
     )

@@ -10,6 +10,8 @@ from harness.core.errors import EvidenceError
 from harness.stats.bounded import Span, bounded_each
 from harness.stats.sequential.evalues import times_needed
 
+ROUNDED = 1.05
+"""The bound errs so far to the safe side at most."""
 ALIKE = 100
 """Queries of a sample of one value; its count is the unknown."""
 
@@ -39,7 +41,7 @@ def min_queries(
         raise EvidenceError(f"no number of queries with {value:g} shows a mean above {bound:g}")
     one = np.full((1, 1), value)
     share = (value - bound) / (value - span.least)
-    if share <= 1.01 * unseen_loss(largest, level):
+    if share <= ROUNDED * unseen_loss(largest, level):
         raise EvidenceError(
             f"clusters of {largest:.2%} of the queries may hide a mean of {bound:g} from any number"
             " of queries; lower largest_cluster"
