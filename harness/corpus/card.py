@@ -18,6 +18,7 @@ from harness.core.names import Name
 from harness.core.qrels import Qrels
 from harness.core.reading import Malformed
 from harness.core.records import Query
+from harness.corpus.identity import OwnDocuments
 
 FILE = "card.toml"
 
@@ -107,6 +108,8 @@ class Card(Keys):
     """Parts of a document that the import kept; absent where it kept all."""
     left_out: Some | None = None
     """Unjudged queries that the import left out; absent where it left out none."""
+    own_documents: OwnDocuments | None = None
+    """What is made of a hit whose id is the query's: absent, it goes where the texts are equal."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
     texts: Texts | None = None

@@ -11,6 +11,9 @@ SPACES = " \t\n\r\v\f"
 UNCARRIED = SPACES + "\0"
 """What no id may hold."""
 
+LEFT_OUT = "left_out.txt"
+"""In the folder of a data set: ids of queries that the import left out, one a line."""
+
 
 def either(folder: Path, name: str) -> Path:
     """Choose ``name`` in ``folder``, or ``name.gz`` where only that exists."""

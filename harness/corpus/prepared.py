@@ -18,8 +18,9 @@ from harness.core.formats import checked
 from harness.core.qrels import Qrels
 from harness.core.reading import Malformed, text_of
 from harness.core.records import FIELDS, Document, Query
-from harness.corpus import card, clusters, jsonl, trec
+from harness.corpus import card, clusters, identity, jsonl, trec
 from harness.corpus.clusters import CLUSTERS, Groups
+from harness.corpus.identity import Ids, OwnDocuments, OwnWatch
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
 HINT = "Run: harness prepare."
@@ -110,6 +111,14 @@ class Prepared:
         found = clusters.read(self.folder / CLUSTERS, self.manifest.queries_sha256)
         return frozenset(found.parted if how != "none" else ())
 
+    def ids(self) -> Ids:
+        """Read which queries are documents, and which others were given.
+
+        Raises:
+            BadFile: the file is damaged.
+        """
+        return identity.read(self.folder)
+
     def qrels(self) -> Qrels:
         """Read the judgements; they are parsed once, as the queries are."""
         path = self.folder / QRELS
@@ -145,16 +154,20 @@ def write(  # noqa: PLR0917  all of it is the data
     *,
     fields: tuple[str, ...] = FIELDS,
     left_out: int = 0,
+    elsewhere: Iterable[str] = (),
+    own: OwnDocuments | None = None,
 ) -> DataManifest:
     """Write prepared data; the folder appears whole, and the same data gives the same bytes.
 
     ``fields`` are the parts of a document that ``documents`` still have; ``left_out`` counts the
-    queries that were given and are not among ``queries``.
+    queries that were given and are not among ``queries``. ``elsewhere`` has their ids, as far as
+    known. ``own`` says what is made of queries that are themselves documents.
     """
     asked = tuple(queries)
-    corpus = digest.DocumentsDigest()
+    corpus, found = digest.DocumentsDigest(), OwnWatch(asked, own)
     with replacing_folder(folder) as beside:
-        jsonl.write_documents(beside / CORPUS, corpus.watch(documents))
+        jsonl.write_documents(beside / CORPUS, corpus.watch(found.watch(documents)))
+        identity.write(beside, Ids(found.own, frozenset(elsewhere)))
         jsonl.write_queries(beside / QUERIES, asked)
         trec.write_qrels(beside / QRELS, qrels)
         queries_sha256 = digest.of_queries(asked)

@@ -29,7 +29,7 @@ from harness.stages.compare.stage import compare
 from harness.stages.compare.ties import TieRule, ties
 from harness.stages.evidence import pairs_of
 from harness.stages.gate import gate, read_decision
-from harness.stages.imports.trec_run import import_run, left_out
+from harness.stages.imports.trec_run import import_run
 from harness.stages.index import index
 from harness.stages.layout import Layout
 from harness.stages.params import Params
@@ -188,8 +188,8 @@ def _take_in(layout: Layout, wanted: RunRequest, tell: Callable[[str], object]) 
     """Make arms of the TREC runs, and say what they leave out."""
     for name, file in wanted.runs.items():
         tell(f"taking in {name}")
-        if lost := left_out(import_run(layout, name, file, missing=wanted.missing)):
-            tell(f"{name}: {lost}")
+        for said in import_run(layout, name, file, missing=wanted.missing).said:
+            tell(f"{name}: {said}")
 
 
 def _replayed(

@@ -14,10 +14,11 @@ from harness.core.durable.locks import held
 from harness.core.errors import DatasetError
 from harness.core.files import replacing_folder
 from harness.core.qrels import Qrels
+from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import card, jsonl, prepared, trec
 from harness.corpus.card import Card
-from harness.corpus.lines import either
+from harness.corpus.lines import LEFT_OUT, either
 
 
 def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> None:
@@ -57,6 +58,8 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
             found.qrels,
             fields=tuple(about.fields or FIELDS),
             left_out=about.left_out or 0,
+            elsewhere=_elsewhere(dataset / LEFT_OUT),
+            own=about.own_documents,
         )
         counted = card.counted(about, corpus, found.queries, found.qrels)
         if change:
@@ -67,6 +70,11 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
         card.check(about, counted, hint=_hint(about))
         if found.made and card.of_qrels(trec.qrels(judged)) != about.sha256.qrels:
             raise DatasetError(f"{judged}: not the judgements of the card. {_hint(about)}")
+
+
+def _elsewhere(file: Path) -> tuple[str, ...]:
+    """Read the ids of queries that an import left out."""
+    return tuple(line for _, line in numbered(file)) if file.is_file() else ()
 
 
 @dataclass(frozen=True, slots=True)

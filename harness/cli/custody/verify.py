@@ -53,7 +53,7 @@ def verify(
     Digests of judgements, queries, documents, manifests, runs, scores, comparisons, race times,
     policy, receipts, card and dvc.lock. Then every measure, agreement, interval and verdict once
     more from runs, judgements, raw times and policy; and all measures by ir-measures, overlaps by
-    sets. Pages and files for other tools are made again and compared; others are named. Nothing is
+    sets. Pages and files for other tools are rebuilt and compared; others are named. Nothing is
     written. No index is opened but for --requery, which compares a sample of each run with what its
     engine shows now. Exit codes: 0 all is as it was decided, 2 a file is gone or was changed, or a
     value does not follow from the evidence. The first one is named, as stored and as derived.

@@ -25,6 +25,8 @@ class Coverage:
     """Queries without an answer, by arm; arms that answered all are left out."""
     left_out: int = 0
     """Queries that the import left out, because they have no judgement."""
+    own: int = 0
+    """Queries that are also documents, and whose own hit was taken out of each run."""
 
     @property
     def unjudged(self) -> int:

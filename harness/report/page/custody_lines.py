@@ -95,6 +95,8 @@ def _coverage(of: Coverage) -> str:
     if of.left_out:
         given = of.queries + of.left_out
         said += f"; without a judgement, and so left out: {of.left_out:,} of {given:,} queries"
+    if of.own:
+        said += f"; {counted(of.own, 'query is')} also in the corpus, and its own hit is left out"
     for arm, count in of.unanswered.items():
         said += f"; {arm} left {count:,} unanswered"
     return f"{said}."

@@ -132,6 +132,7 @@ def _coverage(inventory: Inventory, data: Prepared, arms: Mapping[str, ArmResult
         strangers=len(judged - asked),
         unanswered={arm: count for arm, count in unanswered.items() if count},
         left_out=data.manifest.left_out,
+        own=len(data.ids().own),
     )
 
 

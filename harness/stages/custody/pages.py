@@ -1,4 +1,4 @@
-"""Files beside a decision that people and tools read, made again from what was verified."""
+"""Files beside a decision that people and tools read, rebuilt from what was verified."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def check_exports(out: Path, layout: Layout, hint: str) -> tuple[str, str]:
     pages = check_pages(out, [layout], hint)
     tied = _check_ties(out / TIES, layout, [*arms], hint)
     checked = {*copies, *runs, *pages, *tied}
-    return f"{many(len(checked), 'file')} in {out}, made again and compared", _others(out, checked)
+    return f"{many(len(checked), 'file')} in {out}, rebuilt and compared", _others(out, checked)
 
 
 def check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, ...]:
@@ -88,7 +88,7 @@ def check_pages(out: Path, layouts: Sequence[Layout], hint: str) -> tuple[Path, 
 
 
 def shown_in(out: Path) -> tuple[str, ...]:
-    """Name the data sets of which ``out`` has pages; none where there are no pages.
+    """Name the data sets of which ``out`` has pages; empty without pages.
 
     Raises:
         BadFile: the decision beside them is gone or cannot be read.

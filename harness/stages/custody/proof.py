@@ -7,7 +7,10 @@ from pathlib import Path
 from harness.core.engine import Manifest
 from harness.core.errors import BadFile, IndexNotReady
 from harness.core.formats import json_file
+from harness.core.run import Run
+from harness.corpus.identity import without_own
 from harness.corpus.prepared import QUERIES, Prepared
+from harness.corpus.runs import write_run
 from harness.stages.custody import receipt
 from harness.stages.layout import Layout
 
@@ -53,6 +56,19 @@ def check_corpus(layout: Layout, arm: str, made: Manifest, data: Prepared) -> No
             f"{layout.manifest(arm)}: the index was built of other documents than those in"
             f" {layout.data}. {_index(layout, arm)}"
         )
+
+
+def record_run(layout: Layout, first: Run, again: Run | None = None) -> Run:
+    """Write an arm's runs, without hits that are the query itself; give the first.
+
+    A run that came as a file has no second one: it stands for both.
+    """
+    own = Prepared.open(layout.data).ids().own
+    shown = without_own(first, own)
+    write_run(without_own(again, own) if again else shown, layout.again(first.arm))
+    write_run(shown, layout.run(first.arm))
+    note_run(layout, first.arm)
+    return shown
 
 
 def note_run(layout: Layout, arm: str) -> None:

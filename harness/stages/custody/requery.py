@@ -85,12 +85,16 @@ def _of_arm(layout: Layout, name: str, file: str, cache: Path, drawn: list[Query
             f" Run: harness replay --dataset {layout.root.name} --arm {name}, and decide anew"
         )
     rows = {row.query_id: row for row in run.rows()}
+    own = Prepared.open(layout.data).ids().own
     depth = run.conditions.k if run.conditions else int(run.lengths.max(initial=1))
     answered = [query for query in drawn if rows[query.query_id].status == Status.ANSWERED]
     with arm.open(layout.index(name)) as searcher:
         check_same(layout, name, wanted, searcher.manifest)
         for query in answered:
             found = observe(searcher, query, depth, NO_LIMIT_NS).row
+            if query.query_id in own:
+                others = tuple(hit for hit in found.hits if hit.doc_id != query.query_id)
+                found = found._replace(hits=others)
             if why := _unlike(rows[query.query_id], found):
                 raise EvidenceError(
                     f"{layout.run(name)}: query {query.query_id} of {name}: {why}. Run: harness"

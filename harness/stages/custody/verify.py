@@ -180,7 +180,7 @@ def verify_pages(out: Path, layout: Layout) -> tuple[Verified, ...]:
     names = shown_in(out)
     shown = [_beside(layout, name) for name in names]
     found = check_pages(out, shown, "Run: harness report") if shown else ()
-    of = f"of {', '.join(names)} in {out}, made again and compared"
+    of = f"of {', '.join(names)} in {out}, rebuilt and compared"
     return (Verified("pages", f"{many(len(found), 'file')} {of}" if found else "none was written"),)
 
 

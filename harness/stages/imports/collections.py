@@ -13,7 +13,7 @@ from harness.core.durable.journal import Change, changing
 from harness.core.durable.owned import check_apart
 from harness.core.durable.scratch import scratch
 from harness.core.errors import DatasetError
-from harness.core.files import replacing_folder
+from harness.core.files import replacing_folder, write_text
 from harness.core.names import check_distinct, checked
 from harness.core.printable import many
 from harness.core.qrels import Qrels
@@ -21,6 +21,8 @@ from harness.core.records import FIELDS, Document, Query
 from harness.corpus import beir, card, jsonl, mbox, pool, prepared, topics, trec
 from harness.corpus.card import Card, Digests
 from harness.corpus.form import with_forms
+from harness.corpus.identity import OwnWatch
+from harness.corpus.lines import LEFT_OUT
 from harness.stages.imports.report import (
     NOT_STATED,
     NOTHING_STATED,
@@ -140,11 +142,13 @@ def load_folder(
     """
     read = beir.Beir(path, split, fields)
     name, queries, judged = path.resolve().name, _queries(read, forms=forms), read.qrels()
-    corpus = PassingCorpus()
-    documents = corpus.watch(read.documents())
     asked = _asked(queries, judged)
-    left_out = len(queries) - len(asked)
-    prepared.write(out, name, split, documents, asked, judged, fields=fields, left_out=left_out)
+    corpus = PassingCorpus(OwnWatch(asked))
+    documents, others = corpus.watch(read.documents()), _others(queries, judged)
+    prepared.write(
+        out, name, split, documents, asked, judged,
+        fields=fields, left_out=len(others), elsewhere=others,
+    )  # fmt: skip
     return report(name, split, queries, judged, corpus)
 
 
@@ -185,10 +189,12 @@ def _registered(given: Given, to: Target, folder: Path, change: Change) -> Impor
     check_apart(folder, given.reads)
     check_free(folder, judged, force=to.force)
     asked = _asked(given.queries, given.qrels)
-    corpus = PassingCorpus()
+    corpus, others = PassingCorpus(OwnWatch(asked)), _others(given.queries, given.qrels)
     with replacing_folder(folder, durable=True) as beside:
         jsonl.write_documents(beside / CORPUS, corpus.watch(given.documents()))
         jsonl.write_queries(beside / "queries.jsonl", asked)
+        if others:
+            write_text(beside / LEFT_OUT, "".join(f"{query_id}\n" for query_id in others))
         found = report(to.name, to.split, given.queries, given.qrels, corpus)
         if not to.allow_dangling:
             refuse_dangling(found)
@@ -206,6 +212,10 @@ def _asked(queries: tuple[Query, ...], judged: Qrels) -> tuple[Query, ...]:
             f" {few(judged.query_ids)}); give the judgements that belong to these queries"
         )
     return asked
+
+
+def _others(queries: tuple[Query, ...], judged: Qrels) -> tuple[str, ...]:
+    return tuple(one.query_id for one in queries if one.query_id not in judged.grades)
 
 
 def _card(

@@ -12,9 +12,11 @@ from harness.core.printable import between, many
 from harness.core.qrels import Qrels
 from harness.core.records import Document, Query
 from harness.corpus import card
+from harness.corpus.identity import OwnWatch
+from harness.corpus.lines import LEFT_OUT
 
 PACKED = ".gz"
-OURS = {card.FILE, "corpus.jsonl", "queries.jsonl"}
+OURS = {card.FILE, "corpus.jsonl", "queries.jsonl", LEFT_OUT}
 """What an import writes into the folder of a data set; the lines may be packed later."""
 NOT_STATED = "not stated"
 SHOWN = 5
@@ -54,6 +56,8 @@ class ImportReport:
     empty_documents: tuple[str, ...]
     """In the corpus with neither title nor text."""
     empty_queries: tuple[str, ...]
+    own: tuple[str, ...] = ()
+    """What was found of queries that are themselves documents."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -69,19 +73,20 @@ class ImportReport:
             f" {self.unjudged_queries} of {self.queries + self.unjudged_queries} queries."
         )
         odd = tuple(f"{many(len(ids), one)} {what}: {few(ids)}." for one, what, ids in found if ids)
-        return (left_out, *odd) if self.unjudged_queries else odd
+        return ((left_out,) if self.unjudged_queries else ()) + odd + self.own
 
 
 @dataclass(slots=True)
 class PassingCorpus:
-    """Documents that pass by: their digest, ids, and which are empty."""
+    """Documents that pass by: their digest, ids, which are empty, and which are queries."""
 
+    own: OwnWatch
     digest: DocumentsDigest = field(default_factory=DocumentsDigest)
     ids: set[str] = field(default_factory=set)
     empty: list[str] = field(default_factory=list)
 
     def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
-        for document in self.digest.watch(documents):
+        for document in self.digest.watch(self.own.watch(documents)):
             self.ids.add(document.doc_id)
             if not (document.title.strip() or document.text.strip()):
                 self.empty.append(document.doc_id)
@@ -106,6 +111,7 @@ def report(
         dangling_queries=tuple(q for q in qrels.query_ids if q not in given),
         empty_documents=tuple(corpus.empty),
         empty_queries=tuple(query.query_id for query in asked if not query.text.strip()),
+        own=corpus.own.said,
     )
 
 

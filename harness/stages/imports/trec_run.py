@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from harness.core import digest
 from harness.core.engine import IMPORTED, Manifest
@@ -13,29 +14,54 @@ from harness.core.files import write_json
 from harness.core.printable import many
 from harness.core.run import Row, Run, Status
 from harness.corpus import trec
+from harness.corpus.identity import EXAMPLES, examples
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import write_run
 from harness.stages.custody.freshness import note_replayed
-from harness.stages.custody.proof import note_run
+from harness.stages.custody.proof import record_run
 from harness.stages.layout import Layout
 
-EXAMPLES = 3
+
+class Taken(NamedTuple):
+    """A run that was taken in."""
+
+    run: Run
+    strange: tuple[str, ...]
+    """Queries of the file that the data set does not know at all."""
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Say what the file lacks or has too much, and what to do."""
+        found = []
+        if count := self.run.count(Status.NOT_ASKED):
+            found.append(
+                f"{count:,} of {len(self.run):,} queries have no line: they are lost, and count"
+                " against every candidate; where the engine found nothing for them, say --missing"
+                " empty"
+            )
+        if self.strange:
+            found.append(
+                f"{many(len(self.strange), 'query')} of the file are not in the data set and left"
+                f" out, for example {', '.join(self.strange[:EXAMPLES])}"
+            )
+        return tuple(found)
 
 
 def import_run(
     layout: Layout, arm: str, file: Path, *, missing: trec.Missing = trec.Missing.LOST
-) -> Run:
+) -> Taken:
     """Write the file's rankings as the run of ``arm``, and a manifest that names the file.
 
-    Queries that the file has and the data has not are left out. A query without a line is what
-    ``missing`` says: NOT_ASKED, which has no score, or an empty answer, which scores 0; who takes
-    it for an answer has another arm. No one can be queried once more, so the second run is the
-    first, and such an arm cannot race. A TREC run does not say when it was made, so its age counts
-    from when it is taken in.
+    A query without a line is what ``missing`` says: NOT_ASKED, which has no score, or an empty
+    answer, which scores 0; who takes it for an answer has another arm. Queries of another split are
+    left out. Queries that no split has are left out where the file answers every query; otherwise
+    they may be those that seem to be missing. No one can be queried once more, so the second run is
+    the first, and such an arm cannot race. A TREC run does not say when it was made, so its age
+    counts from when it is taken in.
 
     Raises:
         BadFile: the file is malformed or empty.
-        DatasetError: it shows documents that the corpus does not have.
+        DatasetError: it shows documents that the corpus does not have, or has queries that the
+            data set does not have and lacks some that it has.
     """
     data = Prepared.open(layout.data)
     asked = [query.query_id for query in data.queries()]
@@ -47,31 +73,27 @@ def import_run(
         corpus_sha256=data.manifest.corpus_sha256,
         settings_sha256=digest.of_json({"missing": missing}),
     )
-    strange = sorted(set(read.vocabulary) - {document.doc_id for document in data.documents()})
-    if strange:
-        raise DatasetError(
-            f"{file}: shows {many(len(strange), 'document')} that {data.manifest.name} does not"
-            f" have (for example {', '.join(strange[:EXAMPLES])}); give a run over this corpus"
-        )
     known = frozenset(asked)
+    without = [row.query_id for row in read.rows() if not row.hits]
+    others = set(read.query_ids) - known - data.ids().elsewhere
+    name = data.manifest.name
+    if others and without:
+        raise DatasetError(
+            f"{file}: has {many(len(others), 'query')} that {name} does not have (for example"
+            f" {examples(others, without)}) and no line for {len(without)} of {len(asked)} that it"
+            " has. Write ids as the data set does, or take such lines out"
+        )
+    corpus = {document.doc_id for document in data.documents()}
+    if strange := set(read.vocabulary) - corpus:
+        raise DatasetError(
+            f"{file}: shows {many(len(strange), 'document')} that {name} does not"
+            f" have (for example {examples(strange, corpus)}); give a run over this corpus"
+        )
     run = Run.of(arm, (_signed(row, manifest) for row in read.rows() if row.query_id in known))
-    write_run(run, layout.run(arm))
-    write_run(run, layout.again(arm))
     write_json(layout.manifest(arm), asdict(manifest))
-    note_run(layout, arm)
+    run = record_run(layout, run)
     note_replayed(layout, arm, datetime.now(UTC))
-    return run
-
-
-def left_out(run: Run) -> str:
-    """Say how many queries an imported run leaves out, and what to do; empty where none."""
-    count = run.count(Status.NOT_ASKED)
-    return (
-        f"{count:,} of {len(run):,} queries have no line: they are lost, and count against every"
-        " candidate; where the engine found nothing for them, say --missing empty"
-        if count
-        else ""
-    )
+    return Taken(run, tuple(sorted(others)))
 
 
 def _signed(row: Row, manifest: Manifest) -> Row:

@@ -25,12 +25,11 @@ from harness.core.progress import progress
 from harness.core.records import Query
 from harness.core.run import Run, Status
 from harness.corpus.prepared import Prepared
-from harness.corpus.runs import write_run
 from harness.replay.drive import PART, drive
 from harness.replay.fresh import Advance, Work, started
 from harness.replay.machine import usable_cores
 from harness.stages.custody.freshness import asked_since, index_files, note_replayed
-from harness.stages.custody.proof import check_corpus, check_same, note_run, read_manifest
+from harness.stages.custody.proof import check_corpus, check_same, read_manifest, record_run
 from harness.stages.index import check_index, sources
 from harness.stages.layout import Layout
 from harness.stages.params import ReplayParams
@@ -88,9 +87,7 @@ def _replayed(layout: Layout, arm: Arm, cache: Path, params: ReplayParams) -> Ru
         done = wait()
     with nullcontext(_untold) if done else progress(f"asking {arm.name} again", queries) as advance:
         again = _ask(layout, arm, wanted, otherwise, advance, cache=cache)
-    write_run(again, layout.again(arm.name))
-    write_run(first, layout.run(arm.name))
-    note_run(layout, arm.name)
+    first = record_run(layout, first, again)
     since = asked_since(began, layout.parts(arm.name))
     note_replayed(layout, arm.name, since, index_sha256=counted)
     return first

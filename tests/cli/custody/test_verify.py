@@ -170,7 +170,7 @@ def test_what_harness_run_left_is_verified_too(
     assert harness(*words, "--out", left).code == 0
     said = harness("verify", "--out", left)
     assert said.code == 0, said
-    assert f"12 files in {left}, made again and compared" in said.out
+    assert f"12 files in {left}, rebuilt and compared" in said.out
     assert "  not checked          nothing" in said.out
     assert "--out has its own data" in harness("verify", "--out", left, "--dataset", NAME).error
     qrels = left_by_run(left).data / "qrels.trec"

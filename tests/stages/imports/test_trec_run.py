@@ -12,6 +12,7 @@ from harness.core.qrels import Qrels
 from harness.core.records import Document, Judgement, Query
 from harness.core.run import Status
 from harness.corpus import prepared
+from harness.corpus.identity import Ids, write
 from harness.corpus.runs import read_run
 from harness.corpus.trec import Missing
 from harness.stages.compare.ties import ties
@@ -41,7 +42,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 
 def test_a_run_file_becomes_an_arm_that_names_its_file(layout: Layout, tmp_path: Path) -> None:
-    file = written(tmp_path, "q1 Q0 b 1 2.0 x\nq1 Q0 a 2 3.0 x\nq9 Q0 a 1 1.0 x\n")
+    file = written(tmp_path, "q1 Q0 b 1 2.0 x\nq1 Q0 a 2 3.0 x\n")
     import_run(layout, "other", file)
     run = read_run(layout.run("other"))
     assert run.query_ids == ("q1", "q2")
@@ -57,8 +58,8 @@ def test_a_query_without_a_line_may_be_said_to_be_an_empty_answer(
     layout: Layout, tmp_path: Path
 ) -> None:
     file = written(tmp_path, "q1 Q0 a 1 1.0 x\n")
-    assert import_run(layout, "lost", file).count(Status.NOT_ASKED) == 1
-    run = import_run(layout, "empty", file, missing=Missing.EMPTY)
+    assert import_run(layout, "lost", file).run.count(Status.NOT_ASKED) == 1
+    run = import_run(layout, "empty", file, missing=Missing.EMPTY).run
     assert run.count(Status.NOT_ASKED) == 0
     lost, empty = (read_manifest(layout, arm).fingerprint for arm in ("lost", "empty"))
     assert run.served_by == (empty, empty)
@@ -75,6 +76,55 @@ def test_documents_of_another_corpus_are_refused(layout: Layout, tmp_path: Path)
     with pytest.raises(DatasetError, match=r"1 document that two does not have.*zz"):
         import_run(layout, "other", written(tmp_path, "q1 Q0 zz 1 1.0 x\n"))
     assert not layout.run("other").exists()
+
+
+@pytest.mark.parametrize("missing", Missing)
+@pytest.mark.parametrize("strange", ["q02", "Q2", "q02 Q0 b 1 1 x\nq1", "other", "\uff512"])
+def test_queries_of_no_split_are_refused_where_others_seem_to_be_missing(
+    layout: Layout, tmp_path: Path, strange: str, missing: Missing
+) -> None:
+    file = written(tmp_path, f"q1 Q0 a 2 3.0 x\n{strange} Q0 b 1 2.0 x\n")
+    perhaps = "other" if strange == "other" else r"\(perhaps q2\)"
+    says = rf"1 query that two does not have .*{perhaps}.* and no line for 1 of 2"
+    with pytest.raises(DatasetError, match=says):
+        import_run(layout, "other", file, missing=missing)
+    assert not layout.run("other").exists()
+
+
+def test_queries_of_no_split_are_named_where_none_is_missing(
+    layout: Layout, tmp_path: Path
+) -> None:
+    lines = "q1 Q0 a 1 3.0 x\nq2 Q0 a 1 3.0 x\nq9 Q0 a 1 1.0 x\n"
+    taken = import_run(layout, "other", written(tmp_path, lines))
+    assert taken.strange == ("q9",)
+    assert "not in the data set and left out, for example q9" in taken.said[0]
+
+
+def test_queries_of_another_split_are_left_out(layout: Layout, tmp_path: Path) -> None:
+    write(layout.data, Ids(elsewhere=frozenset({"train7"})))
+    file = written(tmp_path, "q1 Q0 a 1 3.0 x\ntrain7 Q0 a 1 1.0 x\n")
+    taken = import_run(layout, "other", file)
+    assert taken.strange == ()
+    assert "say --missing empty" in taken.said[0]
+    assert read_run(layout.run("other")).query_ids == ("q1", "q2")
+
+
+def test_a_hit_that_is_the_query_itself_is_taken_out(layout: Layout, tmp_path: Path) -> None:
+    documents = [
+        Document("q1", "", "One  more"),
+        Document("q2", "", "other"),
+        Document("a", "", "x"),
+    ]
+    queries = [Query("q1", "one more"), Query("q2", "two")]
+    judged = Qrels.of([Judgement("q1", "a", 1), Judgement("q2", "a", 1)])
+    prepared.write(layout.data, "two", "test", documents, queries, judged)
+    lines = "".join(
+        f"{q} Q0 {d} 1 {9 - n} x\n" for q in ("q1", "q2") for n, d in enumerate(("q1", "q2", "a"))
+    )
+    run = import_run(layout, "other", written(tmp_path, lines)).run
+    assert run.ranking("q1") == ("q2", "a")
+    assert run.ranking("q2") == ("q1", "q2", "a")
+    assert read_run(layout.again("other")).ranking("q1") == ("q2", "a")
 
 
 def test_a_score_that_is_no_number_names_its_line(layout: Layout, tmp_path: Path) -> None:

@@ -1,0 +1,141 @@
+"""Ids that name one thing in two files: written otherwise, of another split, of a query itself."""
+
+from __future__ import annotations
+
+import json
+import unicodedata
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Literal, NamedTuple
+
+from harness.core.errors import BadFile
+from harness.core.files import write_json
+from harness.core.formats import json_file
+from harness.core.printable import between, many
+from harness.core.records import Document, Query
+from harness.core.run import Run
+
+FILE = "ids.json"
+OwnDocuments = Literal["drop", "keep"]
+EXAMPLES = 3
+LONGEST = 60
+"""Characters of an id in a message."""
+
+
+def normal(name: str) -> str:
+    """Give the form that ids share which tools write otherwise: ``00012``, ``12.0`` and ``12``."""
+    plain = unicodedata.normalize("NFKC", name).strip().casefold()
+    whole, _, rest = plain.partition(".")
+    if whole.isdecimal() and not rest.strip("0"):
+        return str(int(whole))
+    head = plain.rstrip("0123456789")
+    return head + plain[len(head) :].lstrip("0")
+
+
+def examples(strange: Collection[str], known: Iterable[str]) -> str:
+    """Name some ids that are not among ``known``, each with the one that may be meant."""
+    meant = {normal(name): name for name in known}
+    named = sorted(strange, key=lambda name: (normal(name) not in meant, name))[:EXAMPLES]
+    pairs = ((between(name, LONGEST), meant.get(normal(name))) for name in named)
+    return ", ".join(f"{name} (perhaps {found})" if found else name for name, found in pairs)
+
+
+class Ids(NamedTuple):
+    """What is known of the ids of prepared data beside the queries themselves."""
+
+    own: frozenset[str] = frozenset()
+    """Queries that are themselves documents, whose hit of their own id is taken out."""
+    elsewhere: frozenset[str] = frozenset()
+    """Queries that were given and are not asked here, as those of another split."""
+
+
+@dataclass(slots=True)
+class OwnWatch:
+    """Finds the queries that are themselves documents, while the documents pass by."""
+
+    queries: Iterable[Query]
+    rule: OwnDocuments | None = None
+    """None decides by the texts: the hit goes only where id and text are equal."""
+    same: set[str] = field(default_factory=set)
+    """Queries that have the id and the text of a document."""
+    strangers: set[str] = field(default_factory=set)
+    """Queries that have the id of a document and another text."""
+
+    def watch(self, documents: Iterable[Document]) -> Iterator[Document]:
+        """Pass documents on."""
+        texts = {query.query_id: _words(query.text) for query in self.queries}
+        for document in documents:
+            if (asked := texts.get(document.doc_id)) is not None:
+                whole = _words(f"{document.title} {document.text}")
+                alike = asked and asked in {_words(document.text), _words(document.title), whole}
+                (self.same if alike else self.strangers).add(document.doc_id)
+            yield document
+
+    @property
+    def own(self) -> frozenset[str]:
+        """Queries whose hit of their own id is taken out."""
+        if self.rule == "keep":
+            return frozenset()
+        return frozenset(self.same | self.strangers if self.rule == "drop" else self.same)
+
+    @property
+    def said(self) -> tuple[str, ...]:
+        """Say what was found, a sentence each."""
+        found = []
+        if own := self.own:
+            found.append(
+                f"{many(len(own), 'query is')} also in the corpus: a hit of the query's own id is"
+                " left out of each run, as BEIR does."
+            )
+        if self.rule is None and self.strangers:
+            named = ", ".join(sorted(self.strangers)[:EXAMPLES])
+            found.append(
+                f"{many(len(self.strangers), 'query has')} the id of a document with another text:"
+                f' {named}. Where they are the same, set own_documents = "drop" in card.toml.'
+            )
+        return tuple(found)
+
+
+def write(folder: Path, ids: Ids) -> None:
+    """Write what is known into ``folder``; nothing where nothing is."""
+    if any(ids):
+        write_json(folder / FILE, {name: sorted(of) for name, of in ids._asdict().items()})
+
+
+def read(folder: Path) -> Ids:
+    """Read what ``write`` wrote.
+
+    Raises:
+        BadFile: the file is not one that it wrote.
+    """
+    path = folder / FILE
+    if not path.is_file():
+        return Ids()
+    try:
+        found: Mapping[str, list[str]] = json_file(path)
+        return Ids(**{name: frozenset(found[name]) for name in Ids._fields})
+    except (ValueError, KeyError, TypeError, json.JSONDecodeError) as exc:
+        raise BadFile(path, f"cannot be read ({exc!r})", "Run: harness prepare.") from exc
+
+
+def without_own(run: Run, own: Collection[str]) -> Run:
+    """Take out the hits that are the query itself, as BEIR's ``ignore_identical_ids`` does."""
+    if not own:
+        return run
+    rows = (
+        row._replace(hits=tuple(hit for hit in row.hits if hit.doc_id != row.query_id))
+        if row.query_id in own
+        else row
+        for row in run.rows()
+    )
+    return replace(
+        Run.of(run.arm, rows),
+        conditions=run.conditions,
+        retries=run.retries,
+        rate_limited=run.rate_limited,
+    )
+
+
+def _words(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())
