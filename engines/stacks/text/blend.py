@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ from pydantic import Field
 from engines.contract import manifest
 from engines.contract.settings import StackSettings
 from engines.lexical import title_names
-from engines.lexical.typed import Occur, binding, exact_clauses
+from engines.lexical.typed import Clause, Occur, binding, exact_clauses
 from engines.ranking.convex import combine
 from engines.ranking.order import by_best
 from engines.stacks.text import dense, tantivy
@@ -32,9 +32,11 @@ from harness.core.engine import (
 from harness.core.records import Document, Scalar
 
 ENGINE = "blend"
-VERSION = "convex 2"
+VERSION = "convex 3"
 LEXICAL, SEMANTIC, NAMES = "lexical", "semantic", "names"
 """Folders of the index; the first two are names of stages."""
+INLINE_DOCUMENTS = 20_000
+"""Up to here words take less than a millisecond, and handing them to a thread gains no time."""
 
 
 class Settings(StackSettings):
@@ -45,13 +47,13 @@ class Settings(StackSettings):
     vector_share: float = Field(ge=0, le=1)
     """What the vectors count; words count the rest."""
     name_share: float = Field(ge=0, le=1)
-    """What the vectors count where the query is a name, such as ``read_csv``, or has a phrase."""
+    """What the vectors count where the query is a name, such as ``read_csv``, or all phrases."""
     title_names: bool = True
     """Whether words that are a joined name of a title, such as ``read csv``, are a name too."""
     words: tantivy.Settings
     """Of the stack ``tantivy``."""
     names: tantivy.Settings
-    """The same for a query that is a name or has a phrase: a name has no stem, and ``where`` is
+    """The same for a query that is a name or all phrases: a name has no stem, and ``where`` is
     not a stop word in code."""
     vectors: dense.Settings
     """Of the stack ``dense``."""
@@ -64,7 +66,7 @@ class LegScores(NamedTuple):
     vectors: Mapping[str, float]
     """Exact cosines, also of candidates that only words found."""
     named: bool
-    """Whether the query is a name or has a phrase."""
+    """Whether the query is a name or all phrases."""
     embedded: bool
     """Whether there was anything to embed."""
 
@@ -149,7 +151,11 @@ class Blend:
                 settings=self.settings.model_dump(),
             )
             told = title_names.read(index) if self.settings.title_names else frozenset()
-            beside = opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "words"))
+            beside = (
+                opened.enter_context(ThreadPoolExecutor(os.cpu_count(), "words"))
+                if made.documents > INLINE_DOCUMENTS
+                else None
+            )
             yield BlendSearcher(words, vectors, names, told, beside, made, self.settings)
 
 
@@ -160,8 +166,8 @@ class BlendSearcher:
     names: Searcher
     title_names: frozenset[str]
     """Joined names of titles, as words."""
-    beside: ThreadPoolExecutor
-    """Where words are looked up while the query is embedded."""
+    beside: ThreadPoolExecutor | None
+    """Looks words up while the query is embedded; None where they are looked up first."""
     manifest: Manifest
     settings: Settings
 
@@ -193,29 +199,50 @@ class BlendSearcher:
         )
 
     def found(self, text: str, k: int) -> LegScores:
-        """Ask both for candidates, and the vectors for the cosine of what words found.
+        """Return the candidates of both legs, and the cosine of what words found.
 
         Words that are a name of a title are looked up as that name.
         Words that must or must not be there hold for every candidate, so then words alone find.
         """
-        depth = max(k, self.settings.depth)
         wanted = exact_clauses(text)
         if wanted and all(clause.occur is Occur.NOT for clause in wanted):
-            left = {hit.doc_id: 1.0 for hit in self.words.search(text, depth).hits}
+            left = {hit.doc_id: 1.0 for hit in self.words.search(text, self._depth(k)).hits}
             return LegScores(left, {}, named=False, embedded=False)
         name = title_names.joined(wanted, self.title_names)
-        named = bool(name) or len(wanted) == 1 or any(clause.quoted for clause in wanted)
-        lexical = self.names if named else self.words
-        looked_up = self.beside.submit(lexical.search, name or text, depth)
+        return self.legs(name or text, text, k, named=bool(name) or is_name(wanted))
+
+    def legs(self, words: str, text: str, k: int, *, named: bool) -> LegScores:
+        """Look ``words`` up as a name or as plain words, and ``text`` up by its vector."""
+        depth = self._depth(k)
+        looked_up = self._look_up(self.names if named else self.words, words, depth)
         asked = self.vectors.query_vector(text)
         nearest = {} if asked is None or binding(text) else self.vectors.store.nearest(asked, depth)
         vectors = dict(nearest)
-        words = {hit.doc_id: hit.raw_score for hit in looked_up.result().hits}
+        scores = {hit.doc_id: hit.raw_score for hit in looked_up().hits}
         if asked is None:
-            return LegScores(words, {}, named, embedded=False)
-        others = [doc_id for doc_id in words if doc_id not in vectors]
+            return LegScores(scores, {}, named, embedded=False)
+        others = [doc_id for doc_id in scores if doc_id not in vectors]
         vectors |= self.vectors.store.cosines(asked, others)
-        return LegScores(words, vectors, named, embedded=True)
+        return LegScores(scores, vectors, named, embedded=True)
+
+    def _look_up(self, lexical: Searcher, words: str, depth: int) -> Callable[[], Answer]:
+        """Begin a search for words, and return what waits for its answer."""
+        if self.beside is None:
+            answer = lexical.search(words, depth)
+            return lambda: answer
+        return self.beside.submit(lexical.search, words, depth).result
+
+    def _depth(self, k: int) -> int:
+        return max(k, self.settings.depth)
+
+
+def is_name(wanted: Sequence[Clause]) -> bool:
+    """Return whether clauses are one word, or nothing but phrases.
+
+    A phrase within other words is no name: a whole abstract may quote a word.
+    """
+    looked_for = [clause for clause in wanted if clause.occur is not Occur.NOT]
+    return len(wanted) == 1 or (bool(looked_for) and all(c.quoted for c in looked_for))
 
 
 def _combined(found: LegScores, settings: Settings, k: int) -> tuple[Hit, ...]:
