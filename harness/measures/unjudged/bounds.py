@@ -141,6 +141,11 @@ class Bounding:
         ratio = self._ratio(case, ((case.candidate, 1.0), (case.control, -1.0)))
         return Span(ratio.smallest, ratio.largest)
 
+    def as_judged(self, case: Case) -> float:
+        """Give candidate - control with every unjudged document irrelevant."""
+        nothing = dict.fromkeys(self.unjudged(case), 0)
+        return self.difference(case._replace(grades={**nothing, **case.grades})).worst
+
     def _alone(self, case: Case, shown: tuple[str, ...]) -> Span:
         match self.asked.name:
             case "RR":
