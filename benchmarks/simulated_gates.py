@@ -56,11 +56,9 @@ GATES = (
     GateCase("superior", 0.0, "above", 0.05),
     GateCase("superior", 0.03, "above", 0.08),
     GateCase("equivalent", 0.05, "within", 0.0),
-    GateCase("judged_guard", 0.1, "within", 0.0),
     GateCase("negatives", -0.1, "above", 0.0),
     GateCase("agreement_floor", 0.8, "above", 0.9, Span(0.0, 1.0)),
 )
-"""``judgement_bounds`` asks as these do, at each end of what missing judgements may say."""
 
 
 def clears(
@@ -89,9 +87,7 @@ def passes(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
 
 
 def fails(asked: GateCase, values: Floats, clusters: Codes | None) -> Said:
-    """Say of each column whether the gate fails; ``judged_guard`` never does."""
-    if asked.rule == "judged_guard":
-        return np.zeros(values.shape[1], dtype=bool)
+    """Say of each column whether the gate fails."""
     if asked.passes == "above":
         return clears(values, clusters, asked.span, below=asked.limit)
     outside = clears(values, clusters, asked.span, above=asked.limit)

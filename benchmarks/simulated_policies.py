@@ -21,7 +21,6 @@ from harness.core.scores import Estimate
 from harness.gates import (
     agreement_floor,
     equivalent,
-    judged_guard,
     negatives,
     no_slice_harmed,
     non_inferior,
@@ -103,7 +102,7 @@ def _questions(gate: Gate, names: tuple[str, ...]) -> Iterator[Question]:
         case negatives.Settings() as its:
             asked = GateCase("negatives", -its.max_more, "above", 0.0)
             yield Question(gate.name, asked, (its.unit, ""), "negative")
-        case equivalent.Settings() | judged_guard.Settings() as its:
+        case equivalent.Settings() as its:
             asked = GateCase(gate.rule.name, its.limit, "within", 0.0)
             yield Question(gate.name, asked, (its.measure, ""), its.slice)
         case agreement_floor.Settings() as its:

@@ -153,6 +153,35 @@ class Traffic:
         return float(self.asked.sum() ** 2 / max(int((self.asked**2).sum()), 1))
 
 
+Key = tuple[str, str, str]
+"""Control, candidate and measure."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Sample:
+    """How hits were drawn, and what was judged of them.
+
+    Which hits were drawn follows from runs, judgements, measure, seed and rate. So a sample of
+    which some hits were left out is noticed.
+    """
+
+    control: str
+    candidate: str
+    measure: str
+    seed: int
+    rate: float
+    """A hit is drawn with this times what it can move the difference of its query, at most 1."""
+    grades: Mapping[str, Mapping[str, int]]
+    """By query and document."""
+    by: str
+    """Who judged."""
+
+    @property
+    def key(self) -> Key:
+        """What it is a sample of."""
+        return self.control, self.candidate, self.measure
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Evidence:
     """The measurements for one step: control and candidate on one query set."""
@@ -179,5 +208,9 @@ class Evidence:
     """The last load test of these indexes and runs; None without one."""
     labels: Mapping[str, Qrels] = field(default_factory=dict)
     """Grades by each machine that judged; never part of ``qrels``."""
+    complete: str = ""
+    """Why every relevant hit is judged, as the card says; empty where some may not be."""
+    samples: Mapping[Key, Sample] = field(default_factory=dict)
+    """Judged samples of unjudged hits; never part of ``qrels``."""
     parted: frozenset[str] = frozenset()
     """Ids of queries that are near duplicates by their words, but have different intents."""

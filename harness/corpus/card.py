@@ -110,6 +110,8 @@ class Card(Keys):
     """Unjudged queries that the import left out; absent where it left out none."""
     own_documents: OwnDocuments | None = None
     """What is made of a hit whose id is the query's: absent, it goes where the texts are equal."""
+    complete: Annotated[str, Field(min_length=1)] | None = None
+    """Why every relevant document of every query is judged; absent where one may not be."""
     harvest: Harvesting | None = None
     traffic: Traffic | None = None
     texts: Texts | None = None

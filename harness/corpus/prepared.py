@@ -45,6 +45,8 @@ class DataManifest:
     """Parts of a document that were kept to be searched."""
     left_out: int = 0
     """Unjudged queries that were given and not taken."""
+    complete: str = ""
+    """Why every relevant document is judged, as the card says; empty where one may not be."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,12 +158,14 @@ def write(  # noqa: PLR0917  all of it is the data
     left_out: int = 0,
     elsewhere: Iterable[str] = (),
     own: OwnDocuments | None = None,
+    complete: str = "",
 ) -> DataManifest:
     """Write prepared data; the folder appears whole, and the same data gives the same bytes.
 
     ``fields`` are the parts of a document that ``documents`` still have; ``left_out`` counts the
     queries that were given and are not among ``queries``. ``elsewhere`` has their ids, as far as
-    known. ``own`` says what is made of queries that are themselves documents.
+    known. ``own`` says what is made of queries that are themselves documents. ``complete``
+    says why no judgement of a relevant document is missing.
     """
     asked = tuple(queries)
     corpus, found = digest.DocumentsDigest(), OwnWatch(asked, own)
@@ -184,6 +188,7 @@ def write(  # noqa: PLR0917  all of it is the data
             slices=card.slices(asked),
             fields=fields,
             left_out=left_out,
+            complete=complete,
         )
         write_json(beside / MANIFEST, asdict(manifest))
     return manifest

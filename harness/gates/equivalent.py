@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
+from harness.gates.base.completions import Bound
 from harness.gates.base.paired import LESS, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, signed, within
@@ -38,11 +39,11 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
         return thin
     estimate = found.estimate(rules)
     margin = settings.margin
-    verdict = within(estimate, margin)
-    reason = f"{settings.where}: {found.means}, difference {signed(estimate)}{found.losses}"
-    near = margin if estimate.value > 0 else -margin
-    remedy = found.needed(near, rules) if verdict is Verdict.INCONCLUSIVE else ""
-    cause = Cause.OPEN
+    verdict, bound = within(estimate, margin), Bound(margin, both=True)
+    reason = f"{settings.where}: {found.said(bound, rules)}"
+    remedy, cause = "", Cause.OPEN
+    if verdict is Verdict.INCONCLUSIVE:
+        remedy, cause = found.settled(bound, rules)
     if verdict is Verdict.PASS and found.paired.unpaired:
         ends = [found.with_unpaired(each, rules) for each in (-1.0, 1.0)]
         if any(within(end, margin) is not Verdict.PASS for end in ends):

@@ -13,6 +13,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
+from harness.gates.base.completions import Bound
 from harness.gates.base.paired import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, above, signed
@@ -70,14 +71,19 @@ class _Slice:
     empty: str
     """Why a PASS would mean nothing; empty where it would mean something."""
 
-    def settled(self, rules: Rules) -> str:
-        """Say what would settle it."""
+    def settled(self, rules: Rules) -> tuple[str, Cause]:
+        """Say what would settle it, and why it is open."""
         if self.empty:
-            return f"{self.name}: {LESS}"
+            return f"{self.name}: {LESS}", Cause.EMPTY
         unpaired = self.compared.paired.unpaired
         if unpaired and above(self.estimate, self.limit) is Verdict.PASS:
-            return f"{self.name}: {self.compared.answers}"
-        return f"{self.name}: {self.compared.needed(self.limit, rules)}"
+            return f"{self.name}: {self.compared.answers}", Cause.UNANSWERED
+        remedy, cause = self.compared.settled(Bound(self.limit), rules)
+        return f"{self.name}: {remedy}", cause
+
+    def unjudged(self, rules: Rules) -> str:
+        """Say what the unjudged hits do to its verdict; empty where all are judged."""
+        return self.compared.unjudged(Bound(self.limit), rules)
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
@@ -117,15 +123,17 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     if verdict is not Verdict.FAIL and not small and all(one.passes for one in found):
         verdict = Verdict.PASS
     open_ = [one for one, bad in zip(found, harmed, strict=True) if not (one.passes or bad)]
+    remedies = [one.settled(rules) for one in open_]
+    causes = {cause for _, cause in remedies}
     return settings.finding(
         name,
         verdict,
         f"{settings.measure} by slice, worst first: {_said(found, harmed, rules)}"
         + (f"; too small: {', '.join(small)}" if small else ""),
         estimate=min(found, key=lambda one: one.estimate.low - one.limit).estimate,
-        remedy="; ".join([*small, *(one.settled(rules) for one in open_)]),
+        remedy="; ".join([*small, *(remedy for remedy, _ in remedies)]),
         p_value=float(p_values.min()),
-        cause=Cause.TOO_FEW if small and not open_ else None,
+        cause=Cause.TOO_FEW if small and not open_ else causes.pop() if len(causes) == 1 else None,
     )
 
 
@@ -155,6 +163,7 @@ def _said(found: Sequence[_Slice], harmed: Sequence[bool], rules: Rules) -> str:
         + (f", pooled {together[at]:+.4f}" if len(found) > 1 else "")
         + (" (harmed)" if harmed[at] else "" if found[at].passes else " (open)")
         + found[at].compared.losses
+        + found[at].unjudged(rules)
         + (f"; {found[at].empty}" if found[at].empty else "")
         for at in named
     )

@@ -18,7 +18,7 @@ from harness.core.reading import Malformed, text_of
 from harness.corpus import pool as pools
 from harness.corpus.pool import Overtaken, Pair, Pool
 from harness.stages.judging.judge import BACK, SKIP
-from harness.stages.judging.settling import following, standing
+from harness.stages.judging.sampling import following, standing
 
 REMEMBERED = 50
 """How many pairs can be taken back."""

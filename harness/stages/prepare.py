@@ -60,6 +60,7 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
             left_out=about.left_out or 0,
             elsewhere=_elsewhere(dataset / LEFT_OUT),
             own=about.own_documents,
+            complete=about.complete or "",
         )
         counted = card.counted(about, corpus, found.queries, found.qrels)
         if change:

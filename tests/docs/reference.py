@@ -262,7 +262,7 @@ def _measures() -> Iterator[str]:
             bounds = "yes" if f"{name}@k" in BOUNDED else ""
             shown = ", ".join(f"`{form.replace('10', 'k')}`" for form in forms)
             rows.append((shown, ", ".join(f"`{key}`" for key in given), *yes, bounds))
-    head = ("measure", "settings", "computed by", "`judgement_bounds`")
+    head = ("measure", "settings", "computed by", "bounds of missing judgements")
     yield from _table(head, rows)
     yield "### Agreement\n"
     yield words.AGREEMENT

@@ -1,4 +1,4 @@
-"""non_inferior, superior, equivalent and judged_guard: verdicts on paired differences."""
+"""non_inferior, superior and equivalent: verdicts on paired differences."""
 
 from __future__ import annotations
 
@@ -18,12 +18,10 @@ pytestmark = pytest.mark.slow
 NON_INFERIOR = {"measure": "nDCG@10", "margin": 0.02, "min_queries": 20}
 SUPERIOR = {"measure": "nDCG@10", "margin": 0.03, "min_queries": 20}
 EQUIVALENT = {"measure": "nDCG@10", "margin": 0.05, "min_queries": 20}
-GUARD = {"measure": "nDCG@10", "max_gap": 0.1, "min_queries": 20}
 SETTINGS: dict[str, dict[str, object]] = {
     "non_inferior": NON_INFERIOR,
     "superior": SUPERIOR,
     "equivalent": EQUIVALENT,
-    "judged_guard": GUARD,
 }
 
 
@@ -46,9 +44,6 @@ def moved(by: float, *, spread: float = 0.05, count: int = 200) -> Evidence:
         ("equivalent", 0.2, 0.05, Verdict.FAIL),
         ("equivalent", -0.2, 0.05, Verdict.FAIL),
         ("equivalent", 0.02, 0.3, Verdict.INCONCLUSIVE),
-        ("judged_guard", 0.01, 0.05, Verdict.PASS),
-        ("judged_guard", -0.4, 0.05, Verdict.INCONCLUSIVE),
-        ("judged_guard", 0.4, 0.05, Verdict.INCONCLUSIVE),
     ],
 )
 def test_verdict(rule: str, by: float, spread: float, verdict: Verdict) -> None:
@@ -216,13 +211,6 @@ def test_equivalence_must_survive_failures_both_ways() -> None:
         assert "as +1 each" in finding.reason
 
 
-def test_the_guard_takes_failures_for_the_widest_gap() -> None:
-    sound = gate_inputs.judge("judged_guard", with_losses(0.0, 0, "new"), **GUARD)
-    finding = gate_inputs.judge("judged_guard", with_losses(0.0, 30, "new"), **GUARD)
-    assert sound.verdict is Verdict.PASS
-    assert finding.verdict is Verdict.INCONCLUSIVE
-
-
 def test_a_fail_does_not_need_the_failures() -> None:
     finding = gate_inputs.judge("non_inferior", with_losses(-0.1, 5, "new"), **NON_INFERIOR)
     assert finding.verdict is Verdict.FAIL
@@ -270,12 +258,6 @@ def test_pairing_is_by_id_and_not_by_position() -> None:
     assert gate_inputs.judge("non_inferior", turned, **NON_INFERIOR) == gate_inputs.judge(
         "non_inferior", evidence, **NON_INFERIOR
     )
-
-
-def test_the_guard_asks_for_judgements_of_the_arm_with_fewer() -> None:
-    finding = gate_inputs.judge("judged_guard", moved(-0.3), **GUARD)
-    assert "judge the pool" in finding.remedy
-    assert "first those of new" in finding.remedy
 
 
 def test_arms_that_are_alike_are_rarely_told_apart() -> None:

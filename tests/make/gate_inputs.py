@@ -78,6 +78,7 @@ def evidence(count: int, **changes: Any) -> Evidence:  # noqa: ANN401  fields of
         slices={},
         clusters={},
         race=None,
+        complete="scores alone are made here",
     )
     return replace(plain, **changes)
 

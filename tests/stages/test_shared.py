@@ -1,4 +1,4 @@
-"""Replay, scores, resamples, bounds and vectors by processes: byte for byte those of one."""
+"""Replay, scores, resamples and vectors by processes: byte for byte those of one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,8 @@ from engines.vector.chosen import HashEmbedder
 from harness.core.batches.mapping import using
 from harness.core.batches.processes import processes
 from harness.core.errors import InvalidArm
-from harness.corpus.prepared import Prepared
-from harness.corpus.runs import read_run
-from harness.measures.unjudged import runs
 from harness.replay import drive
 from harness.stages.custody.proof import read_manifest
-from harness.stages.layout import Layout
 from harness.stages.replay import stage
 from harness.stages.replay.stage import OpenedIndex, replay
 from harness.stages.score.stage import score
@@ -28,18 +24,6 @@ from harness.stats.resampling import drawn_sums, flipped_sums, reweighted_sums
 from tests.make.toy import ARMS, Toy
 
 pytestmark = pytest.mark.slow
-BLOCK = 5
-"""Queries of a batch of bounds."""
-
-
-def bounded(layout: Layout) -> list[bytes]:
-    """Bound two arms for every query that has a relevant document."""
-    qrels = Prepared.open(layout.data).qrels()
-    asked = [query_id for query_id, docs in qrels.grades.items() if max(docs.values()) > 0]
-    control, candidate = (read_run(layout.run(arm)) for arm in ARMS[:2])
-    found = runs.bounds(control, candidate, qrels, "nDCG@10", asked)
-    assert len(asked) > BLOCK
-    return [one.tobytes() for one in (found.control, found.candidate, found.difference)]
 
 
 def test_what_processes_do_is_what_one_does(
@@ -58,7 +42,6 @@ def test_what_processes_do_is_what_one_does(
         found = [path.read_bytes() for path in results]
         draws = (drawn_sums, flipped_sums, reweighted_sums)
         found += [draw(columns, resamples=500, seed=9).tobytes() for draw in draws]
-        found += bounded(layout)
         return [*found, embed_all(texts, HashEmbedder(16), cache).tobytes()]
 
     alone = made(tmp_path / "one")
@@ -66,12 +49,9 @@ def test_what_processes_do_is_what_one_does(
     monkeypatch.setattr(bulk, "PART", 30)
     monkeypatch.setattr(resampling, "WORTH", 1)
     monkeypatch.setattr(resampling, "BLOCK", 100_000)
-    monkeypatch.setattr(runs, "WORTH", 1)
-    monkeypatch.setattr(runs, "BLOCK", BLOCK)
     said: list[str] = []
     with processes(2, tmp_path / "exchanged", said.append) as pool, using(pool):
         monkeypatch.setattr(drive, "observe", None)  # this process runs no query
-        monkeypatch.setattr(runs, "_spans", None)  # and bounds none
         assert made(tmp_path / "two") == alone
     assert not said
     assert not [*(tmp_path / "exchanged").iterdir()]

@@ -18,7 +18,6 @@ from harness.core.printable import many
 
 if TYPE_CHECKING:
     from harness.corpus.pool import Pool
-    from harness.stages.judging.pool import Choice
 
 File = Annotated[Path, typer.Argument(help="The pool, as harness pool wrote it.")]
 
@@ -42,28 +41,22 @@ def pool(
     ran: Annotated[
         Path | None, typer.Option("--run", help="Folder that harness run wrote, with --out.")
     ] = None,
-    order: Annotated[str, typer.Option(help="bounds, settle or random.")] = "bounds",
-    asks: Annotated[
-        str, typer.Option(help="With --order settle: non_inferior or superior, as in a policy.")
-    ] = "",
-    margin: Annotated[
-        float | None, typer.Option(min=0, max=1, help="With --order settle: margin of the gate.")
-    ] = None,
+    order: Annotated[str, typer.Option(help="bounds, sample or random.")] = "bounds",
 ) -> None:
     """Write the pairs of query and document whose judgement would settle a comparison.
 
     Most decisive first: by how much narrower the bounds of the mean difference get. With --order
-    settle, whole queries come in a drawn order, those more often that can move the difference more.
-    Whoever judges the last pair gets the next ones. The verdict holds at every look, and once it is
-    there nothing is written. With --order random,
-    pairs are drawn for harness assisted. The file is in TREC's form with ? for a grade; harness
+    sample, unjudged hits of both arms are drawn, those more often that can move the difference
+    more: a gate decides by it once it is judged and taken in by harness labels. Where a drawn hit
+    is relevant, the others of its query come after it. With --order random, pairs are drawn for
+    harness assisted. The file is in TREC's form with ? for a grade; harness
     judge fills it in, or any editor.
 
     Example: harness pool --dataset python-docs --control fts5 --candidate tantivy
     --measure nDCG@10 --size 100 --out out/pool.qrels
     """
     from harness.core.durable.owned import check_new
-    from harness.core.errors import HarnessError
+    from harness.core.errors import HarnessError, UnknownName
     from harness.stages.judging.compared import Compared
     from harness.stages.judging.pool import Order
     from harness.stages.judging.pool import pool as write
@@ -76,12 +69,17 @@ def pool(
             " of the harness run: name that with --run"
         )
     layout = of_run(ran, dataset) if ran else evidence_at(dataset, None)
-    choice = _choice(order, asks, margin)
-    found = write(layout, Compared(control, candidate, measure), choice, size, to)
-    if found.standing:
-        nothing = "" if found.pairs else " No pool was written."
-        out.print(f"{found.standing.words}{nothing}", markup=False)
-    elif choice.order is Order.RANDOM:
+    if order not in set(Order):
+        raise UnknownName("order of a pool", order, Order)
+    seed = Project.here().params.score.inference(1).seed
+    found = write(layout, Compared(control, candidate, measure), Order(order), size, to, seed)
+    if order == Order.SAMPLE:
+        out.print(
+            f"{found.pairs} of {many(found.of, 'unjudged hit')} of"
+            f" {many(found.queries, 'query')} were drawn.",
+            markup=False,
+        )
+    elif order == Order.RANDOM:
         out.print(
             f"{many(found.of, 'pair is')} shown by one arm alone; {found.pairs} were drawn. Judge"
             " them all, then: harness assisted --sampled pairs",
@@ -95,25 +93,7 @@ def pool(
             f"{many(found.of, 'pair')} would narrow that; wrote the first {found.pairs} to {to}.",
             markup=False,
         )
-    if found.pairs:
-        out.print(f"Judge them: harness judge {to}", markup=False)
-
-
-def _choice(order: str, asks: str, margin: float | None) -> Choice:
-    """Take what the options say of the order."""
-    from harness.core.errors import HarnessError, UnknownName
-    from harness.stages.judging.pool import Choice, Order
-    from harness.stages.judging.settling import SIGNS
-
-    if order not in set(Order):
-        raise UnknownName("order of a pool", order, Order)
-    settle = order == Order.SETTLE
-    if settle != bool(asks) or settle != (margin is not None):
-        raise HarnessError("--order settle needs --asks and --margin, and no other order has them")
-    if settle and asks not in SIGNS:
-        raise UnknownName("gate that can be settled", asks, SIGNS)
-    inference = Project.here().params.score.inference(1)
-    return Choice(Order(order), inference, asks, margin or 0.0)
+    out.print(f"Judge them: harness judge {to}", markup=False)
 
 
 def judge(
@@ -145,7 +125,7 @@ def judge(
     """
     from harness.core.errors import HarnessError
     from harness.stages.judging.judge import judge as sit
-    from harness.stages.judging.settling import standing
+    from harness.stages.judging.sampling import standing
 
     if machine is None and (to or dry_run):
         raise HarnessError("--out and --dry-run belong to --machine FILE; name the judge's file")

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +13,7 @@ from harness.core.evidence import Evidence
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate, Paired, Scores
+from harness.gates.base.completions import HALVINGS, Bound, Completions, completions
 from harness.gates.base.queries import (
     SampleSettings,
     in_slice,
@@ -30,6 +32,8 @@ LESS = (
     " (a sure gain passes any margin)"
 )
 """Hint for a margin that no loss can exceed."""
+SMALLEST, WIDEST_ERROR = 1e-9, 0.999
+"""Range of errors in which a p-value is looked for; the second is of both sides."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -47,6 +51,8 @@ class Comparison:
     """Whether intervals and p-values are valid at all looks together while queries are added."""
     parted: int = 0
     """Paired queries that are near duplicates by their words, but have different intents."""
+    open: Completions | None = None
+    """What missing judgements leave open; None where they leave nothing."""
 
     @property
     def known(self) -> NDArray[np.int64] | None:
@@ -63,23 +69,50 @@ class Comparison:
         return known_span(self.paired.measure).differences
 
     def estimate(self, rules: Rules) -> Estimate:
-        """Mean difference over the paired queries."""
-        return self._interval(self.paired.difference, self.known, rules)
+        """Mean difference over the paired queries, with room for what is not judged."""
+        return self._over(np.zeros(0), self.known, rules)
 
     def with_unpaired(self, each: float, rules: Rules) -> Estimate:
         """Mean difference with each lost query counted as ``each``."""
-        unpaired = np.full(len(self.paired.unpaired), each)
-        return self._interval(
-            np.concatenate([self.paired.difference, unpaired]), self.groups, rules
-        )
+        return self._over(np.full(len(self.paired.unpaired), each), self.groups, rules)
+
+    def as_judged(self, rules: Rules) -> Estimate:
+        """Mean difference over the paired queries, with every unjudged document irrelevant."""
+        return self._interval(self.paired.difference, self.known, rules)
 
     def p_above(self, bound: float, rules: Rules) -> float:
         """p-value of "the mean difference is ``bound`` or less"."""
-        return self._p_above(self.paired.difference, self.known, bound, rules)
+        if self.open is None or self.open.judged is None:
+            values = self.paired.difference if self.open is None else self.open.worst
+            return self._p_above(values, self.known, bound, rules)
+        return _smallest_error(lambda error: self.estimate(error).low > bound, rules)
 
     def p_below(self, bound: float, rules: Rules) -> float:
         """p-value of "the mean difference is ``bound`` or more"."""
-        return self._p_above(-self.paired.difference, self.known, -bound, rules)
+        if self.open is None or self.open.judged is None:
+            values = self.paired.difference if self.open is None else self.open.best
+            return self._p_above(-values, self.known, -bound, rules)
+        return _smallest_error(lambda error: self.estimate(error).high < bound, rules)
+
+    def said(self, bound: Bound, rules: Rules) -> str:
+        """Give means and difference as judged, lost queries, and what is not judged, in words."""
+        now = f"{self.means}, difference {signed(self.as_judged(rules))}{self.losses}"
+        return now + self.unjudged(bound, rules)
+
+    def unjudged(self, bound: Bound, rules: Rules) -> str:
+        """Say what the unjudged hits do to the verdict; empty where they do nothing."""
+        return self.open.said(bound, self._of_paired, rules) if self.open else ""
+
+    def settled(self, bound: Bound, rules: Rules) -> tuple[str, Cause]:
+        """Give what would settle an INCONCLUSIVE, in words, and its cause.
+
+        It is more queries where the judgements leave the verdict open too, else more judgements.
+        """
+        remedy = self.open.remedy(bound, self._of_paired, rules) if self.open else ""
+        if remedy:
+            return remedy, Cause.UNJUDGED
+        limit = bound.limit if self.paired.difference.mean() > 0 or not bound.both else -bound.limit
+        return self.needed(limit, rules), Cause.OPEN
 
     def needed(self, bound: float, rules: Rules) -> str:
         """Give the number of judged queries that would settle it, in words."""
@@ -157,21 +190,31 @@ class Comparison:
         found = chance_above(column, bound, span=self.span, clusters=groups, largest=largest)
         return float(found[0])
 
-    def _interval(
-        self, values: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
+    def _over(
+        self, lost: NDArray[np.float64], groups: NDArray[np.int64] | None, rules: Rules
     ) -> Estimate:
+        if self.open is None:
+            return self._interval(np.append(self.paired.difference, lost), groups, rules)
+        return self.open.over(
+            lost, lambda values, span, sure: self._interval(values, groups, sure, span), rules
+        )
+
+    def _of_paired(self, values: NDArray[np.float64], span: Span | None, rules: Rules) -> Estimate:
+        return self._interval(values, self.known, rules, span)
+
+    def _interval(
+        self,
+        values: NDArray[np.float64],
+        groups: NDArray[np.int64] | None,
+        rules: Rules,
+        span: Span | None = None,
+    ) -> Estimate:
+        span = span or self.span
         if self.every_look:
             column, sure = values.reshape(-1, 1), rules.confidence
-            (found,) = evalues.evalues_each(
-                column, span=self.span, confidence=sure, clusters=groups
-            )
+            (found,) = evalues.evalues_each(column, span=span, confidence=sure, clusters=groups)
             return found
-        return interval(
-            values,
-            span=self.span,
-            inference=rules,
-            clusters=groups,
-        )
+        return interval(values, span=span, inference=rules, clusters=groups)
 
 
 def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) -> Comparison:
@@ -190,7 +233,19 @@ def compare(evidence: Evidence, settings: SampleSettings, versus: str | None) ->
     groups = codes((*paired.query_ids, *paired.unpaired), evidence.clusters)
     arms = base.arm, evidence.candidate.arm
     parted = len(evidence.parted.intersection(paired.query_ids))
-    return Comparison(control, candidate, *arms, paired, groups, settings.every_look, parted)
+    open_ = completions(evidence, base, evidence.candidate, paired)
+    looks = settings.every_look
+    return Comparison(control, candidate, *arms, paired, groups, looks, parted, open_)
+
+
+def _smallest_error(decides: Callable[[Rules], bool], rules: Rules) -> float:
+    """Give the smallest error of one side at which an interval decides, by bisection."""
+    low, high = np.log(SMALLEST), 0.0
+    for _ in range(HALVINGS):
+        middle = (low + high) / 2
+        fits = decides(replace(rules, confidence=1 - min(2 * float(np.exp(middle)), WIDEST_ERROR)))
+        low, high = (low, middle) if fits else (middle, high)
+    return float(np.exp(high))
 
 
 def judge_above(
@@ -208,16 +263,15 @@ def judge_above(
     A PASS must also hold when every lost query counts as the worst difference, -1. A PASS that a
     candidate without any hits would get too becomes INCONCLUSIVE, unless ``from_nothing`` is set.
     """
-    comparison = compare(evidence, settings, versus)
+    comparison, bound = compare(evidence, settings, versus), Bound(limit)
     if thin := too_few(gate, settings, comparison.paired.query_ids, evidence, comparison.losses):
         return thin
     estimate = comparison.estimate(rules)
     verdict = above(estimate, limit)
-    reason = (
-        f"{settings.where}: {comparison.means}, difference {signed(estimate)}{comparison.losses}"
-    )
-    remedy = comparison.needed(limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
-    cause = Cause.OPEN
+    reason = f"{settings.where}: {comparison.said(bound, rules)}"
+    remedy, cause = "", Cause.OPEN
+    if verdict is Verdict.INCONCLUSIVE:
+        remedy, cause = comparison.settled(bound, rules)
     if verdict is Verdict.PASS and comparison.paired.unpaired:
         worst = comparison.with_unpaired(-1.0, rules)
         verdict = (

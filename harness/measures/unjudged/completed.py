@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -106,23 +107,22 @@ class Ratios:
         worth = np.ones(depth) if name != "nDCG" else 1 / np.log2(np.arange(depth) + 2)
         by_rank = np.append(0.0, worth)
         each = by_rank[hits.candidate] - by_rank[hits.control]
-        base = np.bincount(hits.query, weights=each * hits.gains, minlength=hits.queries)
-        ideal = np.append(0.0, np.cumsum(worth))[: most + 1]
+        base = np.zeros(hits.queries)
+        np.add.at(base, hits.query, each * hits.gains)
+        ideal: Floats = np.append(0.0, np.cumsum(worth))[: most + 1]
         ideal = np.append(ideal, np.full(max(most + 1 - len(ideal), 0), ideal[-1]))
         constant = 0.0
         if name == "R":
-            ideal = np.arange(most + 1, dtype=np.float64)
+            ideal = np.cumsum(np.append(0.0, np.ones(most)))
         elif name == "P":
             ideal, constant = np.zeros(most + 1), float(depth)
         gains = sorted({0, *map(wanted.gain, wanted.scale)})
         levels = tuple(
             (
                 float(high - low),
-                np.bincount(
-                    hits.judged_query[hits.judged_gains >= high], minlength=hits.queries
-                ),
+                np.bincount(hits.judged_query[hits.judged_gains >= high], minlength=hits.queries),
             )
-            for low, high in zip(gains, gains[1:], strict=False)
+            for low, high in pairwise(gains)
         )
         return cls(hits, base, each[hits.open], levels, ideal, constant)
 

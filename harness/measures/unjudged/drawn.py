@@ -1,21 +1,20 @@
 """A random sample of the unjudged hits of two arms, and what its judgements say of all of them.
 
 A hit is drawn with a probability in proportion to what it can move the difference, which falls with
-its rank as the discount of the measure does. Where a drawn hit is relevant, all unjudged hits of its
-query are judged, so that the change D of the query's difference is known, with its ideal list anew.
-It counts by the inverse of the probability P that a relevant hit of the query was drawn: the
-estimator of Horvitz and Thompson (JASA 47, 1952) under adaptive cluster sampling (Thompson, JASA 85,
-1990). P depends on the relevant hits alone, and these are known then. So the mean of D / P over all
-queries, 0 where no relevant hit was drawn, has the mean of D as its expectation, whatever is relevant.
+its rank as the discount of the measure does. Where a drawn hit is relevant, all unjudged hits of
+its query are judged. So the change D of the query's difference is known, its ideal list anew. It
+counts by the inverse of the probability P that a relevant hit of the query was drawn: the estimator
+of Horvitz and Thompson (JASA 47, 1952) under adaptive cluster sampling (Thompson, JASA 85, 1990).
+P depends on the relevant hits alone, and these are known then. So the mean of D / P over all
+queries, 0 where no relevant hit was drawn, has the mean of D as its expectation.
 
-The hits S that are relevant take at most the sum of what each takes alone (``Missing``), so at most
-``s / rate`` where s is the sum of their probabilities, and at most the whole loss w of the query. As
-P is at least ``1 - exp(-s)``, no query counts for more than ``w / (1 - exp(-rate w))``.
+The hits S that are relevant take at most the sum of what each takes alone (``Missing``). That is at
+most ``s / rate``, s being the sum of their probabilities, and at most the whole loss w of the
+query. P is at least ``1 - exp(-s)``, so no query counts for more than ``w / (1 - exp(-rate w))``.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import NamedTuple
@@ -23,6 +22,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from harness.core.evidence import Sample
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.measures.unjudged.missing import Missing
@@ -125,16 +125,10 @@ def rate_within(missing: Missing, down: float, up: float) -> float | None:
     return high
 
 
-def judge(
-    missing: Missing,
-    runs: tuple[Run, Run],
-    qrels: Qrels,
-    drawn: Draw,
-    grades: Mapping[str, Mapping[str, int]],
-    rate: float,
-) -> Judged:
+def judge(missing: Missing, runs: tuple[Run, Run], qrels: Qrels, sample: Sample) -> Judged:
     """Say what the judgements of a sample say of the queries of ``missing``."""
-    wanted = bounding(missing.measure, qrels)
+    wanted, grades = bounding(missing.measure, qrels), sample.grades
+    drawn = draw(missing, sample.rate, sample.seed)
     count = len(missing.query_ids)
     known = np.full(len(missing.query), -1.0)
     for at in range(len(known)):
@@ -155,9 +149,7 @@ def judge(
         ids = tuple(missing.query_ids[row] for row in np.flatnonzero(seen).tolist())
         silent = np.zeros(count)
         relevant = known > 0
-        np.add.at(
-            silent, missing.query[relevant], _log1m(drawn.chance[relevant])
-        )
+        np.add.at(silent, missing.query[relevant], _log1m(drawn.chance[relevant]))
         rows = dict(zip(missing.query_ids, range(count), strict=True))
         for query_id, case in cases(*runs, qrels, ids, wanted.asked.cutoff):
             row = rows[query_id]
@@ -167,7 +159,7 @@ def judge(
     return Judged(
         exact,
         change,
-        span_at(missing, rate),
+        span_at(missing, sample.rate),
         int(drawn.taken.sum()),
         int(hit.sum()),
         left,

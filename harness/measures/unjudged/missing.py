@@ -1,7 +1,7 @@
 """Missing judgements of two runs, as columns: what they leave open of each difference.
 
-A completion gives each unjudged document that one of the arms shows within the cutoff a grade of the
-scale. ``Bounding`` says the same of one query at a time; a test compares the two.
+A completion gives a grade of the scale to each unjudged document that an arm shows within the
+cutoff. ``Bounding`` says the same of one query at a time; a test compares the two.
 """
 
 from __future__ import annotations
@@ -50,6 +50,8 @@ class Missing:
     gain: Floats
     """Shape (hits,): what it adds at most. The losses of some hits together are at most their sum,
     and so are the gains."""
+    exact: bool = True
+    """Whether some completion reaches the worst and the best; else they are outer bounds."""
 
     @property
     def counts(self) -> Rows:
@@ -93,6 +95,7 @@ class Missing:
             tuple(self.doc_ids[at] for at in kept.tolist()),
             self.loss[kept],
             self.gain[kept],
+            self.exact,
         )
 
 
@@ -120,9 +123,9 @@ def missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing
     return found
 
 
-_kept: WeakKeyDictionary[
-    Run, dict[tuple[int, int, str], tuple[ref[Run], ref[Qrels], Missing]]
-] = WeakKeyDictionary()
+_kept: WeakKeyDictionary[Run, dict[tuple[int, int, str], tuple[ref[Run], ref[Qrels], Missing]]] = (
+    WeakKeyDictionary()
+)
 
 
 def _missing(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missing:
@@ -172,6 +175,7 @@ def _anything(control: Run, candidate: Run, qrels: Qrels, measure: str) -> Missi
         found.named(open_),
         unknown,
         unknown,
+        exact=False,
     )
 
 
@@ -189,7 +193,9 @@ def _one_by_one(  # noqa: PLR0917  all of it is needed
     query = place[found.query[open_]]
     loss, gain = (judged - spans[:, 0])[query], (spans[:, 1] - judged)[query]
     docs = found.named(open_)
-    return Missing(measure, ids, judged, spans[:, 0], spans[:, 1], query, docs, loss, gain)
+    return Missing(
+        measure, ids, judged, spans[:, 0], spans[:, 1], query, docs, loss, gain, exact=False
+    )
 
 
 UNJUDGED = np.iinfo(np.int64).min
@@ -234,7 +240,7 @@ class _Shown:
         if len(shown):
             known, pair = encoded.lookup.find(rows[query], encoded.translation(words)[docs])
             grades[known] = encoded.grades[pair]
-        return cls(ids, query, docs, words, *ranks, grades, encoded, rows)
+        return cls(ids, query, docs, words, ranks[0], ranks[1], grades, encoded, rows)
 
     @cached_property
     def place(self) -> dict[str, int]:

@@ -1,54 +1,16 @@
-"""Bounds of two runs by query, over all missing judgements; condensed lists (method, 2).
-
-Each query has bounds of its own, so one process makes them, or several.
-"""
+"""Queries of two runs as cases, pairs worth judging, and condensed lists (method, section 2)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from pathlib import Path
+from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
-from harness.core.batches.batch import Batch
-from harness.core.batches.mapping import current, map_batches
-from harness.core.durable.leftovers import written_in
 from harness.core.errors import EvidenceError
 from harness.core.qrels import Qrels
 from harness.core.run import Run
 from harness.measures.unjudged.bounds import Bounding, Case
-
-Floats = NDArray[np.float64]
-WORTH = 20_000
-"""Queries from which on it pays to send their lists away."""
-BLOCK = 5_000
-"""Queries of a batch."""
-Spans = NDArray[np.float64]
-"""Shape (queries, 3, 2): worst and best of the control, the candidate and the difference."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Bounded:
-    """Worst and best values of one measure; the arrays are of shape (queries, 2)."""
-
-    measure: str
-    query_ids: tuple[str, ...]
-    control: Floats
-    candidate: Floats
-    difference: Floats
-    """Of candidate - control, both under the same completion."""
-    unjudged: NDArray[np.int64]
-    """Shape (queries,): unjudged documents within the cutoff of an arm."""
-    exact: bool
-    """Whether the bounds of the difference are reached; else they are outer bounds."""
-
-    @property
-    def mean(self) -> tuple[float, float]:
-        """Bounds of the mean difference: queries are judged one by one, so means of bounds."""
-        worst, best = self.difference.mean(axis=0).tolist()
-        return worst, best
 
 
 def bounding(measure: str, qrels: Qrels) -> Bounding:
@@ -83,75 +45,6 @@ def cases(
                 qrels.grades[query_id],
             ),
         )
-
-
-def bounds(
-    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
-) -> Bounded:
-    """Bound both arms and their difference for queries that have a value as they are judged now.
-
-    Raises:
-        UnknownName: ``measure`` has no bounds here.
-        EvidenceError: a query was not asked, or has no value.
-    """
-    wanted = bounding(measure, qrels)
-    each, unjudged = [], []
-    for query_id, case in cases(control, candidate, qrels, query_ids, wanted.asked.cutoff):
-        if not wanted.defined(case):
-            raise EvidenceError(f"query {query_id} has no {measure}: no document answers it")
-        each.append(case)
-        unjudged.append(len(wanted.unjudged(case)))
-    values = spans(wanted, each)
-    return Bounded(
-        measure,
-        tuple(query_ids),
-        control=values[:, 0],
-        candidate=values[:, 1],
-        difference=values[:, 2],
-        unjudged=np.array(unjudged, dtype=np.int64),
-        exact=wanted.exact,
-    )
-
-
-def spans(wanted: Bounding, cases: Sequence[Case]) -> Spans:
-    """Bound every case, by the executor of the block where that is worth it."""
-    folder = current().folder
-    if folder is None or len(cases) < WORTH:
-        return _spans(wanted, cases)
-    folder.mkdir(parents=True, exist_ok=True)
-    with written_in(folder) as place:
-        batches = [
-            Batch(cases[at : at + BLOCK], place / f"{at}.npy") for at in range(0, len(cases), BLOCK)
-        ]
-        map_batches(Spanning(wanted), batches)
-        return np.concatenate([np.load(batch.part) for batch in batches])
-
-
-@dataclass(frozen=True, slots=True)
-class Spanning:
-    """Writes the bounds of some cases."""
-
-    wanted: Bounding
-
-    def __call__(self, cases: Sequence[Case], beside: Path) -> Iterator[int]:
-        with beside.open("wb") as file:
-            np.save(file, _spans(self.wanted, cases))
-        yield 1
-
-
-def _spans(wanted: Bounding, cases: Sequence[Case]) -> Spans:
-    found = [(wanted.control(one), wanted.candidate(one), wanted.difference(one)) for one in cases]
-    return np.array(found, dtype=np.float64).reshape(-1, 3, 2)
-
-
-def differences(
-    control: Run, candidate: Run, qrels: Qrels, measure: str, query_ids: Sequence[str]
-) -> Floats:
-    """Bound the difference alone, which is all that a gate asks; shape (queries, 2)."""
-    wanted = bounding(measure, qrels)
-    each = cases(control, candidate, qrels, query_ids, wanted.asked.cutoff)
-    found = [wanted.difference(case) for _, case in each]
-    return np.array(found, dtype=np.float64).reshape(-1, 2)
 
 
 def narrowing(

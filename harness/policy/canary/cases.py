@@ -31,7 +31,7 @@ ALIKE = frozenset({"agreement_floor", "coverage", "negatives", "failure_rate", "
 """Rules whose bound is a share of the queries."""
 LOSING = frozenset({"non_inferior", "no_slice_harmed", "negatives"})
 BOUNDS = (
-    "margin", "max_gap", "floor", "max_more", "max_share", "min_share", "max_ratio", "max_ms",
+    "margin", "floor", "max_more", "max_share", "min_share", "max_ratio", "max_ms",
 )  # fmt: skip
 ROUNDING = 1e-9
 BETTER = 0.6
@@ -107,7 +107,7 @@ def _room(rule: str, written: Written) -> float:
         return 1 - float(written.get("floor", written.get("min_share", 0)))
     if rule == "negatives":
         return float(written["max_more"])
-    bound = float(written.get("max_share", written.get("max_gap", written.get("margin", 0))))
+    bound = float(written.get("max_share", written.get("margin", 0)))
     bound = min(bound, *map(float, written.get("margins", {}).values()), 1.0)
     return bound / (worth(written.get("measure", "nDCG@10")) or 1)
 
@@ -166,9 +166,7 @@ def _gains(written: Written, size: _Size) -> Iterator[Case]:
 
 
 def _differs(written: Written, size: _Size) -> Iterator[Case]:
-    """equivalent, and judged_guard, which blames no arm."""
-    guard = "max_gap" in written
-    idle = not guard and _all_may_go(written)
+    idle = _all_may_go(written)
     if idle or size.queries >= _sure("equivalent", written, size.losses):
         yield Case("an equal candidate", SOUND, SOUND, NO_PASS if idle else PASSES)
     if (room := _room("equivalent", written)) < 1:
@@ -238,7 +236,6 @@ MAKERS: Mapping[str, Callable[[Written, _Size], Iterator[Case]]] = {
     "no_slice_harmed": _loses,
     "superior": _gains,
     "equivalent": _differs,
-    "judged_guard": _differs,
     "agreement_floor": _agrees,
     "failure_rate": _rare(Spoil.FAILED),
     "duplicates": _rare(Spoil.REPEATED),

@@ -143,6 +143,7 @@ class Pair:
             clusters={},
             race=None,
             qrels=self.qrels,
+            complete="made so",
         )
 
     def _agreement(

@@ -12,8 +12,6 @@ from harness.gates import (
     agreement_floor,
     coverage,
     identity,
-    judged_guard,
-    judgement_bounds,
     negatives,
     no_slice_harmed,
     queueing,
@@ -122,15 +120,6 @@ class _Planner:
     def _gain(self, margin: float) -> float:
         return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain
 
-    def completions(self, settings: judgement_bounds.Settings) -> Need:
-        have = self.at_hand.of_quality(settings.slice) if self.at_hand else None
-        words = _words(settings.measure, settings.limit)
-        least = settings.required_queries
-        if settings.asks != "superior":
-            least = max(least, self._fewest(settings, 0.0, -settings.margin))
-        note = "its power depends on the judgements that are missing: harness pool names them"
-        return Need(_queries(settings.slice), words, least, have, note=note)
-
     def negative(self, settings: negatives.Settings) -> Need:
         bound = -settings.max_more
         have = self.at_hand.without_answer() if self.at_hand else None
@@ -185,9 +174,6 @@ class _Planner:
     def each_slice(self, _: no_slice_harmed.Settings) -> Need:
         return Need("queries of each slice", note="it asks for slices, and none is at hand")
 
-    def guard(self, settings: judged_guard.Settings) -> Need:
-        return self.mean(AskedMean(settings, -settings.max_gap, both_sides=True))
-
     def live(self, settings: LiveSettings) -> Need:
         note = "read at every look, so it is judged as pairs come and not planned"
         return Need("live pairs", least=settings.required_queries, note=note)
@@ -203,8 +189,6 @@ class _Planner:
 
 PLANNED: tuple[tuple[type[GateSettings], Callable[[_Planner, Any], Need]], ...] = (
     (no_slice_harmed.Settings, _Planner.each_slice),
-    (judged_guard.Settings, _Planner.guard),
-    (judgement_bounds.Settings, _Planner.completions),
     (negatives.Settings, _Planner.negative),
     (agreement_floor.Settings, _Planner.agreement),
     (ShareSettings, _Planner.share),

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from harness.core.errors import UnknownName
+import numpy as np
+
 from harness.core.evidence import ArmResult, Evidence
 from harness.core.scores import Paired
 from harness.measures.quality import score
-from harness.measures.unjudged.runs import bounds, condense
+from harness.measures.spans import span_of
+from harness.measures.unjudged.missing import judged_by_relevance, missing
+from harness.measures.unjudged.runs import condense
 from harness.report.inputs import ReportInput
 from harness.report.page.cards import paired
 from harness.report.page.tables import NOT_MEASURED
@@ -59,12 +62,15 @@ def _condensed(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
 
 
 def _bounds(report: ReportInput, evidence: Evidence, pairs: Paired) -> Cell:
-    runs = evidence.control.run, evidence.candidate.run
-    try:
-        found = bounds(*runs, report.qrels, report.measure, pairs.query_ids)
-    except UnknownName:
+    if evidence.complete:
+        return Cell("nothing: its judgements are complete", evidence.complete)
+    if span_of(report.measure) is None or not judged_by_relevance(report.measure):
         return Cell(f"{report.measure} has no bounds")
-    worst, best = found.mean
-    return Cell(
-        f"{signed(worst)} to {signed(best)}", "" if found.exact else "outer bounds, not reached"
+    runs = evidence.control.run, evidence.candidate.run
+    found = missing(*runs, report.qrels, report.measure).of(pairs.query_ids)
+    measured = pairs.difference
+    ends = (
+        float(np.where(found.counts > 0, end, measured).mean()) for end in (found.worst, found.best)
     )
+    note = "" if found.exact else "outer bounds, not reached"
+    return Cell(" to ".join(map(signed, ends)), note)

@@ -29,6 +29,7 @@ from harness.policy.reservations import of_gates
 from harness.stages.compare.stage import read_agreement
 from harness.stages.experiments import log as experiment_log
 from harness.stages.experiments.log import HINT
+from harness.stages.judging.taken_in import samples_in
 from harness.stages.layout import Layout
 from harness.stages.report.assemble import Subject
 from harness.stages.score.crosscheck import crosscheck, same_values
@@ -54,13 +55,15 @@ class Recounted(NamedTuple):
 def recount(layout: Layout, subject: Subject, decisions: Sequence[StepDecision]) -> Recounted:
     """Count values, agreements and differences again, and compare them with what is written.
 
+    The number of a gate that a judged sample moves is not counted here; it is derived again alone.
+
     Raises:
         EvidenceError: one is another, or stands where there is none, or the reverse.
     """
     second = _by_library(layout)
     compared = _by_hand(layout, subject)
     members = slices(Prepared.open(layout.data).queries())
-    gates = 0
+    gates, sampled = 0, samples_in(layout)
     steps = subject.policy.steps if subject.policy else ()
     for step, decision in zip(steps, decisions, strict=True):
         for gate, finding in zip(step.gates, of_gates(decision), strict=True):
@@ -68,6 +71,8 @@ def recount(layout: Layout, subject: Subject, decisions: Sequence[StepDecision])
             if isinstance(settings, Differences) and finding.estimate:
                 versus = settings.versus if isinstance(settings, superior.Settings) else None
                 arms = versus or step.control, step.candidate
+                if (*arms, settings.measure) in sampled:
+                    continue
                 inside = members.get(settings.slice, frozenset()) if settings.slice else None
                 both = [second[arm][settings.measure].by_query for arm in arms]
                 _same_difference(step.name, finding, finding.estimate, both, inside)

@@ -149,6 +149,11 @@ def verify_sources(root: Path, layout: Layout) -> tuple[Verified, ...]:
         if getattr(about.sha256, kind) != sha:
             path = root / "datasets" / name / card.FILE
             raise EvidenceError(f"{path}: names other {kind} than {layout.data} holds. {hint}")
+    if (about.complete or "") != data.complete:
+        raise EvidenceError(
+            f"{root / 'datasets' / name / card.FILE}: says other things of the completeness of its"
+            f" judgements than {layout.data}. {hint}"
+        )
     judged = root / "qrels" / name / f"{about.split}.qrels"
     if card.of_qrels(trec.qrels(judged)) != data.qrels_sha256:
         raise EvidenceError(f"{judged}: are not the judgements in {layout.data}. {hint}")

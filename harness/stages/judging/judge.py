@@ -18,7 +18,7 @@ from harness.corpus import card, trec
 from harness.corpus import pool as pools
 from harness.corpus.card import Card
 from harness.corpus.pool import Overtaken, Pool
-from harness.stages.judging.settling import following
+from harness.stages.judging.sampling import following
 
 SKIP, BACK, QUIT = "s", "u", "q"
 HIGHEST_KEY = 9
@@ -34,7 +34,7 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
     A key is a grade of the scale, ``s`` to leave the pair open, ``u`` to take the last pair's
     grade back, ``q`` to stop. The end of the keys stops too. It begins at the first open pair, so
     whoever was interrupted goes on where they were. Others may judge the same pool meanwhile: what
-    they judged stays, and is told. A pool that settles a gate goes on until it is settled.
+    they judged stays, and is told. A sample goes on until it is whole.
 
     Raises:
         BadFile: the pool or what lies beside it cannot be read.
@@ -66,7 +66,7 @@ def judge(path: Path, keys: Iterable[str], show: Show) -> Pool:
 
 
 def _with_more(path: Path, pool: Pool) -> Pool:
-    """Give the pool with the next pairs, where all are judged and a gate is still open."""
+    """Give the pool with the next pairs, where all are judged and the sample is not whole."""
     seen = None if pool.open else following(path)
     return pool if seen is None else seen.pool
 

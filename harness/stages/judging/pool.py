@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 from random import Random
@@ -14,12 +13,12 @@ from harness.core.errors import EvidenceError, UnknownName
 from harness.corpus import pool as pools
 from harness.corpus.pool import Pool
 from harness.corpus.prepared import Prepared
-from harness.measures.unjudged.runs import bounding, cases, differences, narrowing
+from harness.measures.unjudged.missing import Missing, missing
+from harness.measures.unjudged.runs import bounding, cases, narrowing
 from harness.stages.judging.assisted import one_sided
 from harness.stages.judging.compared import Chosen, Compared, Runs, pairs_of, read_runs
-from harness.stages.judging.settling import Gate, Standing, beside, runs_of, text_of
+from harness.stages.judging.sampling import Drawing, beside, drawing_of, text_of, unjudged
 from harness.stages.layout import Layout
-from harness.stats.inference import Inference
 
 
 class Order(StrEnum):
@@ -27,46 +26,33 @@ class Order(StrEnum):
 
     BOUNDS = "bounds"
     """Those that narrow the bounds of the mean difference."""
-    SETTLE = "settle"
-    """Whole queries, drawn by how much they can move it, until it is known to pass a bound."""
+    SAMPLE = "sample"
+    """A sample of the unjudged hits of both arms, drawn by what each can move."""
     RANDOM = "random"
     """All that one arm alone shows, judged or not, as they are drawn."""
-
-
-@dataclass(frozen=True, slots=True)
-class Choice:
-    """How pairs are chosen."""
-
-    order: Order
-    inference: Inference
-    """Its seed draws; its confidence is that of a verdict."""
-    asks: str = ""
-    margin: float = 0.0
-    """Of the gate that the order settle is for."""
 
 
 class Pooled(NamedTuple):
     """What was written, and what the missing judgements leave open as it is."""
 
     pairs: int
-    """None is written where the bound is settled."""
     of: int
     """Pairs that there are to choose from."""
     queries: int
     worst: float
     best: float
     """Bounds of the mean difference, candidate - control."""
-    standing: Standing | None = None
-    """Of the order settle: whether the bound is settled."""
 
 
-def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Path) -> Pooled:
-    """Write at most ``size`` pairs into ``path``, and beside it their texts and a gate to settle.
+def pool(  # noqa: PLR0917  all of it is needed
+    layout: Layout, compared: Compared, order: Order, size: int, path: Path, seed: int
+) -> Pooled:
+    """Write ``size`` pairs into ``path``, and beside it their texts and how they were drawn.
 
     The order bounds looks at queries that both arms answered and that have a value of the measure
     as they are judged now (method, section 2). Pairs are ordered by how much they narrow the bounds
-    of the mean difference, each judged alone; equals by query and document. To settle a bound,
-    queries are drawn that are judged whole, and nothing is written once it is settled.
+    of the mean difference, each judged alone; equals by query and document. A sample has ``size``
+    pairs on average, in a drawn order.
 
     Raises:
         NotOurs: ``path``, or the file beside it, is there already.
@@ -79,34 +65,31 @@ def pool(layout: Layout, compared: Compared, choice: Choice, size: int, path: Pa
         check_new(file, reads=(layout.root,))
     data = Prepared.open(layout.data)
     runs, more = read_runs(layout, compared, data), dict[Path, str]()
-    match choice.order:
+    match order:
         case Order.BOUNDS:
             chosen, found = _by_bounds(runs, compared, size)
         case Order.RANDOM:
-            chosen, found = _drawn(runs, compared.measure, size, choice.inference.seed)
-        case Order.SETTLE:
-            gate = _gate(layout, compared, choice, size)
-            look = gate.look(runs, data)
-            chosen = dict.fromkeys(look.missing[:size], 0.0)
-            seen = Standing(gate, look, Pool((), ()))
-            found = Pooled(len(chosen), len(look.missing), len(runs.ids), -1.0, 1.0, seen)
-            more[beside(path)] = text_of(gate)
-    if chosen:
-        scale = bounding(compared.measure, runs.qrels).scale
-        pairs = pairs_of(data, chosen, scale)
-        pools.begin(path, Pool(pairs, (None,) * len(pairs)), more)
+            chosen, found = _drawn(runs, compared.measure, size, seed)
+        case Order.SAMPLE:
+            open_ = unjudged(runs, compared.measure)
+            how = drawing_of(layout, compared, open_, size, seed)
+            chosen, found = _sampled(how, runs, open_)
+            more[beside(path)] = text_of(how)
+    scale = bounding(compared.measure, runs.qrels).scale
+    pairs = pairs_of(data, chosen, scale)
+    pools.begin(path, Pool(pairs, (None,) * len(pairs)), more)
     return found
 
 
-def _gate(layout: Layout, compared: Compared, choice: Choice, size: int) -> Gate:
-    root, today, cache = (str(one.resolve()) for one in (layout.root, layout.today, layout.cache))
-    inference = choice.inference
-    return Gate.model_validate({
-        "asks": choice.asks, "margin": choice.margin, "control": compared.control,
-        "candidate": compared.candidate, "measure": compared.measure, "seed": inference.seed,
-        "confidence": inference.confidence, "size": size, "root": root, "today": today,
-        "cache": cache, "runs": runs_of(layout, compared),
-    })  # fmt: skip
+def _sampled(how: Drawing, runs: Runs, open_: Missing) -> tuple[Chosen, Pooled]:
+    left = list(how.judged(runs, None).left)
+    if not left:
+        raise EvidenceError("no hit was drawn; ask for a larger --size")
+    Random(how.seed).shuffle(left)
+    bounds = float(open_.worst.mean()), float(open_.best.mean())
+    return dict.fromkeys(left, 0.0), Pooled(
+        len(left), len(open_.query), len(open_.query_ids), *bounds
+    )
 
 
 def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Pooled]:
@@ -123,9 +106,10 @@ def _by_bounds(runs: Runs, compared: Compared, size: int) -> tuple[Chosen, Poole
             f" {compared.control}; judge more queries instead"
         )
     chosen = sorted(found, key=lambda pair: (-found[pair], pair))[:size]
-    worst, best = differences(control, candidate, qrels, measure, ids).mean(axis=0).tolist()
+    every = missing(control, candidate, qrels, measure).of(ids)
+    ends = float(every.worst.mean()), float(every.best.mean())
     narrows = {pair: found[pair] for pair in chosen}
-    return narrows, Pooled(len(chosen), len(found), len(ids), worst, best)
+    return narrows, Pooled(len(chosen), len(found), len(ids), *ends)
 
 
 def _drawn(runs: Runs, measure: str, size: int, seed: int) -> tuple[Chosen, Pooled]:

@@ -123,6 +123,7 @@ def regress(
             clusters=together,
             race=None,
             qrels=data.qrels(),
+            complete=data.manifest.complete,
         )
         for arm in both
     }

@@ -12,7 +12,7 @@ from harness.core.errors import BadFile, DatasetError
 from harness.core.files import write_text
 from harness.corpus import card, pool, trec
 from harness.corpus.pool import Pool
-from harness.measures.unjudged.runs import bounds
+from harness.measures.unjudged.missing import missing
 from harness.stages.judging.compared import SNIPPET
 from harness.stages.judging.judge import judge, merge
 from tests.cli.conftest import Harness, Said
@@ -221,8 +221,8 @@ def test_a_judgement_narrows_what_is_open(
 
     def width() -> float:
         qrels = Prepared.open(sparse.layout.data).qrels()
-        worst, best = bounds(control, candidate, qrels, "nDCG@10", qrels.answerable).mean
-        return best - worst
+        found = missing(control, candidate, qrels, "nDCG@10")
+        return float((found.best - found.worst).mean())
 
     before = width()
     piped(harness, monkeypatch, "00000", pooled)

@@ -63,9 +63,7 @@ def test_some_hits_together_move_no_more_than_the_sum_of_each(measure: str) -> N
         hits = np.flatnonzero(found.query == at)[:6].tolist()
         before = wanted.as_judged(each[query_id])
         for size in range(1, min(4, len(hits)) + 1):
-            for some, given in product(
-                combinations(hits, size), product(grades, repeat=size)
-            ):
+            for some, given in product(combinations(hits, size), product(grades, repeat=size)):
                 case = each[query_id]
                 for hit, grade in zip(some, given, strict=True):
                     case = case.with_judged(found.doc_ids[hit], grade)
@@ -101,6 +99,10 @@ def test_computed_once_for_the_same_runs_and_judgements() -> None:
     assert missing(candidate, control, qrels, "nDCG@10") is not found
 
 
+def docs_of(found: Missing, row: int) -> set[str]:
+    return {doc for doc, of in zip(found.doc_ids, found.query, strict=True) if of == row}
+
+
 def test_some_queries_in_another_order() -> None:
     control, candidate, qrels = random_pair(5)
     every = missing(control, candidate, qrels, "nDCG@10")
@@ -109,9 +111,7 @@ def test_some_queries_in_another_order() -> None:
     assert isinstance(found, Missing)
     np.testing.assert_array_equal(found.worst, every.worst[4::-2])
     for at, query_id in enumerate(ids):
-        mine = {d for d, row in zip(found.doc_ids, found.query, strict=True) if row == at}
-        place = every.query_ids.index(query_id)
-        assert mine == {d for d, row in zip(every.doc_ids, every.query, strict=True) if row == place}
+        assert docs_of(found, at) == docs_of(every, every.query_ids.index(query_id))
     with pytest.raises(EvidenceError, match="query q9 has no nDCG@10"):
         every.of(["q9"])
 

@@ -13,8 +13,9 @@ from harness.core.errors import EvidenceError, UnknownName
 from harness.core.qrels import Qrels
 from harness.measures.quality import score
 from harness.measures.unjudged.bounds import Bounding, Case, average_precision
+from harness.measures.unjudged.missing import missing
 from harness.measures.unjudged.ratio import Level, Ratio
-from harness.measures.unjudged.runs import bounds, differences, narrowing
+from harness.measures.unjudged.runs import narrowing
 from tests.make.runs import qrels_of, random_case, run_of
 
 EXACT = (
@@ -118,29 +119,6 @@ def test_average_precision_by_hand() -> None:
     assert found == pytest.approx((1 / 4, 1.0))
 
 
-def test_runs_are_bounded_query_by_query() -> None:
-    control, qrels = random_case(3)
-    candidate, _ = random_case(4)
-    ids = qrels.query_ids
-    found = bounds(control, candidate, qrels, "nDCG@10", ids)
-    now = [
-        np.array([score(run, qrels, ["nDCG@10"], ids)["nDCG@10"].by_query[q] for q in ids])
-        for run in (control, candidate)
-    ]
-    for values, span in (
-        (now[0], found.control),
-        (now[1], found.candidate),
-        (now[1] - now[0], found.difference),
-    ):
-        assert (span[:, 0] <= values + 1e-12).all()
-        assert (values <= span[:, 1] + 1e-12).all()
-    assert found.exact
-    assert found.unjudged.min() >= 0
-    assert found.mean == tuple(found.difference.mean(axis=0).tolist())
-    again = differences(control, candidate, qrels, "nDCG@10", ids)
-    np.testing.assert_array_equal(again, found.difference)
-
-
 def test_the_most_decisive_pair_is_the_one_that_parts_the_arms_most() -> None:
     control = run_of({"q1": ["a", "b", "s"], "q2": ["x"]}, "old")
     candidate = run_of({"q1": ["c", "b", "s"], "q2": ["x"]}, "new")
@@ -165,8 +143,8 @@ def test_judging_what_is_named_closes_the_bounds() -> None:
             break
         query_id, doc_id = max(found, key=lambda pair: found[pair])
         qrels = qrels_of({**qrels.grades, query_id: {**qrels.grades[query_id], doc_id: 1}})
-    worst, best = bounds(control, candidate, qrels, "nDCG@5", ids).mean
-    assert worst == pytest.approx(best, abs=1e-9)
+    left = missing(control, candidate, qrels, "nDCG@5").of(ids)
+    np.testing.assert_allclose(left.worst, left.best, atol=1e-9)
 
 
 def test_what_has_no_bounds_says_so() -> None:
@@ -175,6 +153,6 @@ def test_what_has_no_bounds_says_so() -> None:
     run = run_of({"q": ["a"], "r": ["a"]})
     qrels = qrels_of({"q": {"a": 0}, "r": {"a": 1}})
     with pytest.raises(EvidenceError, match="no document answers"):
-        bounds(run, run, qrels, "RR@10", ["q"])
+        missing(run, run, qrels, "RR@10").of(["q"])
     with pytest.raises(EvidenceError, match="was not judged"):
-        bounds(run, run, qrels, "RR@10", ["elsewhere"])
+        narrowing(run, run, qrels, "RR@10", ["elsewhere"])

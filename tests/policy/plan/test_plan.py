@@ -67,8 +67,6 @@ def test_a_query_set_is_counted_by_what_its_queries_are_good_for() -> None:
         (gate("non_inferior", margin=0.05, slice="short"), 74, 20, "queries of slice short"),
         (gate("non_inferior", margin=0.05, min_queries=90), 90, 50, "queries"),
         (gate("equivalent", margin=0.05), 74, 50, "queries"),
-        (gate("judged_guard", max_gap=0.1), 36, 50, "queries"),
-        (gate("judgement_bounds", asks="non_inferior", margin=0.05), 74, 50, "queries"),
         (gate("negatives", depth=10, max_more=0.1), 36, 5, "negative queries"),
         (gate("agreement_floor", measure="Jaccard@50", floor=0.8), 17, 60, "queries"),
         (gate("failure_rate", max_share=0.05), 72, 60, "queries"),

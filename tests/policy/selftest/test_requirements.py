@@ -63,7 +63,7 @@ def test_a_gate_on_slices_requires_each_of_them() -> None:
 
 
 def test_other_rules_require_no_mean() -> None:
-    for rule in ("judged_guard", "identity"):
+    for rule in ("coverage", "identity"):
         assert requirements(gate(rule), evidence()) == ()
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
 from harness.core.engine import Hit
 from harness.core.evidence import ArmResult
 from harness.core.qrels import Qrels
@@ -43,15 +41,23 @@ def test_a_difference_stands_beside_what_could_become_of_it() -> None:
 
 
 def test_bounds_that_are_not_reached_say_so() -> None:
-    (row,) = unjudged(judged("AP@10", "AP@10")).rows
-    assert row[1].text == "not measured"
-    assert row[5].note == "outer bounds, not reached"
+    for measure in ("AP@10", "Bpref"):
+        (row,) = unjudged(judged(measure, measure)).rows
+        assert row[1].text == "not measured"
+        assert row[5].note == "outer bounds, not reached"
 
 
-@pytest.mark.parametrize("measure", ["Bpref", "Judged@10"])
-def test_a_measure_without_bounds_says_so(measure: str) -> None:
-    (row,) = unjudged(judged(measure, measure)).rows
-    assert row[5].text == f"{measure} has no bounds"
+def test_a_measure_that_no_judgement_moves_says_so() -> None:
+    (row,) = unjudged(judged("Judged@10", "Judged@10")).rows
+    assert row[5].text == "Judged@10 has no bounds"
+
+
+def test_complete_judgements_leave_nothing_and_say_why() -> None:
+    report = judged("RR@10", "RR@10")
+    said = replace(report.evidence["tantivy"], complete="known items")
+    (row,) = unjudged(replace(report, evidence={"tantivy": said})).rows
+    assert row[5].text == "nothing: its judgements are complete"
+    assert row[5].note == "known items"
 
 
 def test_where_no_query_has_a_value_there_is_no_row() -> None:

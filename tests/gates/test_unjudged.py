@@ -1,0 +1,285 @@
+"""A gate on relevance decides over all that its unjudged hits may be, or by a judged sample."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from harness.core.engine import Hit
+from harness.core.errors import EvidenceError
+from harness.core.evidence import ArmResult, Evidence, Sample
+from harness.core.gate import Cause, Finding, Verdict
+from harness.core.qrels import Qrels
+from harness.core.run import Row, Run, Status
+from harness.measures.quality import score
+from harness.measures.unjudged import drawn
+from harness.measures.unjudged.missing import missing
+from harness.stats.bounded import Span
+from harness.stats.interval import interval
+from tests.make import gate_inputs
+
+COUNT = 400
+Truth = dict[str, dict[str, int]]
+
+
+def run(name: str, lists: dict[str, list[str]]) -> Run:
+    return Run.of(
+        name,
+        [
+            Row(q, Status.ANSWERED, [Hit(doc, 1 / at, 1 / at) for at, doc in enumerate(docs, 1)])
+            for q, docs in lists.items()
+        ],
+    )
+
+
+def evidence(
+    control: dict[str, list[str]],
+    candidate: dict[str, list[str]],
+    judged: Truth,
+    measure: str = "nDCG@10",
+    **changes: object,
+) -> Evidence:
+    qrels = Qrels({q: dict(sorted(judged[q].items())) for q in sorted(judged)})
+    ids = tuple(control)
+    found = []
+    for name, lists in (("old", control), ("new", candidate)):
+        one = run(name, lists)
+        values = score(one, qrels, [measure], ids)
+        found.append(ArmResult(name, gate_inputs.manifest(name), one, values))
+    plain = gate_inputs.evidence(
+        len(ids), control=found[0], candidate=found[1], qrels=qrels, complete=""
+    )
+    return replace(plain, **changes)  # type: ignore[arg-type]
+
+
+def ask(of: Evidence, rule: str = "non_inferior", margin: float = 0.02, **more: object) -> Finding:
+    settings: dict[str, object] = {"measure": "nDCG@10", "margin": margin} | more
+    return gate_inputs.judge(rule, of, **settings)
+
+
+def losing(count: int = COUNT) -> tuple[dict[str, list[str]], dict[str, list[str]], Truth, Truth]:
+    """Give a candidate that shows junk where the control shows relevant hits that are not judged.
+
+    Both show the one judged document at the same rank, and as many unjudged ones.
+    """
+    control, candidate, judged, truth = {}, {}, {}, {}
+    for q in gate_inputs.ids(count):
+        good, junk = ([f"{q}{kind}{at}" for at in range(2)] for kind in "gj")
+        shared = [f"{q}s{at}" for at in range(7)]
+        control[q] = [good[0], f"{q}x", good[1], *shared]
+        candidate[q] = [junk[0], f"{q}x", junk[1], *shared]
+        judged[q] = {f"{q}x": 1, f"{q}w": 1}
+        truth[q] = judged[q] | dict.fromkeys(good, 1) | dict.fromkeys((*junk, *shared), 0)
+    return control, candidate, judged, truth
+
+
+def test_a_candidate_that_truly_loses_a_third_is_not_promoted() -> None:
+    """As judged the two are equal, and as much is judged of the one as of the other."""
+    control, candidate, judged, truth = losing()
+    whole = evidence(control, candidate, truth)
+    truly = ask(whole)
+    assert truly.verdict is Verdict.FAIL
+    assert truly.estimate is not None
+    assert truly.estimate.value < -0.3
+    finding = ask(evidence(control, candidate, judged))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.UNJUDGED
+    assert "the verdict turns if" in finding.reason
+    assert "of old's unjudged hits, weighted by rank, are relevant" in finding.reason
+    assert "harness pool --dataset toy --control old --candidate new" in finding.remedy
+    assert "--order sample --size" in finding.remedy
+
+
+def test_what_the_card_calls_complete_needs_no_more_judgements() -> None:
+    control, candidate, judged, _ = losing()
+    said = evidence(control, candidate, judged, complete="known items")
+    assert ask(said).verdict is Verdict.PASS
+
+
+def test_evidence_without_judgements_is_refused() -> None:
+    control, candidate, judged, _ = losing(60)
+    with pytest.raises(EvidenceError, match="judgements of toy were not handed on"):
+        ask(evidence(control, candidate, judged, qrels=None))
+
+
+MEASURE = "RR@2"
+
+
+def of_two(control: str, candidate: str) -> Evidence:
+    """Show one list for all queries; ``good`` and ``bad`` are judged, ``old`` and ``new`` not."""
+    ids = gate_inputs.ids(40)
+    lists = [{q: shown.split() for q in ids} for shown in (control, candidate)]
+    judged = {q: {"good": 1, "bad": 0} for q in ids}
+    return evidence(lists[0], lists[1], judged, MEASURE)
+
+
+@pytest.mark.parametrize(
+    ("control", "candidate", "rule", "verdict"),
+    [
+        ("good bad", "good new", "non_inferior", Verdict.PASS),
+        ("bad good", "good new", "superior", Verdict.PASS),
+        ("good bad", "good new", "equivalent", Verdict.PASS),
+        ("good bad", "bad good", "non_inferior", Verdict.FAIL),
+        ("good new", "bad good", "equivalent", Verdict.FAIL),
+        ("bad good", "new good", "non_inferior", Verdict.PASS),
+        ("bad good", "new good", "superior", Verdict.INCONCLUSIVE),
+        ("bad good", "new good", "equivalent", Verdict.INCONCLUSIVE),
+        ("old good", "new good", "non_inferior", Verdict.INCONCLUSIVE),
+        ("old good", "new good", "equivalent", Verdict.INCONCLUSIVE),
+        ("new good", "new bad", "superior", Verdict.FAIL),
+        ("bad good", "new bad", "non_inferior", Verdict.INCONCLUSIVE),
+    ],
+)
+def test_one_answer_over_all_completions_or_none(
+    control: str, candidate: str, rule: str, verdict: Verdict
+) -> None:
+    finding = ask(of_two(control, candidate), rule, margin=0.1, measure=MEASURE)
+    assert finding.verdict is verdict, finding.reason
+    assert bool(finding.remedy) is (verdict is Verdict.INCONCLUSIVE)
+    if verdict is Verdict.INCONCLUSIVE:
+        assert finding.cause is Cause.UNJUDGED
+
+
+def test_no_slice_passes_on_what_nobody_judged() -> None:
+    of = replace(of_two("old good", "new good"), slices={"all": frozenset(gate_inputs.ids(40))})
+    finding = ask(of, "no_slice_harmed", margin=0.1, measure=MEASURE)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert finding.cause is Cause.UNJUDGED
+    assert "harness pool" in finding.remedy
+
+
+def alike(share: float, seed: int, count: int = COUNT) -> tuple[Evidence, Truth]:
+    """Two engines that differ in two hits of half of the queries; a share of all is relevant."""
+    rng = np.random.default_rng(seed)
+    control, candidate, judged, truth = {}, {}, {}, {}
+    for q in gate_inputs.ids(count):
+        shared = [f"{q}s{at}" for at in range(8)]
+        own = [[f"{q}{kind}{at}" for at in range(2)] for kind in "ab"]
+        if rng.random() < 0.5:
+            own[1] = own[0]
+        control[q], candidate[q] = ([*shared[:3], *mine, *shared[3:]] for mine in own)
+        judged[q] = {shared[0]: 1, **dict.fromkeys(shared[1:], 0)}
+        hits = {*own[0], *own[1]}
+        truth[q] = judged[q] | {doc: int(rng.random() < share) for doc in sorted(hits)}
+    return evidence(control, candidate, judged), truth
+
+
+def sampled(of: Evidence, truth: Truth, size: int, seed: int = 1, **changes: object) -> Sample:
+    """Judge a sample by the truth, its relevant hits' queries whole."""
+    assert of.qrels is not None
+    runs = of.control.run, of.candidate.run
+    open_ = missing(*runs, of.qrels, "nDCG@10")
+    plain = Sample("old", "new", "nDCG@10", seed, drawn.rate_of(open_, size), {}, "ada")
+    found = replace(plain, **changes)  # type: ignore[arg-type]
+    while left := drawn.judge(open_, runs, of.qrels, found).left:
+        grades = {q: dict(docs) for q, docs in found.grades.items()}
+        for query_id, doc_id in left:
+            grades.setdefault(query_id, {})[doc_id] = truth[query_id][doc_id]
+        found = replace(found, grades=grades)
+    return found
+
+
+def with_sample(of: Evidence, sample: Sample) -> Evidence:
+    return replace(of, samples={sample.key: sample})
+
+
+def test_a_judged_sample_settles_it_in_a_sentence() -> None:
+    of, truth = alike(0.0, 1)
+    before = ask(of)
+    assert before.verdict is Verdict.INCONCLUSIVE
+    size = int(before.remedy.split()[4].replace(",", ""))
+    finding = ask(with_sample(of, sampled(of, truth, round(1.1 * size))))
+    assert finding.verdict is Verdict.PASS, finding.reason
+    assert "that were drawn and judged by ada none is, so at most" in finding.reason
+
+
+def test_a_larger_sample_draws_what_a_smaller_one_did() -> None:
+    of, _ = alike(0.0, 1)
+    assert of.qrels is not None
+    open_ = missing(of.control.run, of.candidate.run, of.qrels, "nDCG@10")
+    few, many = (drawn.draw(open_, drawn.rate_of(open_, size), 1) for size in (50, 200))
+    assert few.taken.sum() < many.taken.sum()
+    assert not (few.taken & ~many.taken).any()
+
+
+def test_a_sample_of_which_some_was_left_out_says_nothing() -> None:
+    of, truth = alike(0.0, 1)
+    whole = sampled(of, truth, 300)
+    first = next(iter(whole.grades))
+    short = replace(whole, grades={q: d for q, d in whole.grades.items() if q != first})
+    finding = ask(with_sample(of, short))
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "of the sample that are left" in finding.remedy
+
+
+def test_what_is_relevant_in_a_sample_counts() -> None:
+    """A sample that finds the truth does not promote the candidate that loses."""
+    control, candidate, judged, truth = losing()
+    of = evidence(control, candidate, judged)
+    finding = ask(with_sample(of, sampled(of, truth, 200)))
+    assert finding.verdict is Verdict.FAIL, finding.reason
+
+
+def changes(of: Evidence, truth: Truth, seeds: Sequence[int], size: int) -> Iterator[float]:
+    assert of.qrels is not None
+    runs = of.control.run, of.candidate.run
+    open_ = missing(*runs, of.qrels, "nDCG@10")
+    for seed in seeds:
+        sample = sampled(of, truth, size, seed)
+        found = drawn.judge(open_, runs, of.qrels, sample)
+        assert (found.change >= found.span.least - 1e-9).all()
+        assert (found.change <= found.span.most + 1e-9).all()
+        yield float((found.change + found.certain).mean())
+
+
+@pytest.mark.slow
+def test_the_sample_estimates_the_mean_over_all_that_is_relevant() -> None:
+    """Horvitz and Thompson's estimator has no bias, also where much of a query is relevant."""
+    of, truth = alike(0.4, 2, count=60)
+    assert of.qrels is not None
+    whole = {q: dict(sorted(truth[q].items())) for q in sorted(truth)}
+    ids = tuple(whole)
+    values = [
+        [
+            score(side.run, Qrels(judged), ["nDCG@10"], ids)["nDCG@10"].values
+            for side in (of.control, of.candidate)
+        ]
+        for judged in (of.qrels.grades, whole)
+    ]
+    before, after = (candidate - control for control, candidate in values)
+    found = np.array([*changes(of, truth, range(400), 40)])
+    truly = float((after - before).mean())
+    error = float(found.std() / np.sqrt(len(found)))
+    assert abs(found.mean() - truly) < 4 * error
+    assert error < 0.005
+
+
+def test_a_measure_without_bounds_is_open_where_a_hit_is_not_judged() -> None:
+    ids = gate_inputs.ids(60)
+    lists = [{q: ["good", own] for q in ids} for own in ("old", "new")]
+    of = evidence(lists[0], lists[1], {q: {"good": 4} for q in ids}, "ERR@10")
+    finding = ask(of, measure="ERR@10", margin=0.1)
+    assert finding.verdict is Verdict.INCONCLUSIVE
+    assert "can be sampled" in finding.remedy
+    first = evidence(lists[0], lists[1], {q: {"good": 4} for q in ids}, "ERR@1")
+    assert ask(first, measure="ERR@1", margin=0.1).verdict is Verdict.PASS
+
+
+def test_sample_and_queries_share_one_error() -> None:
+    """With a sample each of the two intervals has 98.75 %, so that both hold with 97.5 %."""
+    of, truth = alike(0.0, 1)
+    sample = sampled(of, truth, 150)
+    finding = ask(with_sample(of, sample))
+    assert of.qrels is not None
+    runs = of.control.run, of.candidate.run
+    found = drawn.judge(missing(*runs, of.qrels, "nDCG@10"), runs, of.qrels, sample)
+    sure = replace(gate_inputs.RULES, confidence=0.975)
+    assert finding.estimate is not None
+    both = [
+        interval(values, span=span, inference=sure, clusters=None).low
+        for values, span in ((np.zeros(COUNT), Span(-1, 1)), (found.change, found.span))
+    ]
+    assert finding.estimate.low == pytest.approx(sum(both))
