@@ -54,6 +54,7 @@ SMALLER = {
     "python benchmarks/moving_mail.py": {"--minutes": "0.05"},
     "python -m tests.fuzz": {"--minutes": "0.02"},
     "python benchmarks/adversarial.py": {"--trials": "20"},
+    "python benchmarks/verdicts.py": {"--trials": "12", "--queries": "30"},
     "python benchmarks/simulations.py": {"--trials": "20"},
 }
 """Options that are made small, also where a line leaves them to their defaults."""

@@ -1,0 +1,258 @@
+"""Candidates that must not be promoted, and equal ones: what ``benchmarks/verdicts.py`` draws.
+
+A family names its question (``benchmarks/verdict_questions.py``), the highest rate of false PASS
+that is promised, and a function that draws trials: of a candidate that must not pass, or of an
+equal one. To add one, write such a function, and a line in ``FAMILIES``.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from benchmarks.verdict_questions import (
+    MARGIN,
+    OVERALL,
+    RULES,
+    Assisting,
+    Clicking,
+    Clicks,
+    Floats,
+    Lists,
+    Live,
+    Looks,
+    Mean,
+    Pages,
+    Paired,
+    Pairs,
+    Question,
+    Racing,
+    Reading,
+    Sample,
+    Several,
+    Shown,
+    Times,
+)
+from harness.stats.calibration import UniqueHits
+
+Rng = np.random.Generator
+STEPS = np.array([1.0, 0.6309, 0.5, 0.4307, 0.3691, 0.1309, 0.0693])
+OFTEN = np.array([0.10, 0.10, 0.10, 0.15, 0.25, 0.15, 0.15])
+"""How far a query of nDCG@10 moves, and how often so far."""
+MOVED = 0.1
+"""Share of the queries that an equal candidate moves, up as often as down."""
+
+
+class Draws(NamedTuple):
+    """What is drawn."""
+
+    n: int
+    """Queries, or what the family counts."""
+    trials: int
+    equal: bool
+    """Whether the candidate is equal; else it must not pass."""
+
+
+@dataclass(frozen=True, slots=True)
+class Family:
+    """One way to lose what must not be lost."""
+
+    part: str
+    name: str
+    question: Question
+    draw: Callable[[Rng, Draws], Any]
+    promised: float = 0.025
+    premise: str = ""
+    """The one that a policy states and that the family breaks; empty where it keeps all."""
+
+
+def equal(rng: Rng, shape: tuple[int, ...], moved: float = MOVED) -> Floats:
+    """Draw differences of nDCG@10 whose mean is 0."""
+    ways = rng.choice([1.0, -1.0, 0.0], shape, p=[moved / 2, moved / 2, 1 - moved])
+    return np.asarray(ways * rng.choice(STEPS, shape, p=OFTEN))
+
+
+def losing(rng: Rng, shape: tuple[int, ...], moved: float) -> Floats:
+    """Draw differences that lose the margin by the same steps; by total losses where few move."""
+    apart = MARGIN / float(STEPS @ OFTEN)
+    if apart > moved:
+        return rare(rng, shape)
+    ways = rng.choice(
+        [1.0, -1.0, 0.0], shape, p=[(moved - apart) / 2, (moved + apart) / 2, 1 - moved]
+    )
+    return np.asarray(ways * rng.choice(STEPS, shape, p=OFTEN))
+
+
+def rare(rng: Rng, shape: tuple[int, ...], lost: float = MARGIN) -> Floats:
+    """Draw differences of which few are total losses, and the others nothing."""
+    return np.where(rng.random(shape) < lost, -1.0, 0.0)
+
+
+def independent(rng: Rng, of: Draws, moved: float) -> Sample:
+    """Draw independent queries."""
+    return Sample((equal if of.equal else losing)(rng, (of.n, of.trials), moved))
+
+
+def candidates(rng: Rng, of: Draws) -> Several:
+    """Draw twenty candidates on one query set; of equal ones the first."""
+    if of.equal:
+        return Several(Sample(equal(rng, (of.n, of.trials))), 1)
+    return Several(Sample(rare(rng, (of.n, 20 * of.trials))), 20)
+
+
+def looked_at(rng: Rng, of: Draws, every: int | None = 25) -> Paired:
+    """Draw queries that are looked at as they come; for None at half-time, and then they worsen."""
+    values = equal(rng, (of.n, of.trials)) if of.equal else rare(rng, (of.n, of.trials))
+    if every is None and not of.equal:
+        values[: of.n // 2] = equal(rng, (of.n // 2, of.trials))
+        values[of.n // 2 :] = rare(rng, (of.n - of.n // 2, of.trials), 2 * MARGIN)
+    return Paired(values, tuple(range(every or of.n // 2, of.n + 1, every or of.n - of.n // 2)))
+
+
+def paraphrases(rng: Rng, of: Draws, each: int) -> Sample:
+    """Draw needs that are each asked in several ways, which their words do not show."""
+    needs, draw = -(-of.n // each), equal if of.equal else rare
+    return Sample(np.repeat(draw(rng, (needs, of.trials)), each, axis=0)[: of.n])
+
+
+def large(rng: Rng, of: Draws, each: int, *, stated: bool = True) -> Sample:
+    """Draw single queries, and rarely a known cluster of so many; all that is lost is in those.
+
+    Where none is in a sample, only the policy can say that there may be one.
+    """
+    largest = each / of.n if stated else RULES.largest_cluster
+    clusters = rng.binomial(-(-of.n // each), MARGIN, of.trials)
+    at = np.arange(of.n)[:, None]
+    clustered = at < each * clusters
+    codes = np.where(clustered, at // each, of.n + at)
+    if not of.equal:
+        return Sample(np.where(clustered, -1.0, 0.0), codes, largest)
+    together = np.repeat(equal(rng, (-(-of.n // each), of.trials)), each, axis=0)[: of.n]
+    return Sample(np.where(clustered, together, equal(rng, (of.n, of.trials))), codes, largest)
+
+
+def unjudged(rng: Rng, of: Draws, judged: float) -> Pages:
+    """Draw pages of which rank 1 is relevant and shared, and hits below are rarely judged.
+
+    What is judged is irrelevant. Of what is not, so much is relevant that the candidate loses the
+    margin; or as much in both arms.
+    """
+    hidden = rng.random((2, of.n, 9, of.trials)) >= judged
+    chance = min(1.0, MARGIN / (0.195 * 9 * (1 - judged)))
+    relevant = hidden & (rng.random(hidden.shape) < chance)
+    if not of.equal:
+        relevant[1] = False
+    return Pages(hidden, relevant)
+
+
+def race(rng: Rng, of: Draws, slow: float, times: float) -> Times:
+    """Draw times of which few queries of the candidate are many times as slow."""
+    hard = rng.lognormal(13, 0.3, (of.n, of.trials))
+    factor = np.where(rng.random((of.n, of.trials)) < (0.0 if of.equal else slow), times, 1.0)
+    jitter = rng.lognormal(0, 0.02, (2, 4, of.n, of.trials))
+    return Times(hard * jitter[0], hard * factor * jitter[1])
+
+
+SECONDS, BLOCK = 4.35, 20
+"""Between two pairs, so that a thousand blocks of so many last a day."""
+HOUR, NIGHT = 3600, 13 * 3600
+WELL, BOUND, ROBOT = 0.001, 0.01, 0.3
+"""Share of failures of an equal candidate, the one that is allowed, and that of a robot's pairs."""
+
+
+def traffic(rng: Rng, of: Draws, kind: str) -> Pairs:
+    """Draw a log of so many blocks from 20:00 on, in which the candidate fails too often."""
+    at = np.arange(of.n * BLOCK, dtype=np.float64) * SECONDS
+    shape, client = (len(at), of.trials), np.arange(len(at)) % 997
+    if of.equal:
+        return Pairs(rng.random(shape) < WELL, at, client)
+    if kind == "day":
+        return Pairs(rng.random(shape) < np.where(at < NIGHT, 0, 4 * BOUND)[:, None], at, client)
+    if kind == "outages":
+        starts = rng.random(shape) < BOUND * SECONDS / (HOUR / 3)
+        last = np.where(starts, at[:, None] + rng.uniform(HOUR / 6, HOUR / 2, shape), -1.0)
+        return Pairs(np.maximum.accumulate(last, axis=0) > at[:, None], at, client)
+    visits = rng.random((math.ceil((at[-1] + 1) / HOUR), of.trials)) < BOUND / ROBOT
+    robot = at % HOUR < ROBOT * HOUR
+    failed = visits[(at // HOUR).astype(np.int64)] & robot[:, None]
+    return Pairs(failed, at, np.where(robot, -1, client))
+
+
+def clicks(rng: Rng, of: Draws, robots: int = 0) -> Clicks:
+    """Draw users of five sessions that agree, and robots with a tenth of all; none prefers.
+
+    Where a candidate is "equal" here, 65 of 100 users prefer it.
+    """
+    signs = np.where(rng.random((of.n, of.trials)) < (0.65 if of.equal else 0.5), 1, -1)
+    signs, user = signs.repeat(5, axis=0), np.arange(of.n).repeat(5)
+    if robots and not of.equal:
+        more = max(1, 5 * of.n // 9)
+        signs = np.concatenate([signs, np.ones((more, of.trials), dtype=signs.dtype)])
+        user = np.concatenate([user, of.n + np.arange(more) % robots])
+    return Clicks(signs, user)
+
+
+RELEVANT = 0.3
+
+
+def assisted(rng: Rng, of: Draws) -> Lists:
+    """Draw queries of which people judge of.n, and a machine that does not see the rare losses."""
+    total = of.n + 400
+    judged, query, each = np.arange(total) < of.n, np.arange(total).repeat(2), []
+    for _ in range(of.trials):
+        relevant = rng.random((total, 2)) < RELEVANT
+        lost = rng.random(total) < (0.0 if of.equal else MARGIN)
+        weight = np.where(lost[:, None], [0.0, -1.0], [0.1, -0.1])
+        human = np.where(lost[:, None], [0.0, 1.0], relevant)
+        machine = relevant & ~lost[:, None]
+        each.append(UniqueHits(query, weight.ravel(), human.ravel(), machine.ravel() * 1))
+    return Lists(tuple(each), judged)
+
+
+FAMILIES = (
+    *(
+        Family("A.1", f"unjudged, {share:.0%} judged", Reading(), partial(unjudged, judged=share))
+        for share in (0.9, 0.7, 0.5, 0.2)
+    ),
+    *(
+        Family("A.2", f"paraphrases, groups of {each}", Mean(), partial(paraphrases, each=each))
+        for each in (2, 4, 8)
+    ),
+    *(
+        Family("A.2", f"rare clusters of {each}, stated", Mean(), partial(large, each=each))
+        for each in (4, 8, 20)
+    ),
+    Family(
+        "A.2", "rare clusters of 8", Mean(), partial(large, each=8, stated=False),
+        premise="largest_cluster",
+    ),
+    Family("A.3", "rare total losses", Mean(), partial(paraphrases, each=1)),
+    Family("A.3", "20 candidates", Shown(), candidates, OVERALL),
+    Family("A.3", "a look each 25 queries", Looks(), looked_at, OVERALL),
+    Family("A.3", "a look at half-time, drift", Looks(), partial(looked_at, every=None), OVERALL),
+    *(
+        Family("A.4", f"equal, {moved:.0%} move", Mean(), partial(independent, moved=moved))
+        for moved in (0.0, 0.02, 0.1, 0.3, 0.6)
+    ),
+    *(
+        Family("B.2", f"{slow:.1%} slow x{times:g}, {percent}", Racing(percent),
+               partial(race, slow=slow, times=times))
+        for slow, times, percent in ((0.002, 1000.0, "mean"), (0.052, 10.0, "p95"))
+    ),
+    *(
+        Family("C.1", name, Live(), partial(traffic, kind=kind))
+        for kind, name in (
+            ("day", "none by night, 4 % by day"),
+            ("outages", "outages of 10 to 30 min"),
+            ("robot", "a robot with 30 % of the pairs"),
+        )
+    ),
+    Family("C.2", "five agreeing sessions a user", Clicking(), clicks, 0.05),
+    Family("C.2", "a robot, a tenth of the sessions", Clicking(), partial(clicks, robots=1), 0.05),
+    Family("C.3", "assisted, rare losses unseen", Assisting(), assisted),
+)  # fmt: skip
