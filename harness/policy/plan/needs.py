@@ -33,7 +33,6 @@ from harness.replay.load.rounds import fewest_rounds
 from harness.stats.proportion import size_for
 from harness.stats.sample_size.enough import min_queries, min_queries_at_every_look
 from harness.stats.sample_size.planning import Target
-from harness.stats.times.processes import fewest_for
 
 PROCESSES = 3
 """Of a race: of two, the error of the processes rests on one degree of freedom."""
@@ -162,12 +161,10 @@ class _Planner:
         return replace(need, forecast=max(every, key=lambda one: one.rate))
 
     def timed(self, settings: TimedSettings) -> Need:
-        percent = settings.percent
-        tail = 0 if percent == "mean" else fewest_for(float(percent[1:]), self.rules.confidence)
         race = self.at_hand.race if self.at_hand else None
         have = Counted(race.queries, race.queries) if race else None
         note = "how far processes differ is known after a race, so its power is not planned"
-        least = max(settings.required_queries, tail)
+        least = settings.fewest(self.rules.confidence)
         raced = race.processes if race else 0
         return Need("queries raced", "", least, have, processes=PROCESSES, raced=raced, note=note)
 

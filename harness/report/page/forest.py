@@ -208,7 +208,7 @@ def of_ratios(report: ReportInput, comparison: str) -> Bounds:
     return _by_row(
         (settings.percent, settings.max_ratio)
         for settings in _settings(report, comparison)
-        if isinstance(settings, latency_ratio.Settings)
+        if isinstance(settings, latency_ratio.Settings) and not settings.per_query
     )
 
 

@@ -10,11 +10,11 @@ from harness.gates.base.rules import Rules
 from harness.report.inputs import Latency
 from harness.stages.compare.stage import Pair
 from harness.stats.times.caches import repeat_ratio, seen_ratio
-from harness.stats.times.processes import aa_ratio, percentile, ratio
+from harness.stats.times.processes import aa_ratio, mean_ratio, percentile, ratio
 from harness.stats.times.quantiles import Nanoseconds
 
 PERCENTILES = {"p50": 50.0, "p90": 90.0, "p95": 95.0, "p99": 99.0}
-RATIOS = {"p50": 50.0, "p95": 95.0, "mean": None}
+RATIOS = {"p50": 50.0, "p95": 95.0}
 
 
 def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
@@ -35,14 +35,7 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
             if {control, candidate} <= race.elapsed_ns.keys()
         },
         aa={
-            arm: {
-                name: aa_ratio(
-                    times,
-                    percent,
-                    inference=rules,
-                )
-                for name, percent in RATIOS.items()
-            }
+            arm: {name: aa_ratio(times, percent) for name, percent in RATIOS.items()}
             for arm, times in race.elapsed_ns.items()
             if several
         },
@@ -60,12 +53,9 @@ def latency(race: Race, pairs: Mapping[str, Pair], rules: Rules) -> Latency:
 
 
 def _ratios(candidate: Nanoseconds, control: Nanoseconds, rules: Rules) -> dict[str, Estimate]:
+    """Compute ratios of percentiles, which gates judge, and of means, which none does."""
+    sure = rules.confidence
     return {
-        name: ratio(
-            candidate,
-            control,
-            percent,
-            inference=rules,
-        )
-        for name, percent in RATIOS.items()
+        **{name: ratio(candidate, control, at, confidence=sure) for name, at in RATIOS.items()},
+        "mean": mean_ratio(candidate, control, confidence=sure),
     }

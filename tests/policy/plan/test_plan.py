@@ -184,14 +184,12 @@ def test_agreement_is_planned_where_it_was_seen(floor: float) -> None:
 
 
 def test_a_race_is_counted_in_processes_and_queries() -> None:
-    asked = gate(
-        "latency_ratio", percent="p95", max_ratio=2.0, max_noise=1.5, max_stolen=0.1, min_queries=50
-    )
+    asked = gate("latency_ratio", percent="p95", max_ratio=2.0, max_noise=1.5, max_stolen=0.1)
     (found,) = planned(asked)
-    assert (found.need.least, found.need.processes) == (72, 3)
-    assert (found.lacks, found.lacks_processes) == (42, 1)
+    assert (found.need.least, found.need.processes) == (86, 3)
+    assert (found.lacks, found.lacks_processes) == (56, 1)
     (whole,) = plan(of(asked), SET, {})
-    assert whole.lacking == ("42 queries raced", "1 processes")
+    assert whole.lacking == ("56 queries raced", "1 processes")
     (nothing,) = plan(of(asked), None, {})
     assert nothing.lacking == ()
 
