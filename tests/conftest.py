@@ -147,15 +147,6 @@ def read_once() -> Iterator[None]:
 
 
 @pytest.fixture(scope="module")
-def answered_once() -> Iterator[None]:
-    """Let the gates of each policy be asked about the canary once in this process."""
-    from tests import once_a_process
-
-    with once_a_process.canaries():
-        yield
-
-
-@pytest.fixture(scope="module")
 def derived_once(pytestconfig: pytest.Config) -> Iterator[None]:
     """Derive each decision again once in this process while its files stay; ``--all`` always."""
     from tests import once_a_process

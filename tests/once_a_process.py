@@ -1,8 +1,7 @@
-"""What tests of whole commands do once in a process: models are read, and a policy's canary asked.
+"""What tests of whole commands do once in a process: models are read.
 
 Pictures are not drawn, and a decision is derived again once while its files are the same. All of it
-always says the same. What reads, judges the canary, derives, or draws has tests of its own, which
-use none of this.
+always says the same. What reads, derives, or draws has tests of its own, which use none of this.
 """
 
 from __future__ import annotations
@@ -21,9 +20,6 @@ from engines.sparse.splade import Splade
 from engines.vector.onnx import OnnxEmbedder
 from engines.vector.packaged import PackagedModel
 from harness.core import digest
-from harness.policy import decide
-from harness.policy.canary.canary import check_canary
-from harness.policy.model import Policy
 from harness.report import svg
 from harness.report.load import figures as load_figures
 from harness.report.page import figures as page_figures
@@ -108,34 +104,16 @@ def pictures(*, painted: bool) -> Iterator[None]:
         yield
 
 
-_ANSWERED: set[str] = set()
-"""Policies, as they are told, whose gates knew the canary."""
-
-
-@contextmanager
-def canaries() -> Iterator[None]:
-    """Ask the gates of a policy about the canary once in this process."""
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(decide, "check_canary", _asked_once)
-        yield
-
-
-def _asked_once(policy: Policy) -> None:
-    if (told := repr((policy.rules, policy.steps))) not in _ANSWERED:
-        check_canary(policy)
-        _ANSWERED.add(told)
-
-
 @contextmanager
 def derivations() -> Iterator[None]:
     """Derive each decision again once in this process, wherever a copy of its files lies."""
     derived: dict[str, Rederived] = {}
 
-    def once(layout: Layout, about: Any, subject: Subject, *, selftest: bool) -> Rederived:  # noqa: ANN401  of JSON
+    def once(layout: Layout, about: Any, subject: Subject) -> Rederived:  # noqa: ANN401  of JSON
         judged = replace(subject, policy_file=None)
-        key = repr((_files(layout.root), _files(layout.today), about, judged, selftest))
+        key = repr((_files(layout.root), _files(layout.today), about, judged))
         if key not in derived:
-            derived[key] = rederive(layout, about, subject, selftest=selftest)
+            derived[key] = rederive(layout, about, subject)
         return derived[key]
 
     with pytest.MonkeyPatch.context() as patched:

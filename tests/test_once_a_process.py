@@ -30,11 +30,11 @@ SUBJECT = Judged("policy", None)
 def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    derived: list[bool] = []
+    derived: list[None] = []
     wrong = tmp_path / "build" / "wrong"
 
-    def derive(*_: object, selftest: bool) -> Rederived:
-        derived.append(selftest)
+    def derive(*_: object) -> Rederived:
+        derived.append(None)
         if wrong.exists():
             raise EvidenceError("a value differs")
         return Rederived(len(derived), 1)
@@ -46,8 +46,8 @@ def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
         path.parent.mkdir()
         path.write_text("1", encoding="utf-8")
 
-    def asked(about: str = "", subject: Any = SUBJECT, *, selftest: bool = False) -> int:  # noqa: ANN401  below
-        found: Rederived = vars(verify)["rederive"](layout, about, subject, selftest=selftest)
+    def asked(about: str = "", subject: Any = SUBJECT) -> int:  # noqa: ANN401  below
+        found: Rederived = vars(verify)["rederive"](layout, about, subject)
         return found.values
 
     with once_a_process.derivations():
@@ -55,8 +55,8 @@ def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
         run.write_text("2", encoding="utf-8")
         assert asked() == 2
         race.write_text("2", encoding="utf-8")
-        assert [asked(), asked("other"), asked(selftest=True), asked()] == [3, 4, 5, 3]
-        assert asked(subject=Judged("other policy", None)) == 6
+        assert [asked(), asked("other"), asked()] == [3, 4, 3]
+        assert asked(subject=Judged("other policy", None)) == 5
         assert asked(subject=Judged("policy", tmp_path)) == 3
         copy = shutil.copytree(tmp_path, tmp_path / "copy")
         layout = Layout(copy / "build", copy / "perf", copy / "cache")
@@ -66,5 +66,5 @@ def test_a_decision_is_derived_again_where_a_file_of_it_or_what_is_said_changed(
         for _ in range(2):
             with pytest.raises(EvidenceError, match="a value differs"):
                 asked()
-    assert len(derived) == 8
+    assert len(derived) == 7
     assert vars(verify)["rederive"] is plain

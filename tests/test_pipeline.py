@@ -18,7 +18,7 @@ from tests.source import ROOT, Module, known, parsed, reached
 PIPELINE: dict[str, Any] = yaml.safe_load((ROOT / "dvc.yaml").read_text())["stages"]
 PARAMS: dict[str, Any] = yaml.safe_load((ROOT / "params.yaml").read_text())
 STAGES = (
-    "prepare", "index", "replay", "score", "compare", "selftest", "race", "gate", "report",
+    "prepare", "index", "replay", "score", "compare", "race", "gate", "report",
 )  # fmt: skip
 EVERY = pytest.mark.parametrize("stage", STAGES)
 READS_ENGINES = {"index", "replay", "race"}
@@ -138,8 +138,7 @@ def used_params(stage: str) -> set[str]:
     """
     methods = functions(ROOT / "harness/cli/base/project.py")
     found: set[str] = set()
-    module = "pipeline" if stage != "selftest" else stage
-    beside = functions(ROOT / f"harness/cli/{module}.py")
+    beside = functions(ROOT / "harness/cli/pipeline.py")
     todo: list[ast.AST] = [beside[stage]]
     seen: set[str] = set()
     while todo:

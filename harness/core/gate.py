@@ -66,8 +66,6 @@ class Cause(StrEnum):
     """The mean changed during the log."""
     SAMPLE = "unrepresentative"
     """The observed traffic does not represent all traffic."""
-    SELFTEST = "selftest"
-    """The selftest convicts the gate."""
     PINNED = "not_as_pinned"
     """The evidence differs from the pins of the policy."""
     BUDGET = "over_error_budget"

@@ -13,10 +13,8 @@ from harness.core.gate import Cause, Finding, Outcome, StepDecision, Verdict
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules, signed
 from harness.policy.age import check_age
-from harness.policy.canary.canary import check_canary
 from harness.policy.conditions import unmet
 from harness.policy.model import Gate, Policy, Step
-from harness.policy.selftest.operating import Selftest, believed
 
 EXIT_PROMOTE = 0
 EXIT_FAIL = 1
@@ -30,7 +28,6 @@ def decide(
     *,
     now: datetime,
     ends: Sequence[Mapping[str, Evidence]] = (),
-    selftest: Selftest | None = None,
     reservations: Sequence[Finding] = (),
 ) -> tuple[StepDecision, ...]:
     """Judge every gate of every step, in the order of the policy (method, section 6).
@@ -39,18 +36,16 @@ def decide(
     gates. Where the policy is chained, a step waits for the first one before it that is neither
     taken nor promoted, or that must be rolled back. ``ends`` is the same evidence with open values
     settled otherwise: a gate needs the same verdict at all of them. A gate is INCONCLUSIVE if its
-    evidence does not meet the policy's conditions, or has different ones for the two arms. A gate
-    that ``selftest`` convicts does not pass. ``reservations`` are findings of every step in
-    addition to its gates (``harness.policy.reservations``).
+    evidence does not meet the policy's conditions, or has different ones for the two arms.
+    ``reservations`` are findings of every step in addition to its gates
+    (``harness.policy.reservations``).
 
     Raises:
         UnknownName: ``evidence`` has a step that the policy does not have.
-        EvidenceError: a canary result is wrong, or evidence is stale, of other arms or
-            contradictory. Or the control is not the policy's baseline, or not the one that the
-            previous step accepted.
+        EvidenceError: evidence is stale, of other arms or contradictory. Or the control is not the
+            policy's baseline, or not the one that the previous step accepted.
         MismatchedQueries: the arms of a step have different queries.
     """
-    check_canary(policy)
     known = tuple(step.name for step in policy.steps)
     for name in evidence:
         if name not in known:
@@ -62,7 +57,7 @@ def decide(
             _accepted(policy.steps[at - 1], step, evidence)
         others = [end[step.name] for end in ends if step.name in end]
         judged = _findings(policy, step, evidence.get(step.name), others, now)
-        findings = (*(believed(found, step.name, selftest) for found in judged), *reservations)
+        findings = (*judged, *reservations)
         accepting = policy.accepting(at)
         by = accepting.accepted.sha256 if accepting and accepting.accepted else ""
         decision = StepDecision(

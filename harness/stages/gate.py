@@ -34,7 +34,6 @@ from harness.stages.judging.taken_in import labels_in
 from harness.stages.layout import Layout
 from harness.stages.load.files import receipt_of, trials_of
 from harness.stages.report.assemble import Subject, assemble, evidence_of, measured
-from harness.stages.selftest import tried
 from harness.stages.shadow.traffic import taken_in
 
 DETERMINISTIC = ("dataset", "policy", "steps")
@@ -47,9 +46,7 @@ def gate(layout: Layout, subject: Subject, *, now: datetime) -> ReportInput:
 
     ``now`` is the time of the decision, aware of its zone: evidence is as old as it is then.
 
-    An earlier decision is taken away first: where this one cannot be made, none is left. A gate
-    that the selftest of this evidence, policy and code convicts does not pass; without a selftest,
-    one is made, unless the subject wants no trials.
+    An earlier decision is taken away first: where this one cannot be made, none is left.
 
     Raises:
         EvidenceError: the policy is missing; evidence is missing, stale or about other arms; or a
@@ -70,7 +67,6 @@ def _judged(
     evidence = evidence_of(layout, subject)
     check_replayed(layout, policy.arms, now=now, evidence_days=policy.evidence_days)
     check_accepted(policy, layout.root.name, evidence)
-    found = tried(layout, policy, policy_file, evidence, trials=subject.trials)
     kept = custody(
         layout, subject, measured(layout, subject, evidence), experiment_log.read(layout)
     )
@@ -79,7 +75,6 @@ def _judged(
         evidence,
         now=now,
         ends=tie_ends(layout, policy, evidence) if subject.over_ties else (),
-        selftest=found,
         reservations=reservations(policy, kept),
     )
     held_to(policy, decisions)
@@ -142,8 +137,6 @@ def rests_on(layout: Layout, arms: Iterable[str], policy: Path | None) -> Iterab
                 yield noted
     yield from (layout.per_query, layout.scores, layout.slices)
     yield from (layout.agreement, layout.classes, layout.differences)
-    if layout.selftest.is_file():
-        yield layout.selftest
 
 
 def read_decision(layout: Layout) -> tuple[tuple[StepDecision, ...], datetime]:

@@ -177,11 +177,6 @@ class Layout:
         """The decision as a test report."""
         return self.today / "junit.xml"
 
-    @property
-    def selftest(self) -> Path:
-        """How far the gates can be trusted on these data: seeded, so the same from day to day."""
-        return self.root / "selftest.json"
-
 
 def _arm(name: str) -> str:
     """Give the name of an arm; whatever it came from, no path is made of anything else."""

@@ -147,8 +147,6 @@ def oneshot(
         compare=params.compare,
         policy=policy,
         policy_file=wanted.policy_file,
-        selftest=_selftest(wanted, out),
-        trials=params.selftest.trials,
         pin=shlex.join(["harness", "policy", "pin", str(wanted.policy_file), "--out", str(out)]),
         place=shlex.join(["--out", str(out)]),
         over_ties=wanted.ties is TieRule.BOUNDS,
@@ -225,12 +223,6 @@ def _judged_by(wanted: RunRequest, template: Policy, names: Sequence[str]) -> Po
         others = [name for name in names if name != wanted.control]
         return for_candidates(template, wanted.control, others)
     return template if wanted.by_steps else None
-
-
-def _selftest(wanted: RunRequest, out: Path) -> str:
-    """Say what to type for a selftest of this run."""
-    words = ["harness", "selftest", "--out", str(out), "--policy", str(wanted.policy_file)]
-    return shlex.join([*words, *(["--control", wanted.control] if wanted.control else [])])
 
 
 def _export(layout: Layout, names: Sequence[str], out: Path) -> None:

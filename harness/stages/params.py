@@ -18,7 +18,7 @@ from harness.stats.inference import MOST_CONFIDENCE, Inference
 ARM_FILE = ".toml"
 CUT_OFF = re.compile(r"@([0-9]+)$")
 MOST_HITS, MOST_RESAMPLES, MOST_ROUNDS, A_DAY_S = 1_000_000, 10_000_000, 10_000, 86_400
-MOST_TRIALS, MOST_HOURS = 1_000_000, 876_000
+MOST_HOURS = 876_000
 MOST_WORKERS = 256
 """Processes, and threads in each: a slip of a digit must not start programs until memory ends."""
 
@@ -68,12 +68,6 @@ class CompareParams(_Section):
     rbo_p: float = Field(gt=0, lt=1)
 
 
-class SelftestParams(_Section):
-    """How gates are tried where the truth is known."""
-
-    trials: int = Field(ge=0, le=MOST_TRIALS)
-
-
 class RaceParams(_Section):
     """How arms are timed."""
 
@@ -114,7 +108,6 @@ class Params(_Section):
     replay: ReplayParams
     score: ScoreParams
     compare: CompareParams
-    selftest: SelftestParams
     race: RaceParams
     load: LoadParams
 

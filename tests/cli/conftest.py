@@ -36,8 +36,8 @@ Harness = Callable[..., Said]
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
-    """Read a model and ask the canary once for all commands, and write empty pictures on pages."""
+def quick(read_once: None, none_drawn: None) -> None:
+    """Read a model once for all commands, and write empty pictures on pages."""
 
 
 @pytest.fixture(autouse=True)

@@ -20,7 +20,6 @@ DRAWING = (
     ("compare", "--dataset", NAME),
     ("gate", "--dataset", NAME),
     ("decide", "--policy", "policy/toy.toml"),
-    ("selftest", "--trials", "3"),
     ("run", "--dataset", NAME, "--arms", "fts5,tantivy", "--control", "fts5", "--out", "out"),
 )
 
@@ -58,7 +57,7 @@ def test_no_byte_of_a_decision_depends_on_them(
     now, layout = datetime.now(UTC), project.layout
     files = (
         layout.scores, layout.slices, layout.differences, layout.decision, layout.findings,
-        layout.junit, layout.selftest,
+        layout.junit,
     )  # fmt: skip
     made = []
     for threads in (1, 2):
@@ -66,7 +65,6 @@ def test_no_byte_of_a_decision_depends_on_them(
         for command in ("score", "compare"):
             words = (command, "--dataset", NAME, "--threads", str(threads))
             assert harness(*words).code == 0
-        assert harness("selftest", "--trials", "20", "--threads", str(threads)).code == 0
         gate(layout, project.project.subject(NAME, threads), now=now)
         made.append([path.read_bytes() for path in files])
         assert bool(pools) is (threads > 1)

@@ -58,7 +58,7 @@ def run(collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     def judged(out: Path) -> None:
         words = ["run", "--dataset", str(collection), "--arms", f"fts5,{OWN}"]
-        with once_a_process.canaries(), once_a_process.pictures(painted=False):
+        with once_a_process.pictures(painted=False):
             Shell(ROOT).harness(*words, "--control", "fts5", "--out", str(out))
 
     return once(tmp_path_factory, "run", judged)

@@ -336,7 +336,6 @@ WRITES = {
     "harness run": (
         "{--out}/index.html", "{--out}/explore.html", "{--out}/report.md", "{--out}/scores.json",
     ),
-    "harness selftest": ("build/{--dataset}/selftest.json",),
     "harness shadow report": ("{--out}/index.html", "{--out}/shadow.json"),
     "harness shadow run": ("{--out}",),
 }  # fmt: skip

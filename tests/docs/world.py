@@ -55,7 +55,6 @@ LINKED = (".venv", "benchmarks", "docs")
 COPIED = ("policy", "examples")
 PARAMS = {
     "score": {"resamples": 1_000},
-    "selftest": {"trials": 10},
     "race": {"processes": 2, "queries": 100, "warmup": 4, "repeated": 2},
     "load": {
         "processes": 1, "seconds": 0.2, "rounds": 1, "cold": 2, "warm": 2, "rates": [0.1],

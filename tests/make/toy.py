@@ -51,7 +51,6 @@ score:
   resamples: 1000
   seed: 5
 compare: {depths: [10, 50], rbo_p: 0.9}
-selftest: {trials: 0}
 race: {processes: 3, queries: 20, k: 20, warmup: 4, repeated: 5, resume_hours: 1, seed: 5}
 load:
   {k: 20, processes: 1, threads: 1, seconds: 0.2, rounds: 1, cold: 2, warm: 2, rates: [0.1],

@@ -1,4 +1,4 @@
-"""Faults that run, selftest and verification once let through; each is refused by its name."""
+"""Faults that run and verification once let through; each is refused by its name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Stages read a model and ask the canary once, and write pages whose pictures are empty."""
+"""Stages read a model once, and write pages whose pictures are empty."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import pytest
 
 
 @pytest.fixture(autouse=True, scope="module")
-def quick(read_once: None, answered_once: None, none_drawn: None) -> None:
-    """Read a model and ask the canary once for all stages, and write empty pictures on pages."""
+def quick(read_once: None, none_drawn: None) -> None:
+    """Read a model once for all stages, and write empty pictures on pages."""

@@ -38,7 +38,7 @@ def test_the_projects_own_file_is_read() -> None:
         ("depths: [10, 50]", "depths: [60]", r"compare\.depths 60 looks deeper than the 50 hits"),
         ("R@50", "R@51", r"score\.measures R@51 looks deeper"),
         ("k: 20,", "k: 51,", r"race\.k looks deeper"),
-        ("selftest: {trials: 0}\n", "", "selftest: Field required"),
+        ("policy:", "selftest: {trials: 0}\npolicy:", "selftest: Extra inputs are not permitted"),
     ],
 )
 def test_what_is_wrong_is_named(tmp_path: Path, old: str, new: str, says: str) -> None:

@@ -156,8 +156,6 @@ class Project:
             compare=self.params.compare,
             policy=policy,
             policy_file=self.policy_file,
-            selftest=f"harness selftest --dataset {dataset}",
-            trials=self.params.selftest.trials,
             pin=f"harness policy pin {self.params.policy} --dataset {dataset}",
             place=f"--dataset {dataset}",
         )

@@ -13,7 +13,7 @@ from harness.report.decision.junit import to_junit
 from harness.report.explore.page import to_explorer
 from harness.report.inputs import ReportInput
 from harness.report.links import PAGE
-from harness.report.page import custody_lines, latency_tables, slice_tables, tables, trust
+from harness.report.page import custody_lines, latency_tables, slice_tables, tables
 from harness.report.page.cards import card, gate_rows
 from harness.report.page.headline import headline, reasons, remedies
 from harness.report.page.merged import merged
@@ -82,9 +82,9 @@ def _steps(report: ReportInput) -> Iterator[str]:
         yield ""
         header = ("gate", "verdict", "bound", "measured", "interval", "n", "p", "why")
         rows = []
-        for row in gate_rows(report, decision):
+        for row in gate_rows(decision):
             remedy = f"To reach a decision: {row.remedy}" if row.remedy else ""
-            parts = (row.reason, remedy, row.trust)
+            parts = (row.reason, remedy)
             why = " ".join(f"{part.removesuffix('.')}." for part in parts if part)
             verdict = row.verdict.value.upper()
             measured = (row.value, row.interval, row.n, row.p_value)
@@ -100,10 +100,6 @@ def _trust(report: ReportInput) -> Iterator[str]:
     yield ""
     yield markdown(report.trust.together)
     yield ""
-    if found := report.trust.selftest:
-        yield from _table(trust.rates(found, report.trust.command), 4)
-        yield from _table(trust.curves(found), 4)
-        yield from _table(trust.nulls(found), 4)
 
 
 def _worst(report: ReportInput) -> Iterator[str]:

@@ -49,8 +49,6 @@ class GateRow:
     timed: bool
     bar: Bar | None
     """Its interval against its bound; None where there is nothing to draw."""
-    trust: str
-    """How often a gate like it was wrong on these data; empty where that was not tried."""
     allowed: tuple[float, float] | None = None
     """Where its interval passes, on the scale of the bar; None where that is not one side."""
 
@@ -129,8 +127,8 @@ def counts(decision: StepDecision) -> str:
     return f"{gates}: {', '.join(parts)}" if parts else "No gate"
 
 
-def gate_row(finding: Finding, trust: str = "", passes: Where | None = None) -> GateRow:
-    """Put a finding into words, and beside it how far it can be trusted.
+def gate_row(finding: Finding, passes: Where | None = None) -> GateRow:
+    """Put a finding into words.
 
     ``passes`` is the side of its bound on which it passes.
     """
@@ -154,18 +152,13 @@ def gate_row(finding: Finding, trust: str = "", passes: Where | None = None) -> 
         remedy=finding.remedy,
         timed=finding.timed,
         bar=bar(finding),
-        trust=trust,
         allowed=allowed(finding, passes),
     )
 
 
-def gate_rows(report: ReportInput, decision: StepDecision) -> tuple[GateRow, ...]:
+def gate_rows(decision: StepDecision) -> tuple[GateRow, ...]:
     """Put the findings of a step into words."""
-    trust = report.trust
-    return tuple(
-        gate_row(found, trust.gate(decision.step, found.gate) if trust else "")
-        for found in decision.findings
-    )
+    return tuple(gate_row(found) for found in decision.findings)
 
 
 def paired(evidence: Evidence, measure: str) -> Paired | None:

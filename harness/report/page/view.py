@@ -17,7 +17,7 @@ from harness.report.inputs import Links, ReportInput
 from harness.report.load.figures import load_curve
 from harness.report.load.inputs import LoadReport
 from harness.report.load.tables import notes, response
-from harness.report.page import custody_lines, figures, forest, latency_tables, tables, trust
+from harness.report.page import custody_lines, figures, forest, latency_tables, tables
 from harness.report.page.cards import Card, GateRow, card, effect, gate_rows, independence, paired
 from harness.report.page.gate_bars import sides
 from harness.report.page.headline import headline, reasons, remedies
@@ -109,9 +109,6 @@ class DatasetView:
     commands: tuple[str, ...]
     together: str
     """What all verdicts may err; empty where nothing was decided."""
-    rates: Table | None
-    operating: Table | None
-    nulls: Table | None
 
 
 def _markup(figure: str | None) -> Markup:
@@ -122,7 +119,7 @@ def _gates(report: ReportInput, decision: StepDecision, prefix: str) -> GatesVie
     passes = sides(report.trust.policy if report.trust else None, decision.step)
     return GatesView(
         card(report, decision),
-        gate_rows(report, decision),
+        gate_rows(decision),
         _markup(figures.gates(f"{prefix}-gates", decision.findings, passes)),
     )
 
@@ -184,7 +181,6 @@ def view(report: ReportInput, number: int) -> DatasetView:
     """Put one dataset into words and figures; ``number`` makes its ids unique on the page."""
     prefix = f"d{number}"
     policy, described = report.policy, merged(report)
-    tried = report.trust.selftest if report.trust else None
     latency = described.latency
     order = tables.best_first(report.means, report.measure)
     measures = tables.measures_of(report.means, report.measure)[:FIGURE_MEASURES]
@@ -228,9 +224,6 @@ def view(report: ReportInput, number: int) -> DatasetView:
         manifests=tables.manifests(report),
         commands=report.provenance.commands,
         together=report.trust.together if report.trust else "",
-        rates=trust.rates(tried, report.trust.command) if report.trust and tried else None,
-        operating=trust.curves(tried) if tried else None,
-        nulls=trust.nulls(tried) if tried else None,
     )
 
 

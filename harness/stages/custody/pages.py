@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import product
-from os.path import normpath
 from pathlib import Path
 from typing import Any
 
@@ -107,11 +106,7 @@ def _decided(layout: Layout, out: Path) -> ReportInput:
     hint = f"Decide anew: harness gate --dataset {layout.root.name}"
     beside = receipt.check_all(layout.decision_receipt, hint)
     policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
-    found = as_decided(layout, subject_of(layout, about, policy, 1), out)
-    later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
-    if later and found.trust:
-        return replace(found, trust=replace(found.trust, selftest=None))
-    return found
+    return as_decided(layout, subject_of(layout, about, policy, 1), out)
 
 
 def _as_linked(reports: Sequence[ReportInput]) -> Iterator[list[ReportInput]]:

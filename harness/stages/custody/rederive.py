@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +39,6 @@ from harness.stages.params import CompareParams, ScoreParams
 from harness.stages.report.assemble import Subject
 from harness.stages.report.stage import STATED
 from harness.stages.score.stage import score
-from harness.stages.selftest import CODE, MADE_FROM, read_selftest, write_selftest
-from harness.stages.selftest import selftest as try_again
 
 PREFIX = 12
 MEANS = ("scores", "slices", "differences")
@@ -57,13 +54,10 @@ class Rederived(NamedTuple):
     findings: int
 
 
-def rederive(
-    layout: Layout, about: Mapping[str, Any], subject: Subject, *, selftest: bool
-) -> Rederived:
+def rederive(layout: Layout, about: Mapping[str, Any], subject: Subject) -> Rederived:
     """Compute all that the decision in ``layout`` says again, and compare.
 
-    ``about`` is what it says of its one data set, and ``subject`` what that judged;
-    ``selftest`` tells whether it knew of one, by whichever code.
+    ``about`` is what it says of its one data set, and ``subject`` what that judged.
 
     Raises:
         EvidenceError: a value differs; the message names it, as stored and as derived.
@@ -78,8 +72,6 @@ def rederive(
         how = subject.policy.clusters if subject.policy else BY_TEXT
         compare(again, pairs, subject.compare, subject.rules, how=how)
         values = _same_agreement(layout, again)
-        if selftest:
-            _same_selftest(layout, again, subject)
         gate(again, subject, now=moment_of(about["provenance"]["decided_at"]))
         _as_stated(again.decision, about["provenance"])
         for name in MEANS:
@@ -137,7 +129,6 @@ def subject_of(
         compare=depths,
         policy=policy,
         policy_file=policy_file,
-        selftest=about["trust"]["command"],
         pin=about["evidence"]["pin"]["command"],
         place=shlex.join(shlex.split(about["evidence"]["pin"]["command"])[-2:]),
         over_ties=over_ties,
@@ -193,23 +184,6 @@ def _same_agreement(layout: Layout, again: Layout) -> int:
         _refuse(layout.classes, found)
     scores = read_scores(layout.per_query, ["arm"])
     return count + sum(len(one.query_ids) for of in scores.values() for one in of.values())
-
-
-def _same_selftest(layout: Layout, again: Layout, subject: Subject) -> None:
-    """Try the gates again, those of the steps that were tried, as often as it was done."""
-    policy, file = subject.policy, subject.policy_file
-    stored = read_selftest(layout, file, any_code=True) if file else None
-    if policy is None or file is None or stored is None:
-        return
-    tried = {*(one.step for one in stored.gates), *(one.step for one in stored.nulls)}
-    steps = tuple(step for step in policy.steps if step.name in tried)
-    derived = try_again(again, replace(policy, steps=steps), trials=stored.trials)
-    write_selftest(again, derived, file)
-    said = json_file(layout.selftest)
-    now = json_file(again.selftest)
-    write_json(again.selftest, {**now, MADE_FROM: {**now[MADE_FROM], CODE: said[MADE_FROM][CODE]}})
-    _same_json(layout.selftest, again.selftest)
-    write_selftest(again, derived, file)
 
 
 def _same_decision(stored: Path, derived: Path) -> None:

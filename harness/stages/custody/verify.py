@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from os.path import normpath
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -40,8 +39,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     Receipts tell of bytes; the data's manifest and the decision itself tell of content. Whoever
     edits a decision can write all of these anew. So the decision is then derived again from runs,
     judgements, raw times and policy (``rederive``), and counted by other code than ours
-    (``recount``). A selftest that was made after the decision, which therefore says nothing of
-    it, is not a part of it. Nothing is written.
+    (``recount``). Nothing is written.
 
     Raises:
         BadFile: the decision is missing, or a file cannot be read.
@@ -55,12 +53,7 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     (about,) = written["datasets"]
     arms = tuple(about["provenance"]["arms"])
     policy = policy_of(layout, beside, about["policy"]["sha256"], hint)
-    later = about["trust"]["selftest"] is None and Path(normpath(layout.selftest)) not in beside
-    files = tuple(
-        path
-        for path in dict.fromkeys(rests_on(layout, arms, policy))
-        if not (later and path == layout.selftest)
-    )
+    files = tuple(dict.fromkeys(rests_on(layout, arms, policy)))
     receipt.check(layout.decision_receipt, files, hint)
     receipts = (layout.score_receipt, layout.compare_receipt, *map(layout.run_receipt, arms))
     noted = {path for one in receipts for path in receipt.check_all(one, hint)}
@@ -68,11 +61,10 @@ def verify(layout: Layout, *, threads: int = 1) -> tuple[Verified, ...]:
     answers = sum(_answers(layout, arm, about["provenance"], hint) for arm in arms)
     race = read_race(layout)
     same = code_sha256() == about["provenance"]["code_version"]
-    tried = about["trust"]["selftest"] is not None
     subject = subject_of(layout, about, policy, threads)
     check_times(layout, about, subject)
     try:
-        again = rederive(layout, about, subject, selftest=tried)
+        again = rederive(layout, about, subject)
         twice = recount(layout, subject, decisions)
     except EvidenceError as exc:
         why = "" if same else " The code changed since it was decided, so this may be why."

@@ -33,7 +33,6 @@ from harness.stages.params import CompareParams, ScoreParams
 from harness.stages.race.latency import latency
 from harness.stages.race.stage import read_race
 from harness.stages.score.means import Means, read_means, read_slices
-from harness.stages.selftest import read_selftest
 from harness.stats.bootstrap import FEWEST
 from harness.stats.pooling import pooled
 from harness.stats.sample_size.design_effect import dependence
@@ -59,10 +58,6 @@ class Subject:
     compare: CompareParams
     policy: Policy | None
     policy_file: Path | None
-    selftest: str
-    """What to type for a selftest of the policy on these data."""
-    trials: int = 0
-    """Of each truth, in the selftest that a gate makes where none fits; 0 where it makes none."""
     pin: str = ""
     """What to type to pin these data to the policy."""
     place: str = ""
@@ -164,9 +159,7 @@ def assemble(
         qrels=data.qrels(),
         documents=lambda ids: _documents(data, ids),
         measure=subject.measures[0],
-        trust=Trust(policy, read_selftest(layout, file), subject.selftest)
-        if policy and file
-        else None,
+        trust=Trust(policy) if policy and file else None,
         place=subject.place,
         custody=custody,
         traffic=traffic(data.queries(), arms, evidence, subject.measures[0], subject.rules),

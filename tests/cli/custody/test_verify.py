@@ -106,18 +106,6 @@ def test_a_receipt_that_says_less_is_refused(project: Toy, harness: Harness) -> 
     assert "does not speak of" in harness("verify").error
 
 
-@pytest.mark.whole("tests/cli/test_selftest.py::test_a_run_tries_its_gates")
-def test_a_selftest_after_the_decision_is_no_part_of_it(project: Toy, harness: Harness) -> None:
-    few = ("selftest", "--dataset", NAME, "--trials", "40")
-    project.decide()
-    assert harness(*few).code == 0
-    assert harness("verify").code == 0
-    project.decide()
-    assert harness("verify").code == 0
-    project.layout.selftest.write_text("{}")
-    assert "selftest.json: was changed since" in harness("verify").error
-
-
 def test_one_answer_of_another_engine_is_missed(project: Toy) -> None:
     layout = project.layout
     manifest = read_manifest(layout, CANDIDATE)

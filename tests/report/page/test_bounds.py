@@ -26,7 +26,7 @@ def shipped(step: str = STEP) -> ReportInput:
     made = report()
     policy = load_policy(ROOT / "policy" / "migration.toml")
     evidence = {step: next(iter(made.evidence.values()))}
-    return replace(made, trust=Trust(policy, None, ""), evidence=evidence)
+    return replace(made, trust=Trust(policy), evidence=evidence)
 
 
 def test_every_gate_of_a_step_gives_its_row_a_bound() -> None:

@@ -13,7 +13,7 @@ from harness.report.page.headline import headline, reasons, remedies
 GATE = GateRow(
     gate="Names are found", rule="non_inferior", verdict=Verdict.FAIL, bound="loses less than 0.02",
     value="-0.0500", interval="[-0.0700, -0.0300]", n="400", p_value="", reason="it lost",
-    remedy="", timed=False, bar=None, trust="",
+    remedy="", timed=False, bar=None,
 )  # fmt: skip
 
 OPEN = replace(GATE, verdict=Verdict.INCONCLUSIVE)

@@ -21,7 +21,6 @@ from harness.corpus.runs import read_run
 from harness.corpus.score_table import read_scores, write_scores
 from harness.stages.custody import verify as stage
 from harness.stages.custody.verify import verify
-from harness.stages.selftest import selftest, write_selftest
 from tests.make.forging import forge, promoted, replace_in, restamp
 from tests.make.toy import GATES, HEAD, RACED, STEP, Toy
 
@@ -214,22 +213,6 @@ def test_any_value_of_the_decision_is_derived_again(
     held: Toy, edit: Callable[[dict[str, Any]], None], says: str
 ) -> None:
     forge(held.layout, edit)
-    with pytest.raises(EvidenceError, match=says):
-        verify(held.layout)
-
-
-def test_a_selftest_written_by_hand_is_refused(held: Toy) -> None:
-    """A gate that the selftest convicts does not pass, so the selftest is derived again too."""
-    policy = held.project.policy()
-    tried = selftest(held.layout, policy, trials=40)
-    write_selftest(held.layout, tried, held.project.policy_file)
-    held.decide()
-    verify(held.layout)
-    written = json.loads(held.layout.selftest.read_text())
-    written["gates"][0]["planted"][0]["promoted"]["value"] = 0.0125
-    write_json(held.layout.selftest, written)
-    held.decide()
-    says = r"selftest\.json: gates\.Quality\.planted\.0\.promoted\.value: stored 0\.0125, derived"
     with pytest.raises(EvidenceError, match=says):
         verify(held.layout)
 

@@ -17,7 +17,6 @@ from harness.core.errors import EvidenceError
 from harness.core.scores import Estimate
 from harness.gates.base import paired
 from harness.measures.columnar import kernels
-from harness.policy import decide as deciding
 from harness.stages.custody.recount import _same_difference, recount
 from harness.stages.custody.rederive import subject_of
 from harness.stages.gate import read_decision
@@ -46,9 +45,8 @@ def test_all_of_it_is_counted(project: Toy) -> None:
 
 
 def unsampled(patch: pytest.MonkeyPatch) -> None:
-    """Take away what the stages themselves count twice, and the canary that hears it too."""
+    """Take away what the stages themselves count twice."""
     patch.setattr(crosscheck, "QUERIES", 0)
-    patch.setattr(deciding, "check_canary", lambda _: None)
 
 
 def test_a_kernel_that_is_wrong(project: Toy, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -86,7 +84,6 @@ def test_the_number_of_a_gate_that_is_wrong(
     project: Toy, monkeypatch: pytest.MonkeyPatch, wrong: Callable[[Estimate], Estimate]
 ) -> None:
     honest = paired.Comparison.estimate
-    monkeypatch.setattr(deciding, "check_canary", lambda _: None)
     monkeypatch.setattr(paired.Comparison, "estimate", lambda *given: wrong(honest(*given)))
     project.decide()
     with pytest.raises(EvidenceError, match=r"'Quality' of step tantivy: says .* have a mean"):

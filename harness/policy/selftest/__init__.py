@@ -1,1 +1,0 @@
-"""Error rates of gates under known truth."""
