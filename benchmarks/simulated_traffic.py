@@ -1,39 +1,18 @@
-"""How often what may be asked at any time is wrong at any time, while pairs come in."""
+"""How often live traffic whose mean is the bound passes, at the end of any period."""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable
-from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
-from scipy.special import ndtri
 
-from benchmarks.simulated_differences import CONFIDENCE, RESAMPLES, SEED, Case, Floats, evidence_of
-from harness.core.evidence import Traffic
-from harness.core.gate import Verdict
-from harness.gates.base import registry
-from harness.gates.base.rules import Rules
-from harness.stats.sequential.anytime import anytime
+from benchmarks.simulated_differences import CONFIDENCE, SEED, Case, Floats
 from harness.stats.sequential.betting import Stakes, gains
+from harness.stats.sequential.blocks import NS_PER_S, blocks
 
-Bad = NDArray[np.bool_]
-Stream = Callable[[np.random.Generator, float, int], Bad]
-LIVE: dict[str, dict[str, float]] = {
-    "anytime_overlap": {"k": 10, "floor": 0.8, "min_pairs": 50, "block_pairs": 1, "block_s": 0},
-    "anytime_failures": {"max_share": 0.05, "min_pairs": 50, "block_pairs": 1, "block_s": 0},
-    "anytime_slow": {
-        "max_ratio": 2.0,
-        "max_share": 0.05,
-        "min_pairs": 50,
-        "block_pairs": 1,
-        "block_s": 0,
-    },
-}
+DAY_S, HOUR_S, MIN_PERIODS = 86_400, 3_600, 2
+Ints = NDArray[np.int64]
 
 
 def ones(rng: np.random.Generator, shape: tuple[int, ...]) -> Floats:
@@ -55,7 +34,7 @@ def peeking(case: Case, streams: int, looks: int) -> tuple[float, float]:
     for look in range(1, looks + 1):
         values = (case.draw(rng, (streams,)) + 1) / 2
         capital += gains(stakes.next(), values, mean)[0]
-        bet |= capital >= math.log(stakes.wealth)
+        bet |= capital >= np.log(stakes.wealth)
         stakes.learn(values)
         total += values
         squares += values**2
@@ -66,111 +45,94 @@ def peeking(case: Case, streams: int, looks: int) -> tuple[float, float]:
     return float(bet.mean()), float(looked.mean())
 
 
-def independent(rng: np.random.Generator, share: float, pairs: int) -> Bad:
-    """Each pair is bad by itself."""
-    return rng.random(pairs) < share
+class Course(NamedTuple):
+    """How live traffic fails, in seconds, and how much of it there is."""
+
+    share: float
+    """Of the pairs that fail, in the mean of a day."""
+    swing: float = 0.0
+    """Of the share: 1 where nothing fails for half a day and twice as much in the other half."""
+    outage_s: tuple[float, float] = (0.0, 0.0)
+    """Least and greatest length of an outage, in which all fail; failures are single without."""
+    pairs_s: float = 0.05
+    """Pairs a second, in the mean."""
+    tide: float = 0.0
+    """Of the pairs: by how much more come in the half of the day in which more fail."""
+    drift: float = 0.0
+    """Of the share: how much more fail on the last day than in the mean, and less on the first."""
+    start_s: float = 0.0
+    """When the log begins: the quiet half of the day begins at 0."""
 
 
-def bursts(rng: np.random.Generator, share: float, pairs: int, length: int = 5) -> Bad:
-    """Pairs are bad in rows of exactly so many; the gaps between them have no memory."""
-    start = share / length / (1 - share + share / length)
-    found, at = np.zeros(pairs + length, dtype=bool), 0
-    while at < pairs:
-        at += int(rng.geometric(start)) - 1
-        found[at : at + length] = True
-        at += length
-    return found[:pairs]
-
-
-def markov(rng: np.random.Generator, share: float, pairs: int, length: int = 5) -> Bad:
-    """Pairs are bad in rows of so many on average, of any length."""
-    leave = 1 / length
-    enter = share * leave / (1 - share)
-    found, at, bad = np.zeros(pairs, dtype=bool), 0, bool(rng.random() < share)
-    while at < pairs:
-        row = int(rng.geometric(leave if bad else enter))
-        found[at : at + row] = bad
-        at, bad = at + row, not bad
-    return found
-
-
-def clinging(rng: np.random.Generator, share: float, pairs: int, phi: float = 0.9) -> Bad:
-    """Pairs are bad while an AR(1) series is low."""
-    steps = rng.normal(size=pairs)
-    steps[1:] *= math.sqrt(1 - phi**2)
-    return np.asarray(lfilter([1.0], [1.0, -phi], steps) < ndtri(share))
-
-
-STREAMS: dict[str, Stream] = {
-    "independent": independent,
-    "bursts of 5": bursts,
-    "Markov, 5 on average": markov,
-    "Markov, 20 on average": partial(markov, length=20),
-    "AR(1), 0.5": partial(clinging, phi=0.5),
-    "AR(1), 0.9": clinging,
+BOUND, DAYS = 0.05, 6
+COURSES: dict[str, Course] = {
+    "single failures": Course(BOUND),
+    "none at night, twice as many by day": Course(BOUND, swing=1.0),
+    "the same, a log that begins at night's end": Course(BOUND, swing=1.0, start_s=DAY_S / 2),
+    "the same, nine times the pairs by day": Course(BOUND, swing=1.0, tide=0.8),
+    "outages of 10 to 30 minutes": Course(BOUND, outage_s=(600, 1_800)),
+    "outages of 30 minutes": Course(BOUND, outage_s=(1_800, 1_801)),
+    "more from day to day": Course(BOUND, drift=0.9),
+    "single failures, a quarter of the bound": Course(BOUND / 4),
+    "half of the bound": Course(BOUND / 2),
+    "outages, a tenth of the bound": Course(BOUND / 10, outage_s=(600, 1_800)),
+    "a tenth of the bound, nine times the pairs by day": Course(BOUND / 10, swing=1.0, tide=0.8),
 }
-"""Ways in which pairs may be bad, by their words."""
+"""Live traffic by its words; where not said otherwise, its mean is the bound."""
 
 
-class Judged(NamedTuple):
-    """Shares of streams."""
+def stream(rng: np.random.Generator, course: Course, days: int) -> tuple[Floats, Ints]:
+    """Draw failures and their times, of so many days and an hour."""
+    seconds = days * DAY_S + HOUR_S
+    count = rng.poisson(course.pairs_s * seconds * (1 + abs(course.tide)))
+    at = np.sort(rng.random(count)) * seconds
+    busy = (at + course.start_s) % DAY_S >= DAY_S / 2
+    kept = rng.random(count) * (1 + abs(course.tide)) < 1 + course.tide * np.where(busy, 1, -1)
+    at, busy = at[kept], busy[kept]
+    # the mean over pairs is the share, however many come when
+    swing = 1 + course.swing * np.where(busy, 1, -1)
+    swing /= 1 + course.swing * course.tide
+    swing *= 1 + course.drift * (2 * (at // DAY_S) / max(days - 1, 1) - 1)
+    if course.outage_s[1]:
+        mean = sum(course.outage_s) / 2
+        begins = rng.random(rng.poisson(course.share * seconds / mean)) * seconds
+        ends = begins + rng.uniform(*course.outage_s, len(begins))
+        bad = np.zeros(len(at), dtype=bool)
+        for begin, end in zip(begins, ends, strict=True):
+            bad[np.searchsorted(at, begin) : np.searchsorted(at, end)] = True
+    else:
+        bad = rng.random(len(at)) < course.share * swing
+    return bad.astype(np.float64), np.rint(at * NS_PER_S).astype(np.int64)
 
-    passed: float
-    """That pass at any look, whatever may be seen of their blocks."""
+
+class Passed(NamedTuple):
+    """Shares of the streams."""
+
+    ever: float
+    """That pass at the end of any day from the second on."""
+    last: float
+    """That pass at the last day."""
     failed: float
-    """That fail at any look."""
-    passing: float
-    """That pass at the last look."""
+    """That lie beyond the bound at the end of any day."""
 
 
-def live(  # noqa: PLR0917  what a stream is made of
-    rule: str, stream: Stream, mean: float, streams: int, pairs: int, block_pairs: int = 1
-) -> Judged:
-    """Judge streams in which so many pairs are bad, on average, by a gate on live traffic.
-
-    Each stream is looked at once, after the last pair: an end that is beyond the bound stays there,
-    so it tells whether any look passed; and what failed at any look fails at every later one.
-    """
-    found = registry.load(rule)
-    settings: Any = found.settings.model_validate({**LIVE[rule], "block_pairs": block_pairs})
-    rules = Rules(confidence=CONFIDENCE, resamples=RESAMPLES, seed=SEED, power=0.8)
-    limit, upwards = settings.limit, settings.passes == "above"
-    rng, counts = np.random.default_rng(SEED), np.zeros(3)
-    for _ in range(streams):
-        bad = stream(rng, mean, pairs)
-        evidence = replace(evidence_of(np.zeros(2)), traffic=traffic(bad))
-        verdict = found.judge("L", settings, evidence, rules).verdict
-        means = settings.blocks(evidence.traffic).means
-        ends = anytime(means, confidence=CONFIDENCE, least=0, most=1)
-        counts += (
-            ends.low > limit if upwards else ends.high < limit,
-            verdict is Verdict.FAIL,
-            verdict is Verdict.PASS,
-        )
-    return Judged(*(counts / streams).tolist())
-
-
-def bound(rule: str) -> float:
-    """Share of bad pairs that is exactly on the bound of a rule in ``LIVE``."""
-    settings: Any = registry.load(rule).settings.model_validate(LIVE[rule])
-    return float(1 - settings.limit if settings.passes == "above" else settings.limit)
-
-
-def traffic(bad: Bad) -> Traffic:
-    """Give pairs of which some are bad in the sense of every rule, one a second."""
-    at = np.arange(len(bad)) * 1_000_000_000
-    return Traffic(
-        attempted=len(bad),
-        passed_over={},
-        asked=np.ones(len(bad), dtype=np.int64),
-        failed=bad,
-        failed_at=at,
-        failures={},
-        overlap={10: (1.0 - bad).astype(np.float64)},
-        overlap_at={10: at},
-        control_ns=np.full(len(bad), 1_000),
-        candidate_ns=np.where(bad, 3_000, 1_000),
-        timed_at=at,
-        since="",
-        until="",
-    )
+def passed(
+    course: Course, days: int, trials: int, *, bound: float, block_s: float = 1_800.0
+) -> Passed:
+    """Judge streams after each day."""
+    rng = np.random.default_rng((SEED, days, round(1e5 * course.share), round(course.outage_s[1])))
+    counts = np.zeros(3)
+    for _ in range(trials):
+        values, at = stream(rng, course, days)
+        looks = []
+        for day in range(MIN_PERIODS, days + 1):
+            until = int(np.searchsorted(at, at[0] + day * DAY_S * NS_PER_S)) + 1
+            found = blocks(values[:until], at[:until], block_s=block_s, period_s=DAY_S)
+            if found.periods >= MIN_PERIODS:
+                looks.append([
+                    found.surely(bound, above=above, confidence=CONFIDENCE)
+                    for above in (False, True)
+                ])
+        each = np.array(looks or [(False, False)])
+        counts += each[:, 0].any(), each[-1, 0], each[:, 1].any()
+    return Passed(*(counts / trials).tolist())

@@ -36,12 +36,11 @@ from benchmarks.simulated_samples import MARGIN, chained, coverage, non_inferior
 from benchmarks.simulated_slices import sliced
 from benchmarks.simulated_times import clinging, stationary
 from benchmarks.simulated_traffic import (
-    LIVE,
-    STREAMS,
-    bound,
-    independent,
-    live,
+    BOUND,
+    COURSES,
+    DAYS,
     ones,
+    passed,
     peeking,
 )
 from benchmarks.simulated_traffic_means import traffic_means
@@ -171,31 +170,15 @@ def show_peeking(trials: int) -> Iterator[str]:
     ):
         bet, looked = peeking(case, trials // 2, 10_000)
         yield f"| {case.name} | 10,000 | {bet:.2%} | {looked:.2%} |"
-    yield ""
-    yield "| gate | looks | passes at its bound | fails at it | passes well within it |"
-    yield "| --- | ---: | ---: | ---: | ---: |"
-    for rule in LIVE:
-        on, well = (live(rule, independent, bound(rule) / by, trials, 1_000) for by in (1, 4))
-        shares = (on.passed, on.failed, well.passing)
-        yield f"| `{rule}` | 1,000 | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
 
 
-def show_bursts(trials: int) -> Iterator[str]:
-    """One line for each kind of burst and length of a block."""
-    yield (
-        "| failures | a block | passes at the bound | fails at it |"
-        " passes at a quarter of it | fails there |"
-    )
-    yield "| --- | ---: | ---: | ---: | ---: | ---: |"
-    rule, pairs = "anytime_failures", 5_000
-    for name, stream in STREAMS.items():
-        for block in (1, 5, 20, 50):
-            on, well = (
-                live(rule, stream, bound(rule) / by, count, pairs, block)
-                for by, count in ((1, trials), (4, trials // 4))
-            )
-            shares = (on.passed, on.failed, well.passing, well.failed)
-            yield f"| {name} | {block} | " + " | ".join(f"{share:.2%}" for share in shares) + " |"
+def show_traffic(trials: int) -> Iterator[str]:
+    """One line for each course of traffic whose mean is the bound, and for good ones."""
+    yield "| traffic | pairs that fail | passes on any day | fails on any day |"
+    yield "| --- | ---: | ---: | ---: |"
+    for name, course in COURSES.items():
+        found = passed(course, DAYS, trials, bound=BOUND)
+        yield f"| {name} | {course.share:.2%} | {found.ever:.2%} | {found.failed:.2%} |"
 
 
 def show_series(trials: int) -> Iterator[str]:
@@ -314,7 +297,7 @@ SHOWN: dict[str, Callable[[int], Iterator[str]]] = {
     "power": show_power,
     "plans": show_plans,
     "peeking": show_peeking,
-    "bursts": show_bursts,
+    "traffic": show_traffic,
     "series": show_series,
     "short": show_short,
     "blocks": show_blocks,

@@ -126,6 +126,10 @@ class Traffic:
     """Attempts left out of the arrays, by reason: shed, stale, lost, ..."""
     asked: NDArray[np.int64]
     """Shape (queries,): counted attempts of each distinct query, the most frequent first."""
+    largest_client: int
+    """Counted attempts of the most frequent client; of several logs, the sum of each one's."""
+    unnamed: int
+    """Counted attempts that name no client."""
     failed: NDArray[np.bool_]
     """Shape (asked,): whether it failed, was too slow, or another engine answered for it."""
     failed_at: NDArray[np.int64]
@@ -146,11 +150,6 @@ class Traffic:
     """When the first attempt was made: UTC, ISO 8601."""
     until: str
     """When the last one was."""
-
-    @property
-    def evenly(self) -> float:
-        """Effective number of distinct queries (inverse Simpson index)."""
-        return float(self.asked.sum() ** 2 / max(int((self.asked**2).sum()), 1))
 
 
 Key = tuple[str, str, str]

@@ -30,7 +30,7 @@ class Settings(RareSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the confidence sequence of the share lies below the ceiling.
+    """PASS where the interval of the share lies below the ceiling.
 
     An answer of another engine in the candidate's place counts as missing; an empty answer counts
     as an answer.

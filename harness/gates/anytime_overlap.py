@@ -45,7 +45,7 @@ class Settings(LiveSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the confidence sequence of the mean lies above the floor.
+    """PASS where the interval of the mean lies above the floor.
 
     Pairs of which both lists are empty have no Jaccard and do not count.
 

@@ -32,7 +32,7 @@ class Settings(RareSettings):
 
 
 def judge(name: str, settings: Settings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the confidence sequence of the share lies below the ceiling.
+    """PASS where the interval of the share lies below the ceiling.
 
     Each arm has its own clock. An abandoned candidate counts with the time until it was abandoned,
     which is less than it would have taken.

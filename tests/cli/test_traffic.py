@@ -19,32 +19,36 @@ from tests.make.toy import GATES, HEAD, NAME, STEP, Toy
 
 pytestmark = pytest.mark.slow
 WORDS = ("--dataset", NAME, "--control", "fts5", "--candidate", "tantivy")
+EACH_S = 720
 LIVE = """
 [[step.gate]]
 name = "Alike"
 rule = "anytime_overlap"
 k = 10
 floor = 0.8
-min_pairs = 50
-block_pairs = 2
-block_s = 0
+period = "day"
+block_s = 1440
+max_query_share = 0.1
+max_client_share = 0.1
 
 [[step.gate]]
 name = "Live answers"
 rule = "anytime_failures"
 max_share = 0.05
-min_pairs = 50
-block_pairs = 2
-block_s = 0
+period = "day"
+block_s = 1440
+max_query_share = 0.1
+max_client_share = 0.1
 
 [[step.gate]]
 name = "Live speed"
 rule = "anytime_slow"
 max_ratio = 2.0
 max_share = 0.05
-min_pairs = 50
-block_pairs = 2
-block_s = 0
+period = "day"
+block_s = 1440
+max_query_share = 0.1
+max_client_share = 0.1
 """
 
 
@@ -54,11 +58,12 @@ def pairs(project: Toy, count: int, *, failing: int = 0, at_s: float = 0) -> lis
         for arm in ("fts5", "tantivy")
     )
     failed = replace(new, status=Status.FAILED, served_by="")
-    start = int((at_s or time.time() - 60) * 1e9)
+    start = int(((at_s or time.time() - 60) - count * EACH_S) * 1e9)
     return [
         observation(
             number,
-            at=start + number,
+            at=start + number * EACH_S * 1_000_000_000,
+            client=f"{number % 50:032x}",
             query=f"{number:032x}",
             control=old,
             candidate=failed if number <= failing else new,

@@ -25,7 +25,7 @@ NEWER = "AVX512F AVX512CD AVX512_SKX AVX512_CLX AVX512_CNL AVX512_ICL AVX512_SPR
 DRAWN = """
 import numpy as np
 from harness.agreement.rbo import rbo
-from harness.stats.sequential.anytime import anytime
+from harness.stats.sequential.blocks import NS_PER_S, blocks
 from harness.stats.bounded import Span
 from harness.stats.sequential.evalues import p_above
 from harness.stats.inference import Inference
@@ -41,7 +41,8 @@ one = values[:, 0]
 for few in (1100, 300):
     some, codes = values[:few], clusters[:few]
     print(interval_each(some, span=span, inference=sure, clusters=codes))
-print(anytime(one, confidence=0.95, least=0.0, most=1.0))
+at = np.arange(len(one)) * NS_PER_S
+print(blocks(one, at, block_s=2, period_s=20).interval(0.95))
 print(p_above(one, 0.3, span=span, clusters=clusters))
 print(saddlepoint(one - 0.33, shift=0.0, alternative="greater", clusters=None))
 lists = ([str(at) for at in rng.permutation(200)[:100]] for _ in range(2))

@@ -1,7 +1,8 @@
-"""Reasons against a PASS on live traffic that its confidence sequence would allow."""
+"""Reasons against a PASS on live traffic that its interval would allow."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
@@ -12,14 +13,12 @@ from harness.core.evidence import LOST, SHED, Traffic
 from harness.core.printable import many
 from harness.core.scores import Estimate
 from harness.gates.base.rules import Rules
-from harness.stats.sequential.blocks import Blocks
+from harness.stats.sequential.blocks import NS_PER_S, Blocks
 
 MEMORY = 0.2
 """Largest correlation of neighbouring blocks that keeps the error rate (docs/decisions/0019)."""
 MOST_SHED = 0.5
 """Largest share of shed attempts; above it, the compared ones depend on the machine's load."""
-FEWEST_QUERIES = 10
-"""Fewest distinct queries, as if each were equally frequent (``Traffic.evenly``)."""
 
 
 class Doubt(NamedTuple):
@@ -29,47 +28,58 @@ class Doubt(NamedTuple):
     remedy: str
 
 
-class Bound(NamedTuple):
-    """A bound on a mean between 0 and 1, and the side on which it passes."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Premises:
+    """A bound on a mean between 0 and 1, and what its PASS takes for granted."""
 
     limit: float
     passes_above: bool
+    period: str
+    period_s: float
+    max_query_share: float
+    max_client_share: float
+    clients_assumed: bool
+
+    def allow(self, mean: float) -> bool:
+        """Tell whether a mean lies on the side of the limit that passes."""
+        return mean > self.limit if self.passes_above else mean <= self.limit
 
 
 def doubts(
     traffic: Traffic,
     values: NDArray[np.float64],
+    at_ns: NDArray[np.int64],
     cut: Blocks,
     estimate: Estimate,
     *,
-    bound: Bound,
+    premises: Premises,
     rules: Rules,
 ) -> Doubt | None:
     """Give the first reason against a PASS, or None.
 
-    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, too few
-    distinct queries, correlated blocks, and a plain mean on the wrong side (each block counts once,
-    a busy one too). ``values`` has shape (pairs,).
+    Pairs that the log lost count as the worst value. Other reasons are too many shed pairs, a query
+    or client with too many pairs, bursts longer than a block, and a latest period on the wrong
+    side. ``values`` and ``at_ns`` have shape (pairs,).
     """
     return (
-        _lost(traffic, len(values), estimate, bound)
+        _lost(traffic, estimate, premises)
         or _shed(traffic)
-        or _alike(traffic)
-        or _memory(cut, rules)
-        or _busy(values, bound)
+        or _clients(traffic, premises)
+        or _query(traffic, premises)
+        or _bursts(cut, premises, rules)
+        or _latest(values, at_ns, premises)
     )
 
 
-def _lost(traffic: Traffic, pairs: int, estimate: Estimate, bound: Bound) -> Doubt | None:
-    lost = traffic.passed_over.get(LOST, 0)
-    end, worst = (estimate.low, 0.0) if bound.passes_above else (estimate.high, 1.0)
+def _lost(traffic: Traffic, estimate: Estimate, premises: Premises) -> Doubt | None:
+    lost, pairs = traffic.passed_over.get(LOST, 0), estimate.n
+    end, worst = (estimate.low, 0.0) if premises.passes_above else (estimate.high, 1.0)
     at_worst = (end * pairs + worst * lost) / (pairs + lost)
-    if not lost or _passes(at_worst, bound):
+    if not lost or premises.allow(at_worst):
         return None
     return Doubt(
         f"but {many(lost, 'numbered attempt is')} not in the log; if all of them were bad, it"
-        " could be"
-        f" {at_worst:.4f}",
+        f" could be {at_worst:.4f}",
         "the lines that are missing, or a log that is whole",
     )
 
@@ -85,36 +95,51 @@ def _shed(traffic: Traffic) -> Doubt | None:
     )
 
 
-def _alike(traffic: Traffic) -> Doubt | None:
-    if traffic.evenly >= FEWEST_QUERIES:
+def _clients(traffic: Traffic, premises: Premises) -> Doubt | None:
+    pairs = int(traffic.asked.sum())
+    if traffic.unnamed and not premises.clients_assumed:
+        return Doubt(
+            f"but {traffic.unnamed} of {many(pairs, 'pair')} name no client, so one may have sent"
+            " them all",
+            "name the client of each query in the log, or say in the policy why no client has too"
+            " many: assume_clients",
+        )
+    return _too_many("client", traffic.largest_client, pairs, premises.max_client_share)
+
+
+def _query(traffic: Traffic, premises: Premises) -> Doubt | None:
+    most, pairs = int(traffic.asked.max(initial=0)), int(traffic.asked.sum())
+    return _too_many("query", most, pairs, premises.max_query_share)
+
+
+def _too_many(what: str, most: int, pairs: int, share: float) -> Doubt | None:
+    if most <= share * pairs:
         return None
     return Doubt(
-        f"but few queries came so often that all are as varied as {traffic.evenly:.1f} equally"
-        f" frequent ones, and {FEWEST_QUERIES} are the fewest",
-        "more different queries",
+        f"but one {what} has {most / pairs:.1%} of the pairs, and {share:.1%} is the most",
+        f"a log without that {what}, or of more traffic by others",
     )
 
 
-def _memory(cut: Blocks, rules: Rules) -> Doubt | None:
+def _bursts(cut: Blocks, premises: Premises, rules: Rules) -> Doubt | None:
     correlation, errors = cut.memory
     if correlation <= MEMORY or errors <= ndtri(1 - (1 - rules.confidence) / 2):
         return None
     return Doubt(
-        f"but each block has a correlation of {correlation:.2f} with the next one"
-        f" ({errors:.1f} standard errors)",
-        "longer blocks, chosen before the next log begins",
+        f"but bursts last longer than a block: each has a correlation of {correlation:.2f} with the"
+        f" next one ({errors:.1f} standard errors), beyond the course of a {premises.period}",
+        "longer blocks, or weeks as the period, chosen before the next log begins",
     )
 
 
-def _busy(values: NDArray[np.float64], bound: Bound) -> Doubt | None:
-    mean = float(values.mean())
-    if _passes(mean, bound):
+def _latest(
+    values: NDArray[np.float64], at_ns: NDArray[np.int64], premises: Premises
+) -> Doubt | None:
+    since = int(at_ns[-1]) - round(premises.period_s * NS_PER_S)
+    mean = float(values[at_ns > since].mean())
+    if premises.allow(mean):
         return None
     return Doubt(
-        f"but the mean of all pairs is {mean:.4f}: busy blocks are worse, and each counts once",
-        "blocks by pairs alone, chosen before the next log begins",
+        f"but over the latest {premises.period} the mean is {mean:.4f}, beyond the bound",
+        f"a log that begins after what changed, or more {premises.period}s",
     )
-
-
-def _passes(mean: float, bound: Bound) -> bool:
-    return mean > bound.limit if bound.passes_above else mean <= bound.limit

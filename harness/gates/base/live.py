@@ -1,10 +1,9 @@
-"""The verdict on a mean over live traffic, valid at any time."""
+"""The verdict on a mean over live traffic, valid at the end of every whole period."""
 
 from __future__ import annotations
 
 from abc import abstractmethod
-from dataclasses import replace
-from typing import Annotated, ClassVar
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,13 +12,10 @@ from pydantic import Field
 from harness.core.evidence import Evidence, Traffic
 from harness.core.gate import Cause, Finding, Verdict
 from harness.core.printable import counted, many
-from harness.core.scores import Estimate
-from harness.gates.base.doubts import Bound, doubts
+from harness.gates.base.doubts import Premises, doubts
 from harness.gates.base.rules import (
     A_DAY_S,
-    MOST_QUERIES,
     GateSettings,
-    MinQueries,
     Rules,
     Share,
     Where,
@@ -27,28 +23,29 @@ from harness.gates.base.rules import (
     below,
     plain,
 )
-from harness.stats.sequential.anytime import FORESIGHT, anytime, ever_beyond, values_needed
 from harness.stats.sequential.blocks import Blocks, blocks
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
-FEWEST_BLOCKS = 2
+MIN_PERIODS = 2
+"""Fewest whole periods of a PASS: one alone cannot show that the next is like it."""
+SECONDS = {"day": A_DAY_S, "week": 7 * A_DAY_S}
 
 
 class LiveSettings(GateSettings):
     """A gate on a mean over pairs of answers to live queries, by bets on blocks."""
 
     timed: ClassVar[bool] = True
-    min_pairs: MinQueries
-    """Fewest pairs that a verdict needs."""
-    block_pairs: Annotated[int, Field(ge=1, le=MOST_QUERIES)]
-    """Fewest pairs of a block; 1 treats each pair as independent of those before it."""
-    block_s: Annotated[float, Field(ge=0, le=A_DAY_S)]
-    """Shortest time of a block, in seconds; 0 to cut by pairs alone."""
-
-    @property
-    def required_queries(self) -> int:
-        return self.min_pairs
+    period: Literal["day", "week"]
+    """What traffic repeats itself by; only whole ones count."""
+    block_s: Annotated[float, Field(gt=0, le=A_DAY_S)]
+    """Length of a block in seconds: as long as the longest disturbance that goes unseen."""
+    max_query_share: Share
+    """Largest share of the pairs that one query may have."""
+    max_client_share: Share
+    """Largest share of the pairs that one client may have."""
+    assume_clients: str = Field("", pattern=r"\S|^$")
+    """Why no client has more, where the log names none; empty to assume nothing."""
 
     @property
     def every_look(self) -> bool:
@@ -71,10 +68,17 @@ class LiveSettings(GateSettings):
     def said(self, traffic: Traffic) -> str:
         """Describe the values, with notes for the reader."""
 
-    def blocks(self, traffic: Traffic) -> Blocks:
-        """Cut ``values`` into blocks."""
-        values, at_ns = self.values(traffic), self.at_ns(traffic)
-        return blocks(values, at_ns, min_size=self.block_pairs, seconds=self.block_s)
+    def premises(self) -> Premises:
+        """Give what a PASS takes for granted of traffic."""
+        return Premises(
+            limit=self.limit,
+            passes_above=self.passes == "above",
+            period=self.period,
+            period_s=SECONDS[self.period],
+            max_query_share=self.max_query_share,
+            max_client_share=self.max_client_share,
+            clients_assumed=bool(self.assume_clients),
+        )
 
 
 class RareSettings(LiveSettings):
@@ -112,14 +116,13 @@ class RareSettings(LiveSettings):
 
 
 def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rules) -> Finding:
-    """PASS where the confidence sequence lies on the right side of the limit (method, section 4).
+    """PASS where the interval lies on the right side of the limit (method, sections 4 and 9.7).
 
-    The sequence is over blocks of pairs (method, section 8), and is valid after every pair. If
-    blocks are independent, a mean on the limit itself ever passes at a rate of at most (1 -
-    confidence) / 2. A PASS also needs that ``doubts`` finds no reason against it. The verdict is
-    FAIL too if the interval of ``min_pairs`` in a row is wholly beyond the limit. So a candidate
-    that breaks after a long good past does not keep its PASS. An empty interval means that the mean
-    changed meanwhile, and is INCONCLUSIVE.
+    The interval is over blocks of whole periods, of which there must be two, and holds at the end
+    of every period. If blocks are independent, a mean on the limit itself ever passes at a rate of
+    at most (1 - confidence) / 2. A PASS also needs that ``doubts`` finds no reason against it. The
+    verdict is FAIL too if one period alone lies wholly beyond the limit, the k-th of them by 1 /
+    (k (k + 1)) of the error rate. So a long good past does not hide a candidate that breaks.
 
     Raises:
         EvidenceError: a value does not lie between 0 and 1.
@@ -132,76 +135,48 @@ def judge_live(gate: str, settings: LiveSettings, evidence: Evidence, rules: Rul
             f"no live traffic of {evidence.candidate.arm} beside {evidence.control.arm} is there",
             "compare the two on live queries, and take their log in: harness traffic",
         )
-    values, cut = settings.values(traffic), settings.blocks(traffic)
-    passed_over = "".join(
-        f"; {count} {why}" for why, count in sorted(traffic.passed_over.items()) if count
-    )
-    said = settings.said(traffic)
-    if len(values) < settings.min_pairs or len(cut.means) < FEWEST_BLOCKS:
-        lacking = max(settings.min_pairs, FEWEST_BLOCKS * settings.block_pairs) - len(values)
-        longer = f"{FEWEST_BLOCKS - len(cut.means)} more blocks, of {settings.block_s:g} s each"
+    values, at_ns, premises = settings.values(traffic), settings.at_ns(traffic), settings.premises()
+    cut = blocks(values, at_ns, block_s=settings.block_s, period_s=premises.period_s)
+    beside = f"{_asked(traffic)}{_passed_over(traffic)}"
+    said, whole = settings.said(traffic), many(cut.periods, f"whole {settings.period}")
+    if cut.periods < MIN_PERIODS:
         return settings.undecided(
             gate,
             Cause.TOO_FEW,
-            f"{said}: {many(len(values), 'pair')} in {len(cut.means)} blocks, and"
-            f" {many(settings.min_pairs, 'pair')} and {FEWEST_BLOCKS} blocks are needed"
-            f"{passed_over}",
-            many(lacking, "more pair") if lacking > 0 else longer,
+            f"{said}: {many(len(values), 'pair')} in {whole}, and {MIN_PERIODS} are needed{beside}",
+            f"{many(MIN_PERIODS - cut.periods, f'more {settings.period}')} of traffic",
         )
-    pairs, beside = int(cut.sizes.sum()), f"{_asked(traffic)}{passed_over}"
-    found = anytime(cut.means, confidence=rules.confidence, least=0, most=1)
-    shown, over = replace(found, n=pairs), f"{many(pairs, 'pair')} in {_said(cut)}{beside}"
-    judged = above if settings.passes == "above" else below
-    moved = found.low > found.high
-    verdict = Verdict.INCONCLUSIVE if moved else judged(found, settings.limit)
-    if verdict is not Verdict.FAIL and (row := _broken(cut, settings, rules)):
-        first, last = (int(cut.sizes[:at].sum()) for at in (row.start, row.stop))
+    found = cut.interval(rules.confidence)
+    over = (
+        f"{many(found.n, 'pair')} in {whole} and {len(cut.sums)} blocks of {settings.block_s:g} s,"
+        f" taken to be independent of each other{beside}"
+    )
+    judged = above if premises.passes_above else below
+    verdict = judged(found, settings.limit)
+    if verdict is not Verdict.FAIL and (at := _broken(cut, premises, rules)):
         return settings.finding(
             gate,
             Verdict.FAIL,
-            f"{said}: {found.value:.4f} over {over}; from pair {first + 1} to {last} alone it was"
-            f" {values[first:last].mean():.4f}, surely beyond the bound",
+            f"{said}: {found.value:.4f} over {over}; on {settings.period} {at} alone it was"
+            f" {cut.of(at - 1).mean:.4f}, surely beyond the bound",
         )
-    if moved:
-        return settings.undecided(
-            gate,
-            Cause.MOVED,
-            f"{said}: {found.value:.4f}, but it moved while it was watched, and no one mean is left"
-            f" over {over}",
-            "a log that begins after what changed",
-        )
-    reason = f"{said}: {plain(shown)} over {over}{_apart(found)}"
-    bound = Bound(settings.limit, settings.passes == "above")
-    doubt = doubts(traffic, values[:pairs], cut, found, bound=bound, rules=rules)
-    if verdict is Verdict.PASS and doubt:
-        return settings.undecided(
-            gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.remedy, estimate=shown
-        )
-    remedy = _more(cut, settings.limit, rules) if verdict is Verdict.INCONCLUSIVE else ""
-    return settings.finding(gate, verdict, reason, estimate=shown, remedy=remedy)
+    reason = f"{said}: {plain(found)} over {over}"
+    if settings.assume_clients and traffic.unnamed:
+        reason += f"; clients are taken to be many: {settings.assume_clients}"
+    if verdict is Verdict.PASS:
+        doubt = doubts(traffic, values, at_ns, cut, found, premises=premises, rules=rules)
+        if doubt:
+            return settings.undecided(
+                gate, Cause.SAMPLE, f"{reason}; {doubt.why}", doubt.remedy, estimate=found
+            )
+    remedy = _more(cut, settings, rules) if verdict is Verdict.INCONCLUSIVE else ""
+    return settings.finding(gate, verdict, reason, estimate=found, remedy=remedy)
 
 
-def _apart(estimate: Estimate) -> str:
-    """Say that the mean of now lies outside what all looks together leave, where it does.
-
-    An interval that holds at every look never grows again, and the mean goes on moving.
-    """
-    if estimate.low <= estimate.value <= estimate.high:
-        return ""
-    return (
-        "; the mean of now lies outside the interval that all looks together leave, as it may by"
-        " chance or where what is averaged moved: see the latest days alone"
-    )
-
-
-def _said(cut: Blocks) -> str:
-    """Count the blocks, and say how long they are and what is taken for granted of them."""
-    if int(cut.sizes.max()) == 1:
-        return f"{len(cut.means)} blocks of one pair, each taken to be independent"
-    return (
-        f"{len(cut.means)} blocks ({np.median(cut.sizes):.0f} pairs and"
-        f" {np.median(cut.seconds):.3g} s in the middle), taken to be independent of each other"
-    )
+def _passed_over(traffic: Traffic) -> str:
+    """Count the attempts that tell nothing, by reason."""
+    counts = sorted(traffic.passed_over.items())
+    return "".join(f"; {count} {why}" for why, count in counts if count)
 
 
 def _asked(traffic: Traffic) -> str:
@@ -210,30 +185,20 @@ def _asked(traffic: Traffic) -> str:
     return f"; {counted(len(traffic.asked), 'different query')}, the most asked {most:.1%} of all"
 
 
-def _broken(cut: Blocks, settings: LiveSettings, rules: Rules) -> range | None:
-    """Find blocks in a row, of ``min_pairs`` or more, whose mean is surely on the wrong side.
-
-    A long good past hides a bad present from a sequence over all. So each row of blocks has a
-    sequence of its own, and the k-th may err by 1 / (k (k + 1)) of what the confidence leaves:
-    these shares sum to 1, however many rows there will be.
-    """
-    for at, row in enumerate(cut.rows(settings.min_pairs), start=1):
-        beyond = ever_beyond(
-            cut.means[row.start : row.stop],
-            bound=settings.limit,
-            above=settings.passes == "below",
-            confidence=1 - (1 - rules.confidence) / (at * (at + 1)),
-            least=0,
-            most=1,
-        )
-        if beyond:
-            return row
+def _broken(cut: Blocks, premises: Premises, rules: Rules) -> int | None:
+    """Find a period, from 1, whose own mean is surely on the wrong side."""
+    for at in range(1, cut.periods + 1):
+        own = cut.of(at - 1)
+        confidence = 1 - (1 - rules.confidence) / (at * (at + 1))
+        wrong_side = not premises.passes_above
+        if len(own.sums) and own.surely(premises.limit, above=wrong_side, confidence=confidence):
+            return at
     return None
 
 
-def _more(cut: Blocks, limit: float, rules: Rules) -> str:
-    needed = values_needed(cut.means, bound=limit, confidence=rules.confidence, least=0, most=1)
+def _more(cut: Blocks, settings: LiveSettings, rules: Rules) -> str:
+    needed = cut.periods_needed(settings.limit, rules.confidence)
     if needed is None:
-        return f"more than {FORESIGHT} times the pairs that came, if more come like these"
-    more = max(1, round((needed - len(cut.means)) * float(cut.sizes.mean())))
-    return f"about {many(more, 'more pair')}, if they come like these"
+        return "the mean is close to the bound: more traffic will not help, change the candidate"
+    more = max(1, needed - cut.periods)
+    return f"about {many(more, f'more {settings.period}')} of traffic, if it comes like this"

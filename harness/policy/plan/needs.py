@@ -16,7 +16,7 @@ from harness.gates import (
     no_slice_harmed,
     queueing,
 )
-from harness.gates.base.live import LiveSettings
+from harness.gates.base.live import MIN_PERIODS, LiveSettings
 from harness.gates.base.paired import compare
 from harness.gates.base.queries import SampleSettings
 from harness.gates.base.rules import GateSettings, Rules
@@ -33,6 +33,7 @@ from harness.replay.load.rounds import fewest_rounds
 from harness.stats.proportion import size_for
 from harness.stats.sample_size.enough import min_queries, min_queries_at_every_look
 from harness.stats.sample_size.planning import Target
+from harness.stats.sequential.blocks import blocks_needed
 
 PROCESSES = 3
 """Of a race: of two, the error of the processes rests on one degree of freedom."""
@@ -172,8 +173,9 @@ class _Planner:
         return Need("queries of each slice", note="it asks for slices, and none is at hand")
 
     def live(self, settings: LiveSettings) -> Need:
-        note = "read at every look, so it is judged as pairs come and not planned"
-        return Need("live pairs", least=settings.required_queries, note=note)
+        note = f"of {settings.block_s:g} s, in {MIN_PERIODS} whole {settings.period}s or more"
+        room = 1 - settings.limit if settings.passes == "above" else settings.limit
+        return Need("live blocks", least=blocks_needed(room, self.rules.confidence), note=note)
 
     def load(self, settings: queueing.Settings) -> Need:
         of = f"rounds of load with {settings.min_arrivals:,} arrivals at {settings.rate:g} a second"

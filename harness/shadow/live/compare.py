@@ -144,6 +144,7 @@ def _observation(
         candidate=_seen(both.candidate),
         jaccard=verdict.jaccard,
         rbo=verdict.rbo,
+        client=served.client,
     )
 
 

@@ -22,7 +22,7 @@ from harness.shadow.live.sampler import Sampler
 from harness.shadow.live.side import told
 from harness.shadow.live.worker import Worker
 from harness.shadow.log.log import OFF, Log
-from harness.shadow.log.record import Kind
+from harness.shadow.log.record import Kind, client_key
 
 OFF_BY_FILE = "there is a file 'off' in the folder of the log"
 PAUSE_S = 0.005
@@ -75,6 +75,7 @@ class Comparison:
         self._gate = LoadShedder(
             in_flight=limits.in_flight, queue=limits.queue, budget_ns=limits.budget_ns
         )
+        self._salt = log.salt
         self._numbering = Lock()
         self._first = log.number, log.served
         self._number, self._served = self._first
@@ -136,6 +137,7 @@ class Comparison:
                 return
             self._number += 1
             number = self._number
+        kept = kept._replace(client=client_key(kept.client, self._salt))
         attempt = Attempt(number, order, time_ns(), kept, generation)
         reason = self._gate.admit()
         if reason is None:

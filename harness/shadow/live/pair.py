@@ -27,16 +27,20 @@ class Served(NamedTuple):
     """None where it is not known."""
     generation: str
     """Of the control's index: before it was queried, or, of a server, as its answer tells."""
+    client: str = ""
+    """Who sent it, which may be a secret; the log has a key of it. Empty where that is unknown."""
 
 
 def comparable(served: Served) -> Served:
     """Give what was served in values that a log can hold and that no caller changes.
 
     Raises:
-        TypeError: it asks for no text or no number of hits, or a param is not a scalar.
+        TypeError: text or client is no text, k no number of hits, or a param not a scalar.
         ValueError: a param is a number that JSON cannot hold.
     """
     text, k = served.text, served.k
+    if not isinstance(served.client, str):
+        raise TypeError(f"a client of {type(served.client).__name__}")
     if not isinstance(text, str) or not isinstance(k, int) or k < 1:
         raise TypeError(f"a query of {type(text).__name__} and {type(k).__name__} for its hits")
     params = dict(served.params)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import partial
 from time import perf_counter_ns
 
 from harness.core.engine import Answer, Manifest, Searcher, TakesParams
@@ -34,19 +35,27 @@ class Shadowed:
     def __getattr__(self, name: str) -> object:
         return getattr(self._control, name)
 
-    def search(self, text: str, k: int) -> Answer:
-        """Answer as the control does."""
-        return self._served(text, k, {}, lambda: self._control.search(text, k))
+    def search(self, text: str, k: int, *, client: str = "") -> Answer:
+        """Answer as the control does; ``client`` is who sent the query, and no engine sees it."""
+        return self._served(text, k, {}, lambda: self._control.search(text, k), client)
 
-    def search_with(self, text: str, k: int, params: Mapping[str, Scalar]) -> Answer:
+    def search_with(
+        self, text: str, k: int, params: Mapping[str, Scalar], *, client: str = ""
+    ) -> Answer:
         """Answer as the control does; one that takes no params is queried with the text alone."""
         control = self._takes_params
         if control is None:
-            return self._served(text, k, params, lambda: self._control.search(text, k))
-        return self._served(text, k, params, lambda: control.search_with(text, k, params))
+            return self._served(text, k, params, lambda: self._control.search(text, k), client)
+        ask = partial(control.search_with, text, k, params)
+        return self._served(text, k, params, ask, client)
 
     def _served(
-        self, text: str, k: int, params: Mapping[str, Scalar], ask: Callable[[], Answer]
+        self,
+        text: str,
+        k: int,
+        params: Mapping[str, Scalar],
+        ask: Callable[[], Answer],
+        client: str,
     ) -> Answer:
         generation = self._generation()
         start = perf_counter_ns()
@@ -56,10 +65,10 @@ class Shadowed:
             raise
         except BaseException as exc:  # a panic of a Rust engine is no Exception
             elapsed_ns = perf_counter_ns() - start
-            self._offer(Served(text, k, params, None, _said(exc), elapsed_ns, generation))
+            self._offer(Served(text, k, params, None, _said(exc), elapsed_ns, generation, client))
             raise
         elapsed_ns = perf_counter_ns() - start
-        self._offer(Served(text, k, params, answer, "", elapsed_ns, generation))
+        self._offer(Served(text, k, params, answer, "", elapsed_ns, generation, client))
         return answer
 
     def _offer(self, served: Served) -> None:

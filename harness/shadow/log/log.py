@@ -22,13 +22,14 @@ from harness.core.durable.owned import SHADOW_LOG, claim
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.reading import text_of
-from harness.shadow.log.record import HEAD, Degradation, Divergence, Observation, dumped
+from harness.shadow.log.record import HEAD, KEY_DIGITS, Degradation, Divergence, Observation, dumped
 from harness.shadow.log.streams import STEMS, WRITER, files, parts, path, whole_lines
 
 LOCK = "lock"
 OFF = "off"
 """A file of this name in the folder switches the comparison off while it is there."""
 WRITER_DIGITS = 12
+SALT = "salt"
 CHUNK = 65_536
 """Bytes that are looked through at once for the last line end."""
 _NUMBERS = re.compile(
@@ -142,17 +143,21 @@ class Log:
                 f"{folder}: another process writes this log; give each process its own folder,"
                 " they are read together"
             ) from exc
-        self.writer = self._named()
+        self.writer = self._kept(WRITER, WRITER_DIGITS)
+        self.salt = self._kept(SALT, KEY_DIGITS)
+        """For the keys of clients; whoever hands a log on leaves this file out."""
         kinds = (Divergence, Degradation, Observation)
         self._streams = {kind: Stream(folder, kind, rotate_bytes=rotate_bytes) for kind in kinds}
         self._synced = clock()
         self.number, self.served = _last(folder)
 
-    def _named(self) -> str:
-        name = self.folder / WRITER
-        if not name.is_file():
-            write_text(name, uuid4().hex[:WRITER_DIGITS] + "\n")
-        return text_of(name).strip()
+    def _kept(self, file: str, digits: int) -> str:
+        """Read what stands in a file of the folder, drawn when the log was begun."""
+        path = self.folder / file
+        if not path.is_file():
+            write_text(path, uuid4().hex[:digits] + "\n")
+            path.chmod(0o600)
+        return text_of(path).strip()
 
     def append(
         self,

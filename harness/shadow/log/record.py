@@ -159,6 +159,8 @@ class Observation:
     jaccard: Share | None
     """Of the first k; None where it is not defined or the two were not compared."""
     rbo: Share | None
+    client: Annotated[str, Field(pattern=f"^([0-9a-f]{{{KEY_DIGITS}}})?$")] = ""
+    """Key of who sent the query (``client_key``); empty where that is unknown."""
 
     @property
     def compared(self) -> bool:
@@ -214,6 +216,14 @@ _ADAPTERS: dict[type, TypeAdapter[Any]] = {
 def query_key(text: str, params: Mapping[str, Scalar]) -> str:
     """Key of the query: the first 128 bits of the digest of text and params."""
     return of_json([text, dict(params)])[:KEY_DIGITS]
+
+
+def client_key(name: str, salt: str) -> str:
+    """Key of a client: 128 bits of a digest with the log's own salt; empty for an empty name.
+
+    The name is not kept, and the key of another log is another one.
+    """
+    return of_json([salt, name])[:KEY_DIGITS] if name else ""
 
 
 def dumped(record: AnyRecord) -> bytes:

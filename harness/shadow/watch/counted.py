@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from datetime import UTC, datetime
 
 import numpy as np
@@ -34,6 +34,7 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
     passed_over: Counter[str] = Counter({LOST: log.missing} if log.missing else {})
     failures: Counter[str] = Counter()
     asked: Counter[str] = Counter()
+    clients: defaultdict[str, Counter[str]] = defaultdict(Counter)
     failed: list[tuple[bool, int]] = []
     overlap: dict[int, list[tuple[float, int]]] = {}
     times: list[tuple[int, int, int]] = []
@@ -46,6 +47,7 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
             passed_over[seen.reason or Class.SKIPPED] += 1
             continue
         asked[seen.query] += 1
+        clients[seen.writer][seen.client] += 1
         how = _failure(theirs, candidate)
         failed.append((bool(how), seen.at))
         if how:
@@ -60,6 +62,11 @@ def traffic(log: Read, *, control: str, candidate: str) -> Traffic:
         attempted=len(log.observations) + log.missing,
         passed_over=dict(sorted(passed_over.items())),
         asked=np.array([count for _, count in asked.most_common()], dtype=np.int64),
+        largest_client=sum(
+            max((count for name, count in own.items() if name), default=0)
+            for own in clients.values()
+        ),
+        unnamed=sum(own[""] for own in clients.values()),
         failed=np.array([bad for bad, _ in failed], dtype=bool),
         failed_at=np.array([at for _, at in failed], dtype=np.int64),
         failures=dict(sorted(failures.items())),

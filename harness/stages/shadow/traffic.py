@@ -21,7 +21,7 @@ from harness.shadow.watch.counted import traffic as counted
 from harness.stages.custody.proof import read_manifest
 from harness.stages.layout import Layout
 
-FORMAT = 3
+FORMAT = 4
 FOLDER = "traffic"
 
 
@@ -81,6 +81,8 @@ def _to_json(found: Traffic) -> dict[str, Any]:
         "attempted": found.attempted,
         "passed_over": dict(found.passed_over),
         "asked": found.asked.tolist(),
+        "largest_client": found.largest_client,
+        "unnamed": found.unnamed,
         "failed": found.failed.astype(int).tolist(),
         "failed_at": found.failed_at.tolist(),
         "failures": dict(found.failures),
@@ -99,6 +101,8 @@ def _from_json(written: dict[str, Any]) -> Traffic:
         attempted=int(written["attempted"]),
         passed_over=dict(written["passed_over"]),
         asked=np.array(written["asked"], dtype=np.int64),
+        largest_client=int(written["largest_client"]),
+        unnamed=int(written["unnamed"]),
         failed=np.array(written["failed"], dtype=bool),
         failed_at=np.array(written["failed_at"], dtype=np.int64),
         failures=dict(written["failures"]),

@@ -40,6 +40,26 @@ def test_the_very_answer_of_the_control_is_served(tmp_path: Path) -> None:
     assert found.tally.compared == 2
 
 
+def test_a_client_is_written_by_a_key_of_the_log_and_never_as_it_is(tmp_path: Path) -> None:
+    keys = []
+    for folder in ("one", "other"):
+        with comparison(tmp_path / folder, on_thread(arm())) as made:
+            shadowed = Shadowed(Arm(), made)
+            for client in ("ada", "ada", "ben"):
+                shadowed.search("ab", 10, client=client)
+            shadowed.search_with("ab", 10, {}, client="ada")
+            shadowed.search("ab", 10)
+            keys.append([one.client for one in drained(made).observations])
+        written = b"".join(one.read_bytes() for one in (tmp_path / folder).iterdir())
+        assert b"ada" not in written
+        assert (tmp_path / folder / "salt").stat().st_mode & 0o777 == 0o600
+    ada, again, ben, third, none = keys[0]
+    assert ada == again == third != ben
+    assert len(ada) == 32
+    assert none == ""
+    assert keys[0] != keys[1]
+
+
 @pytest.mark.parametrize(
     ("how", "start"),
     [

@@ -105,4 +105,19 @@ def test_different_queries_are_counted_and_the_most_asked_comes_first() -> None:
     many = [pair(n, query=query) for n, query in enumerate("abcaaa", start=1)]
     found = traffic(log(*many), control="old", candidate="new")
     assert found.asked.tolist() == [4, 1, 1]
-    assert found.evenly == pytest.approx(36 / 18)
+
+
+def test_clients_are_counted_and_of_several_logs_the_worst_is_taken() -> None:
+    """Keys of two logs do not meet, so the largest client of each may be the same."""
+    names = [f"{at:032x}" for at in range(3)]
+    found = traffic(
+        log(
+            *(pair(at, client=names[at > 3]) for at in range(1, 6)),
+            *(pair(at, client=names[2], writer="w2") for at in range(1, 3)),
+            pair(3, writer="w2"),
+            pair(6, Class.SHED, client=names[0]),
+        ),
+        control="old",
+        candidate="new",
+    )
+    assert (found.largest_client, found.unnamed) == (3 + 2, 1)
