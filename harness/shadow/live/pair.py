@@ -35,7 +35,8 @@ def comparable(served: Served) -> Served:
     """Give what was served in values that a log can hold and that no caller changes.
 
     Raises:
-        TypeError: text or client is no text, k no number of hits, or a param not a scalar.
+        TypeError: the text or the client is not a text, the number of hits not one, or a param not
+            a scalar.
         ValueError: a param is a number that JSON cannot hold.
     """
     text, k = served.text, served.k

@@ -5,7 +5,7 @@ blocks of a fixed time, as long as a burst, and only whole periods count. Blocks
 of each other, given how many values they have; their expected means may differ within a period.
 
 Against each mean m, gamblers stake fixed shares s of their capital on every block, in proportion to
-its values: a block of n values of mean x multiplies the capital by ``1 + s * n / scale * (x / m -
+its values. A block of n values of mean x multiplies the capital by ``1 + s * n / scale * (x / m -
 1)``. Over a period whose expected mean is m or less the capital is not expected to grow, whatever
 the course, since ``1 + y <= exp(y)``. So its values at the ends of periods are a supermartingale.
 By Ville's inequality it ever reaches ``1 / level`` with probability at most ``level``. Bets of
@@ -26,8 +26,8 @@ from harness.core.scores import Estimate
 
 NS_PER_S = 1_000_000_000
 SHARES = np.array([1.0, 0.8, 0.6, 0.4, 0.2, 0.1])
-"""Of the capital, at stake in a block as large as the largest of the first period; a later block
-that is larger ends the gamblers who would stake more than they have."""
+"""Of the capital, at stake in a block as large as the largest of the first period. A larger one
+later ends the gamblers who would stake more than they have."""
 FORESIGHT = 64
 """Largest forecast, as a multiple of the present periods."""
 HALVINGS = 40
