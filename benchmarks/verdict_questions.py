@@ -22,6 +22,7 @@ from harness.core.evidence import Agreement, ArmResult, Evidence, Race, Stolen, 
 from harness.core.gate import Finding, Verdict
 from harness.core.run import Row, Run, Status
 from harness.core.scores import Scores
+from harness.gates.base.live import MIN_PERIODS, SECONDS
 from harness.gates.base.rules import TOUCH, Rules
 from harness.policy.load import load_policy
 from harness.policy.model import Gate
@@ -31,7 +32,6 @@ from harness.shadow.clicks.users import preferences
 from harness.stats.assisted import assisted
 from harness.stats.bounded import Span, chance_above
 from harness.stats.calibration import UniqueHits
-from harness.stats.sequential.anytime import ever_beyond
 from harness.stats.sequential.blocks import blocks
 from harness.stats.sequential.evalues import evalues_each
 
@@ -288,17 +288,15 @@ class Live:
     def passes(self, drawn: Pairs) -> Bools:
         gate, rules = shipped("live", "anytime_failures")
         its: Any = gate.settings
-        at_ns = (drawn.at * 1e9).astype(np.int64)
-        sizes = blocks(drawn.at, at_ns, min_size=its.block_pairs, seconds=its.block_s).sizes
-        ends = np.cumsum(sizes)
-        starts, whole = ends - sizes, drawn.failed[: ends[-1]]
-        means = np.add.reduceat(whole, starts, axis=0, dtype=np.float64) / sizes[:, None]
-        bound, sure = its.limit, rules.confidence
-        may = [
-            ever_beyond(one, bound=bound, above=False, confidence=sure, least=0, most=1)
-            for one in np.ascontiguousarray(means.T)
-        ]
-        return each(self, drawn, np.array(may))
+        at_ns, period_s = (drawn.at * 1e9).astype(np.int64), SECONDS[its.period]
+        may = np.zeros(drawn.failed.shape[1], dtype=bool)
+        for end in (len(at_ns) * look // 8 for look in range(1, 9)):
+            for trial, bad in enumerate(drawn.failed[:end].T.astype(np.float64)):
+                cut = blocks(bad, at_ns[:end], block_s=its.block_s, period_s=period_s)
+                if cut.periods < MIN_PERIODS:
+                    break
+                may[trial] |= cut.surely(its.limit, above=False, confidence=rules.confidence)
+        return each(self, drawn, may)
 
     def rule(self, drawn: Pairs, trial: int) -> Finding:
         gate, rules = shipped("live", "anytime_failures")
@@ -311,7 +309,8 @@ def logged(drawn: Pairs, trial: int, end: int) -> Traffic:
     """Give the log of one trial, up to a pair."""
     failed, at = drawn.failed[:end, trial], (drawn.at[:end] * 1e9).astype(np.int64)
     return Traffic(
-        attempted=end, passed_over={}, asked=np.ones(end, dtype=np.int64), failed=failed,
+        attempted=end, passed_over={}, asked=np.ones(end, dtype=np.int64),
+        largest_client=int(np.bincount(drawn.client[:end] + 1).max()), unnamed=0, failed=failed,
         failed_at=at, failures={}, overlap={}, overlap_at={}, control_ns=np.full(end, 1000),
         candidate_ns=np.full(end, 1000), timed_at=at, since="", until="",
     )  # fmt: skip
