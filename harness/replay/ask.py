@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from itertools import islice
 from numbers import Real
 from time import perf_counter_ns
 
@@ -18,7 +19,7 @@ class TimedOutcome:
 
     row: Row
     elapsed_ns: int
-    """From the text that a person typed to the hits shown; also of a failure."""
+    """From the text that a person typed to plain hits; also of a failure."""
     retries: int = 0
     """Attempts that failed before the answer."""
     rate_limited: int = 0
@@ -37,16 +38,17 @@ def observe(searcher: Searcher, query: Query, k: int, time_limit_ns: int) -> Tim
     start = perf_counter_ns()
     try:
         if with_params is None:
-            answer = searcher.search(query.text, k)
+            answer = copied(searcher.search(query.text, k), k)
         else:
-            answer = with_params.search_with(query.text, k, query.params)
+            answer = copied(with_params.search_with(query.text, k, query.params), k)
+    except BrokenAnswer as exc:
+        error = str(exc).encode(errors="backslashreplace").decode()
     except (KeyboardInterrupt, SystemExit, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  a panic of a Rust engine is no Exception
         error = _told(exc)
     elapsed_ns = perf_counter_ns() - start
-    error = error or fault(answer, k)
-    if answer is None or error:
+    if answer is None:
         return TimedOutcome(Row(query.query_id, Status.FAILED, error=error), elapsed_ns)
     if elapsed_ns > time_limit_ns:
         late = f"answered after {elapsed_ns / 1e9:.3f} s, the limit is {time_limit_ns / 1e9:.3f} s"
@@ -61,23 +63,50 @@ def _told(exc: BaseException) -> str:
     return f"{type(exc).__name__}: {exc}".encode(errors="backslashreplace").decode()
 
 
-def fault(answer: object, k: int) -> str:
-    """Say what is wrong with an answer; empty where nothing is.
+class BrokenAnswer(ValueError):
+    """An answer that breaks an engine's contract."""
 
-    A value that is not an answer, a NaN or infinite score, and more than ``k`` hits break an
-    engine's contract. Hits that come as a generator would be searched for off the clock.
+
+def copied(answer: object, k: int) -> Answer:
+    """Copy an answer into plain values, none of which runs code of the engine when it is read.
+
+    A type of the engine's own may work when it is iterated over or read, so the copy is made while
+    the clock runs. Hits that come as a generator are refused; those of a tuple are read once.
+
+    Raises:
+        BrokenAnswer: the value is not an answer, has more than ``k`` hits, or a score that is not
+            a finite number.
     """
     if not isinstance(answer, Answer) or not isinstance(answer.served_by, str):
-        return f"answered {type(answer).__name__} instead of an Answer with its fingerprint"
-    if not isinstance(answer.hits, tuple):
-        return f"hits are a {type(answer.hits).__name__} instead of a tuple"
-    return surplus(len(answer.hits), k) or next(filter(None, map(_wrong, answer.hits)), "")
+        raise BrokenAnswer(
+            f"answered {type(answer).__name__} instead of an Answer with its fingerprint"
+        )
+    hits = answer.hits
+    if not isinstance(hits, tuple):
+        raise BrokenAnswer(f"hits are a {type(hits).__name__} instead of a tuple")
+    if type(hits) is not tuple:
+        hits = tuple(islice(hits, k + 1))
+    if more := surplus(len(hits), k):
+        raise BrokenAnswer(more)
+    counts = int(answer.retries), int(answer.rate_limited)
+    return Answer(tuple(map(_hit, hits)), _text(answer.served_by), _text(answer.note), *counts)
 
 
-def _wrong(hit: object) -> str:
+def _hit(hit: object) -> Hit:
     if not isinstance(hit, Hit) or not isinstance(hit.doc_id, str):
-        return f"{hit!r} is shown instead of a Hit with a document's id"
+        raise BrokenAnswer(f"{hit!r} is shown instead of a Hit with a document's id")
     scores = (hit.score, hit.raw_score)
-    if not all(isinstance(score, Real) and math.isfinite(score) for score in scores):
-        return f"the score of {hit.doc_id} is {hit.score!r} (raw {hit.raw_score!r})"
-    return ""
+    if type(hit) is Hit and type(hit.doc_id) is str and type(scores[0]) is type(scores[1]) is float:
+        plain = hit
+    elif all(isinstance(score, Real) for score in scores):
+        plain = Hit(_text(hit.doc_id), float(scores[0]), float(scores[1]))
+    else:
+        plain = Hit(_text(hit.doc_id), math.nan, math.nan)
+    if not (math.isfinite(plain.score) and math.isfinite(plain.raw_score)):
+        raise BrokenAnswer(f"the score of {plain.doc_id} is {scores[0]!r} (raw {scores[1]!r})")
+    return plain
+
+
+def _text(text: object) -> str:
+    """Copy the characters of a string, past what a type of its own makes of them."""
+    return str.__str__(text) if isinstance(text, str) else str(text)

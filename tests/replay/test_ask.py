@@ -15,7 +15,7 @@ from harness.core.records import Query, Scalar
 from harness.core.run import Run, Status
 from harness.corpus.runs import read_run, write_run
 from harness.replay import ask
-from harness.replay.ask import TimedOutcome, fault, observe
+from harness.replay.ask import BrokenAnswer, TimedOutcome, copied, observe
 from tests.make.arms import Table, hits, raising
 
 QUERY = Query("q1", "what?")
@@ -128,6 +128,69 @@ def test_the_clock_is_read_right_before_and_right_after(monkeypatch: pytest.Monk
     assert diary == ["clock", "search", "clock"]
 
 
+class Late(str):
+    """An id that says when it is made."""
+
+    __slots__ = ()
+
+
+class LateHit(Hit):
+    """A hit that is looked up when it is read."""
+
+    diary: list[str]
+
+    @property
+    def doc_id(self) -> str:
+        self.diary.append("looked up")
+        return Late("b")
+
+
+class LateHits(tuple[Hit, ...]):
+    """Hits that are searched for when they are read, which need not end."""
+
+    __slots__ = ()
+    diary: list[str]
+
+    def __iter__(self) -> Iterator[Hit]:
+        self.diary.append("searched")
+        yield from (LateHit("", np.float64(0.5), 1), *hits("c"))
+
+    def __len__(self) -> int:
+        return 2
+
+
+def test_what_works_when_it_is_read_is_read_while_the_clock_runs(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    diary: list[str] = []
+    LateHits.diary = LateHit.diary = diary
+
+    def tick() -> int:
+        diary.append("clock")
+        return len(diary)
+
+    monkeypatch.setattr(ask, "perf_counter_ns", tick)
+    row = watch(lambda: Answer(LateHits(), Late("me"))).row
+    assert (diary[0], diary[1], diary[-1]) == ("clock", "searched", "clock")
+    assert diary.count("clock") == 2
+    assert row.hits == (Hit("b", 0.5, 1.0), *hits("c"))
+    assert {type(row.hits), type(row.hits[0])} == {tuple, Hit}
+    assert {type(row.hits[0].doc_id), type(row.served_by)} == {str}
+    assert {type(score) for score in row.hits[0][1:]} == {float}
+
+
+def test_hits_of_its_own_kind_that_never_end_are_read_to_the_depth_and_no_further() -> None:
+    class Endless(LateHits):
+        __slots__ = ()
+
+        def __iter__(self) -> Iterator[Hit]:
+            while True:
+                yield Hit("a", 1.0, 1.0)
+
+    row = watch(lambda: Answer(Endless(), "me")).row
+    assert (row.status, row.error) == (Status.FAILED, "4 hits were shown, 3 were requested")
+
+
 def test_a_failure_also_takes_time(clock: list[int]) -> None:
     clock[:] = [100, 350]
     assert watch(raising(ValueError())).elapsed_ns == 250
@@ -159,17 +222,19 @@ BAD = [
 def test_what_breaks_the_contract_is_a_failure_with_a_reason(answer: object) -> None:
     row = watch(lambda: answer).row
     assert (row.status, row.hits) == (Status.FAILED, ())
-    assert row.error == fault(answer, 3) != ""
+    with pytest.raises(BrokenAnswer) as broken:
+        copied(answer, 3)
+    assert row.error == str(broken.value) != ""
 
 
 def test_a_reason_names_the_document() -> None:
-    assert fault(BAD[0], 3) == "the score of b is nan (raw 1.0)"
-    assert fault(BAD[3], 3) == "4 hits were shown, 3 were requested"
+    assert watch(lambda: BAD[0]).row.error == "the score of b is nan (raw 1.0)"
+    assert watch(lambda: BAD[3]).row.error == "4 hits were shown, 3 were requested"
 
 
 @pytest.mark.parametrize("score", [0, 1, 0.5, np.float32(0.5), np.float64(0.5), -3.0])
 def test_any_finite_number_is_a_score(score: float) -> None:
-    assert fault(Answer((Hit("a", score, score),), "me"), 3) == ""
+    assert copied(Answer((Hit("a", score, score),), "me"), 3).hits == (("a", score, score),)
 
 
 def test_a_document_shown_twice_is_counted_by_the_run() -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from harness.core.engine import Answer, Hit, Searcher, TakesParams
 from harness.core.records import Query, Scalar
 from harness.core.run import Status
-from harness.replay.ask import fault, observe
+from harness.replay.ask import BrokenAnswer, copied, observe
 from harness.shadow.live.pair import Served
 from harness.shadow.log.record import LoggedAnswer
 
@@ -65,7 +65,7 @@ def asked(
     after = generation()
     return LoggedAnswer(
         status=seen.row.status,
-        hits=_plain(seen.row.hits),
+        hits=_written(seen.row.hits),
         served_by=clean(seen.row.served_by),
         note=clean(noted.note)[:LONGEST],
         error=clean(seen.row.error)[:LONGEST],
@@ -87,14 +87,16 @@ def given_up(status: Status, why: str, elapsed_ns: int) -> LoggedAnswer:
 
 def of_control(served: Served, after: str) -> LoggedAnswer:
     """Give the control's side of what was served; an answer that breaks the contract failed."""
-    answer = served.answer
-    error = served.error or fault(answer, served.k)
-    good = isinstance(answer, Answer) and not error
+    shown, error = Answer((), ""), served.error
+    try:
+        shown = shown if error else copied(served.answer, served.k)
+    except BrokenAnswer as exc:
+        error = str(exc)
     return LoggedAnswer(
-        status=Status.ANSWERED if good else Status.FAILED,
-        hits=_plain(answer.hits) if isinstance(answer, Answer) and good else (),
-        served_by=clean(answer.served_by) if isinstance(answer, Answer) and good else "",
-        note=clean(str(answer.note))[:LONGEST] if isinstance(answer, Answer) else "",
+        status=Status.FAILED if error else Status.ANSWERED,
+        hits=_written(shown.hits),
+        served_by=clean(shown.served_by),
+        note=clean(shown.note)[:LONGEST],
         error=clean(error)[:LONGEST],
         elapsed_ns=served.elapsed_ns,
         before=served.generation,
@@ -102,7 +104,6 @@ def of_control(served: Served, after: str) -> LoggedAnswer:
     )
 
 
-def _plain(hits: tuple[Hit, ...] | object) -> tuple[Hit, ...]:
-    """Give hits of plain strings and floats, whatever number types an engine counts in."""
-    found = hits if isinstance(hits, tuple) else ()
-    return tuple(Hit(clean(hit.doc_id), float(hit.score), float(hit.raw_score)) for hit in found)
+def _written(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Give hits whose ids a file can hold."""
+    return tuple(hit._replace(doc_id=clean(hit.doc_id)) for hit in hits)

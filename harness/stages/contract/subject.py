@@ -14,7 +14,7 @@ from harness.core.disk import FULL, refusal
 from harness.core.engine import Answer, Engine, Hit, Manifest, Searcher
 from harness.core.printable import one_line
 from harness.core.records import Document
-from harness.replay.ask import fault
+from harness.replay.ask import BrokenAnswer, copied
 from harness.stages.contract.documents import COMMON, DOCUMENTS, OBVIOUS
 
 K = 20
@@ -125,13 +125,14 @@ def standing(
 def ask(searcher: Searcher, text: str, k: int) -> QueryOutcome:
     """Run one query; whatever the engine raises becomes words."""
     try:
-        answer = searcher.search(text, k)
+        answer = copied(searcher.search(text, k), k)
+    except BrokenAnswer as exc:
+        return QueryOutcome(text, k, None, str(exc))
     except (KeyboardInterrupt, GeneratorExit):
         raise
     except BaseException as exc:  # noqa: BLE001  an exit or a panic is a failed query too
         return QueryOutcome(text, k, None, raised(exc))
-    wrong = fault(answer, k)
-    return QueryOutcome(text, k, None if wrong else answer, wrong)
+    return QueryOutcome(text, k, answer, "")
 
 
 def raised(exc: BaseException) -> str:
