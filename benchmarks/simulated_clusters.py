@@ -22,8 +22,8 @@ WAYS = (
     "{}?",
     "{} example",
     "the {}",
-    "{} in python",
-    "{}s",
+    "I need {}",
+    "which {}, please",
     "show {}",
 )
 """In which one need is put, where people or a generator put it again and again."""

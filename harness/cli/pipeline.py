@@ -39,6 +39,9 @@ def prepare(
     update: Annotated[
         bool, typer.Option(help="Rewrite the card (and harvested judgements) from what is found.")
     ] = False,
+    similar: Annotated[
+        bool, typer.Option(help="Let a model find queries of one need; keep its pairs in the set.")
+    ] = False,
 ) -> None:
     """Check a data set against its card and write it to build/DATASET/data in one format.
 
@@ -50,7 +53,13 @@ def prepare(
     root = project.root
     for name in project.datasets(dataset):
         layout = project.layout(name)
-        stage(root / "datasets" / name, root / "qrels" / name, layout.data, update=update)
+        stage(
+            root / "datasets" / name,
+            root / "qrels" / name,
+            layout.data,
+            update=update,
+            similar=similar,
+        )
         out.print(f"prepared {layout.data}")
 
 

@@ -1,88 +1,143 @@
-"""Near duplicates among texts: which share at least half of their letter trigrams with another.
+"""Queries that put one need in other words, found in time linear in their number.
 
-Two engines that differ on a query differ likewise on the same query in slightly other words, so
-such queries are not independent. The comparison is exact (Jaccard of sets of trigrams), counts in
-whole numbers, and draws nothing: the same texts give the same clusters on every machine, in any
-order. A cluster is a star: each text shares half of its trigrams with the first one of its
-cluster. Chains, in which the last has nothing of the first, cannot come about. Evidence for the
-bound and for the star: docs/decisions/0018.
+Two engines that differ on a query differ likewise on the same need in other words, so such queries
+are not independent. Two queries are one need by any of three signs:
+
+1. the same words but for their form, order and spelling, and for words without content;
+2. judged documents that are nearly the same, and words that are alike;
+3. a pair that a model found (``harness.corpus.similar``).
+
+Different numbers, names, models or negations are different needs by every sign. A cluster is a
+star: all of it are one need with its first. Chains, in which the last has nothing of the first,
+cannot come about. The same queries give the same clusters on every machine, in any order. Evidence
+for the signs and for the star: docs/decisions/0018.
 """
 
 from __future__ import annotations
 
-import re
-from collections.abc import Sequence
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-GRAM = 3
-"""Characters that are compared as one."""
-LEAST = 0.5
-"""Jaccard from which on a text is a near duplicate; the code below counts in whole numbers."""
-WORD = re.compile(r"\w+")
-CELLS_AT_ONCE = 1 << 22
-"""Most pairs of texts that are counted at once."""
+from harness.corpus.wording import VERSION, Wording, wording
+
+LEAST_JUDGED = Fraction(4, 5)
+"""Jaccard from which on the relevant documents of two queries are nearly the same."""
+LEAST_WORDS = {False: Fraction(1, 3), True: Fraction(1, 2)}
+"""Jaccard of words with content beside that; the greater one where one document is all there is."""
+METHOD = {
+    "format": 3,
+    "wording": VERSION,
+    "least_judged": float(LEAST_JUDGED),
+    "least_words": [round(float(least), 4) for least in LEAST_WORDS.values()],
+}
 
 Codes = NDArray[np.int64]
+Pairs = Iterable[tuple[int, int]]
+Keys = tuple[str, str]
 
 
-def stars(texts: Sequence[str]) -> Codes:
+class _Need(NamedTuple):
+    """The queries of one wording."""
+
+    wording: Wording
+    judged: set[frozenset[str]]
+    """Distinct sets of relevant documents."""
+
+    def spelt(self, wording: Wording) -> _Need:
+        """Keep the capital letters that every text has."""
+        proper = self.wording.proper & wording.proper
+        return self._replace(wording=self.wording._replace(proper=proper))
+
+
+def stars(
+    texts: Sequence[str], judged: Sequence[frozenset[str]] | None = None, pairs: Pairs = ()
+) -> Codes:
     """Give for each text the place of the first one of its cluster, shape (texts,).
 
-    Shorter texts come first, equally long ones in the order of their characters. Each joins the
-    cluster whose first text it is most like, if it is like one, and else opens its own.
+    ``judged`` are the relevant documents of each text, none where they are unknown; ``pairs`` are
+    places of texts that a model found alike. Wordings with fewer words come first. Each joins the
+    cluster whose first one it is most like by its words, or opens its own.
     """
-    if not texts:
-        return np.zeros(0, dtype=np.int64)
-    place: dict[str, int] = {}
-    plain = [normalised(text) for text in texts]
-    owner = {text: at for at, text in reversed(list(enumerate(plain)))}
-    grams = {
-        text: np.array([place.setdefault(g, len(place)) for g in trigrams(text)], dtype=np.int32)
-        for text in owner
-    }
-    ordered = sorted(grams, key=lambda text: (len(grams[text]), text))
-    first = _first_of([grams[text] for text in ordered], len(place))
-    leader = {text: owner[ordered[own]] for text, own in zip(ordered, first.tolist(), strict=True)}
-    return np.array([leader[text] for text in plain], dtype=np.int64)
+    needs: dict[str, _Need] = {}
+    signs = []
+    for at, text in enumerate(texts):
+        words = wording(text)
+        signs.append(words.signature)
+        need = needs.setdefault(signs[-1], _Need(words, set()))
+        needs[signs[-1]] = need.spelt(words)
+        if judged is not None and judged[at]:
+            need.judged.add(judged[at])
+    ordered = sorted(needs, key=lambda sign: (len(needs[sign].wording.words), sign))
+    place = {sign: at for at, sign in enumerate(ordered)}
+    near = defaultdict[int, set[int]](set)
+    for one, other in pairs:
+        a, b = place[signs[one]], place[signs[other]]
+        near[a].add(b)
+        near[b].add(a)
+    leaders = _leaders([needs[sign] for sign in ordered], near)
+    first: dict[int, int] = {}
+    return np.array(
+        [first.setdefault(leaders[place[sign]], at) for at, sign in enumerate(signs)],
+        dtype=np.int64,
+    )
 
 
-def normalised(text: str) -> str:
-    """Leave the words of a text, caseless; the whole text where it has none."""
-    return " ".join(WORD.findall(text.casefold())) or text.strip()
+def _leaders(needs: Sequence[_Need], near: dict[int, set[int]]) -> list[int]:
+    """Give the place of the leader of each need, its own where it opens a cluster.
+
+    Only leaders are looked up, by a rare relevant document together with a rare word that two
+    queries like each other must share (prefix filter: Chaudhuri, Ganti and Kaushik, ICDE 2006).
+    """
+    documents = Counter(doc for need in needs for docs in need.judged for doc in docs)
+    words = Counter(word for need in needs if need.judged for word in need.wording.words)
+    known = defaultdict[Keys, list[int]](list)
+    leaders: list[int] = []
+    for at, need in enumerate(needs):
+        keys = set(_keys(need, documents, words))
+        others = {other for key in keys for other in known.get(key, ())}
+        alike = [other for other in others if _judged_alike(need, needs[other])]
+        alike += [
+            other
+            for other in near.get(at, ())
+            if other < at
+            and leaders[other] == other
+            and not need.wording.parted(needs[other].wording)
+        ]
+        leader = min(alike, key=lambda it: (-need.wording.like(needs[it].wording), it), default=at)
+        leaders.append(leader)
+        if leader == at:
+            for key in keys:
+                known[key].append(at)
+    return leaders
 
 
-def trigrams(text: str) -> frozenset[str]:
-    """Give the runs of three characters of a text between two spaces."""
-    padded = f" {text} "
-    last = max(1, len(padded) - GRAM + 1)
-    return frozenset(padded[at : at + GRAM] for at in range(last))
+def _judged_alike(one: _Need, other: _Need) -> bool:
+    """Tell whether two have nearly the same relevant documents, and words that are alike."""
+    if one.wording.parted(other.wording):
+        return False
+    like = one.wording.like(other.wording)
+    return any(
+        len(a & b) / len(a | b) >= float(LEAST_JUDGED)
+        and like >= float(LEAST_WORDS[len(a & b) == 1])
+        for a in one.judged
+        for b in other.judged
+    )
 
 
-def _first_of(sets: Sequence[NDArray[np.int32]], grams: int) -> Codes:
-    """Place of each set's leader, in the order of ``sets``, which is from small to large."""
-    from scipy.sparse import csr_array
+def _keys(need: _Need, documents: Counter[str], words: Counter[str]) -> Iterator[Keys]:
+    own = _rarest(need.wording.words, words, LEAST_WORDS[False])
+    for docs in need.judged:
+        for doc in _rarest(docs, documents, LEAST_JUDGED):
+            yield from ((doc, word) for word in own)
 
-    sizes = np.array([len(one) for one in sets], dtype=np.int64)
-    named, ends = np.concatenate(sets), np.concatenate([[0], np.cumsum(sizes)])
-    ones = np.ones(len(named), dtype=np.int32)
-    table = csr_array((ones, named, ends), shape=(len(sets), grams))
-    rows = max(1, CELLS_AT_ONCE // len(sets))
-    leader = np.arange(len(sets))
-    for start in range(0, len(sets), rows):
-        stop = min(start + rows, len(sets))
-        # A set of fewer than half as many grams shares less than half of all.
-        least = int(np.searchsorted(2 * sizes, sizes[start]))
-        before = least + np.flatnonzero(leader[least:start] == np.arange(least, start))
-        among = np.concatenate([before, np.arange(start, stop)])
-        shared = (table[start:stop] @ table[among].T).tocoo()
-        row, other = start + shared.row, among[shared.col]
-        both = sizes[row] + sizes[other]
-        near = (other < row) & (3 * shared.data >= both)
-        row, other, count, both = row[near], other[near], shared.data[near], both[near]
-        best_first = np.lexsort((other, -count / (both - count), row))
-        for one, its in zip(row[best_first].tolist(), other[best_first].tolist(), strict=True):
-            if leader[one] == one and leader[its] == its:
-                leader[one] = its
-    return leader
+
+def _rarest(items: frozenset[str], counts: Counter[str], least: Fraction) -> list[str]:
+    """Give the rarest of a set, one of which every set with Jaccard ``least`` to it has too."""
+    ordered = sorted(items, key=lambda item: (counts[item], item))
+    shared = -(-len(items) * least.numerator // least.denominator)
+    return ordered[: len(items) - shared + 1]

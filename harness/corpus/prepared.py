@@ -19,8 +19,9 @@ from harness.core.qrels import Qrels
 from harness.core.reading import Malformed, text_of
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import card, clusters, identity, jsonl, trec
-from harness.corpus.clusters import CLUSTERS, Groups
+from harness.corpus.clusters import CLUSTERS, DataSha256, Groups, QueryClusters
 from harness.corpus.identity import Ids, OwnDocuments, OwnWatch
+from harness.corpus.similar import NONE, Similar
 
 CORPUS, QUERIES, QRELS, MANIFEST = "corpus.jsonl", "queries.jsonl", "qrels.trec", "manifest.json"
 HINT = "Run: harness prepare."
@@ -102,7 +103,17 @@ class Prepared:
         Raises:
             BadFile: as ``clusters``.
         """
-        return clusters.read(self.folder / CLUSTERS, self.manifest.queries_sha256).near_duplicates
+        return self.found().near_duplicates
+
+    def found(self) -> QueryClusters:
+        """Read what was found of the queries, by their words, judgements and vectors.
+
+        Raises:
+            BadFile: as ``clusters``.
+        """
+        about = self.manifest
+        sha256 = DataSha256(about.queries_sha256, about.qrels_sha256)
+        return clusters.read(self.folder / CLUSTERS, sha256)
 
     def parted(self, how: Clustering = BY_TEXT) -> frozenset[str]:
         """Name the near duplicates by words that intents part; none where intents do not count.
@@ -110,8 +121,7 @@ class Prepared:
         Raises:
             BadFile: as ``clusters``.
         """
-        found = clusters.read(self.folder / CLUSTERS, self.manifest.queries_sha256)
-        return frozenset(found.parted if how != "none" else ())
+        return frozenset(self.found().parted if how != "none" else ())
 
     def ids(self) -> Ids:
         """Read which queries are documents, and which others were given.
@@ -159,13 +169,14 @@ def write(  # noqa: PLR0917  all of it is the data
     elsewhere: Iterable[str] = (),
     own: OwnDocuments | None = None,
     complete: str = "",
+    similar: Similar = NONE,
 ) -> DataManifest:
     """Write prepared data; the folder appears whole, and the same data gives the same bytes.
 
     ``fields`` are the parts of a document that ``documents`` still have; ``left_out`` counts the
     queries that were given and are not among ``queries``. ``elsewhere`` has their ids, as far as
     known. ``own`` says what is made of queries that are themselves documents. ``complete``
-    says why no judgement of a relevant document is missing.
+    says why no judgement of a relevant document is missing. ``similar`` are pairs of a model.
     """
     asked = tuple(queries)
     corpus, found = digest.DocumentsDigest(), OwnWatch(asked, own)
@@ -174,8 +185,8 @@ def write(  # noqa: PLR0917  all of it is the data
         identity.write(beside, Ids(found.own, frozenset(elsewhere)))
         jsonl.write_queries(beside / QUERIES, asked)
         trec.write_qrels(beside / QRELS, qrels)
-        queries_sha256 = digest.of_queries(asked)
-        clusters.write(beside / CLUSTERS, asked, queries_sha256)
+        sha256 = DataSha256(digest.of_queries(asked), card.of_qrels(qrels))
+        clusters.write(beside / CLUSTERS, asked, qrels, sha256, similar)
         manifest = DataManifest(
             name=name,
             split=split,
@@ -183,8 +194,7 @@ def write(  # noqa: PLR0917  all of it is the data
             queries=len(asked),
             judgements=sum(1 for _ in qrels.rows()),
             corpus_sha256=corpus.sha256,
-            queries_sha256=queries_sha256,
-            qrels_sha256=card.of_qrels(qrels),
+            **sha256._asdict(),
             slices=card.slices(asked),
             fields=fields,
             left_out=left_out,

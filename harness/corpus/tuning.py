@@ -17,7 +17,7 @@ from harness.core import json_models
 from harness.core.digest import of_json
 from harness.core.errors import BadFile
 from harness.core.records import Query, Scalar
-from harness.corpus.near_duplicates import normalised
+from harness.corpus.wording import normalised
 
 SUFFIX = ".tuning.json"
 DIGITS = 16

@@ -149,7 +149,8 @@ class _Reader:
                 ("policy", "largest_cluster"),
                 f"gate {gate!r} has a margin of {margin:g}, and clusters of {share:.2%} may hide a"
                 f" loss of {unseen_loss(share, level):.4f} from any number of queries",
-                f"Lower largest_cluster below {margin / (ROUNDED * -math.log(level)):.5f}, or raise the margin",
+                f"Lower largest_cluster below {margin / (ROUNDED * -math.log(level)):.5f}, or raise"
+                " the margin",
             )
 
     def _step(self, at: int, table: StepTable) -> Step:

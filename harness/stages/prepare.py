@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
+
 from harness.collections import package_texts, python_docs
 from harness.collections.agent_mail import generate as agent_mail
-from harness.core.digest import DocumentsDigest
+from harness.core.digest import DocumentsDigest, of_queries
 from harness.core.durable.journal import Change, changing, completed
 from harness.core.durable.locks import held
 from harness.core.errors import DatasetError
-from harness.core.files import replacing_folder
+from harness.core.files import replacing_folder, write_json
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Query
 from harness.corpus import card, jsonl, prepared, trec
 from harness.corpus.card import Card
 from harness.corpus.lines import LEFT_OUT, either
+from harness.corpus.similar import SIMILAR, Similar
+from harness.corpus.similar import read as read_similar
+
+MODEL, MAX_TOKENS, BATCH = "all-MiniLM-L6-v2", 128, 64
+"""Which model compares queries, how much of one it reads, and how many at once."""
 
 
-def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> None:
+def prepare(
+    dataset: Path, qrels: Path, out: Path, *, update: bool = False, similar: bool = False
+) -> None:
     """Write prepared data into ``out``.
 
     One after the other: who prepares last has read last. ``dataset`` is the folder with the card,
     ``qrels`` the folder with ``<split>.qrels``. With
     ``update`` the card's counts, digests and package versions are rewritten from what was
-    found, and the judgements too where they are made here, instead of being checked.
+    found, and the judgements too where they are made here, instead of being checked. With
+    ``similar`` a model compares the queries, and its pairs are kept beside the card.
 
     Raises:
         BadFile: a file is missing or malformed.
@@ -36,16 +46,20 @@ def prepare(dataset: Path, qrels: Path, out: Path, *, update: bool = False) -> N
     if not update:
         completed(dataset, within=(dataset, qrels))
         with held(out):
-            _prepare(dataset, qrels, out)
+            _prepare(dataset, qrels, out, similar=similar)
         return
     with changing(dataset, within=(dataset, qrels), what="prepare --update") as change, held(out):
-        _prepare(dataset, qrels, out, change)
+        _prepare(dataset, qrels, out, change, similar=similar)
 
 
-def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None) -> None:
+def _prepare(
+    dataset: Path, qrels: Path, out: Path, change: Change | None = None, *, similar: bool
+) -> None:
     about = card.read(dataset)
     judged = qrels / f"{about.split}.qrels"
     found = _made(about) or _from_files(dataset, judged)
+    if similar:
+        write_json(dataset / SIMILAR, _similar(found.queries).as_json())
     corpus = DocumentsDigest()
     with replacing_folder(out) as beside:
         documents = corpus.watch(found.documents)
@@ -61,6 +75,7 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
             elsewhere=_elsewhere(dataset / LEFT_OUT),
             own=about.own_documents,
             complete=about.complete or "",
+            similar=read_similar(dataset, of_queries(found.queries)),
         )
         counted = card.counted(about, corpus, found.queries, found.qrels)
         if change:
@@ -76,6 +91,17 @@ def _prepare(dataset: Path, qrels: Path, out: Path, change: Change | None = None
 def _elsewhere(file: Path) -> tuple[str, ...]:
     """Read the ids of queries that an import left out."""
     return tuple(line for _, line in numbered(file)) if file.is_file() else ()
+
+
+def _similar(queries: Sequence[Query]) -> Similar:
+    from engines.vector.chosen import embedder_of
+
+    embedder = embedder_of(MODEL, MAX_TOKENS)
+    parts = [queries[at : at + BATCH] for at in range(0, len(queries), BATCH)]
+    vectors = [embedder.embed([query.text for query in part]) for part in parts]
+    ids = [query.query_id for query in queries]
+    together = np.concatenate([np.zeros((0, embedder.dimension), np.float32), *vectors])
+    return Similar.between(ids, together, embedder.identity, of_queries(queries))
 
 
 @dataclass(frozen=True, slots=True)

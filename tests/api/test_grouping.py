@@ -8,7 +8,7 @@ from tests.api.conftest import QUERIES, Small
 
 
 def test_queries_in_nearly_the_same_words_are_one_cluster() -> None:
-    texts = {"a": "Set the x-axis label", "b": "inverse of a matrix", "c": "set the y-axis label"}
+    texts = {"a": "Set the axis label", "b": "inverse of a matrix", "c": "how to set axis labels"}
     assert harness.near_duplicates(texts) == {"a": "like a", "c": "like a"}
 
 

@@ -212,9 +212,8 @@ def _data(layout: Layout, said: dict[str, Any], hint: str) -> None:
             raise EvidenceError(f"{path}: is not what {layout.data / MANIFEST} says. {hint}")
         if said["sha256"][kind] != noted:
             raise EvidenceError(f"{layout.decision}: was made from other {kind}. {hint}")
-    queries = data.queries()
-    same = data.near_duplicates() == near_duplicates(queries)
-    if not same or data.parted() != frozenset(parted(queries)):
+    kept, of = data.found(), (data.queries(), data.qrels(), data.found().similar)
+    if kept.near_duplicates != near_duplicates(*of) or kept.parted != parted(*of):
         raise EvidenceError(f"{layout.data / CLUSTERS}: is not what the queries give. {hint}")
 
 

@@ -9,11 +9,11 @@ from pathlib import Path
 
 from harness.core.errors import BadFile
 from harness.core.printable import many
-from harness.corpus.near_duplicates import normalised
 from harness.corpus.querylog.clean import Cleaner, Entry, Left, plain
 from harness.corpus.querylog.formats import FORMATS, Fields, Line, format_of, lines
 from harness.corpus.querylog.masks import masked
 from harness.corpus.querylog.tally import Tally
+from harness.corpus.wording import normalised
 from harness.shadow.log import streams
 from harness.shadow.log.record import Divergence, Observation, query_key
 

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.corpus import jsonl
-from harness.corpus.near_duplicates import normalised
 from harness.corpus.querylog.formats import Fields
 from harness.corpus.querylog.tally import Tally
+from harness.corpus.wording import normalised
 from harness.stages.queries.counting import count
 from harness.stages.queries.from_log import read_card
 from harness.stages.queries.strata import classified
