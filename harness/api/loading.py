@@ -14,7 +14,7 @@ from harness.core.names import checked
 from harness.core.qrels import Qrels
 from harness.core.records import Judgement
 from harness.core.run import Run
-from harness.corpus import beir, runs, trec
+from harness.corpus import beir, grades, runs, trec
 
 PARQUET, TABBED = ".parquet", ".tsv"
 UNNAMED = "run"
@@ -116,11 +116,9 @@ def _score(found: Value) -> float:
 
 
 def _grade(found: Value) -> int:
-    value = found.value
-    whole = isinstance(value, Real) and not isinstance(value, bool) and math.isfinite(value)
-    if not whole or value != int(value):
+    grade = grades.whole(found.value)
+    if grade is None:
         raise DatasetError(
-            f"qrels{found.place}: the grade {value!r} of {found.doc_id} is not a whole number. Map"
-            " the scale to integers (gains are linear in the grade)"
+            f"qrels{found.place}: {grades.problem(found.value)} (of {found.doc_id}). {grades.HINT}"
         )
-    return int(value)
+    return grade

@@ -11,10 +11,8 @@ from harness.core.names import checked
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import FIELDS, Document, Judgement, Query
-from harness.corpus import jsonl, trec
+from harness.corpus import columns, jsonl, trec
 from harness.corpus.lines import SPACES, checked_id, either
-
-HEADINGS = frozenset({"score", "relevance", "grade"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,27 +64,33 @@ def fields(given: str) -> tuple[str, ...]:
 
 
 def qrels(path: Path) -> Qrels:
-    """Read ``query<TAB>document<TAB>grade`` lines, with or without a heading.
+    """Read ``query<TAB>document<TAB>grade`` lines, or columns by the names in a head.
 
-    The first line is a heading if its third column is ``score``, ``relevance`` or ``grade``.
+    The first line is a head if it names the three columns, in any order and beside others, or if
+    its third column is the name of a grade.
 
     Raises:
-        BadFile: a line does not have three columns, a grade is not an integer, a pair is judged
-            twice, or the file has no judgement.
+        BadFile: a column is missing, a grade is not an integer, a pair is judged twice, or the file
+            has no judgement.
     """
     return trec.collect(path, _judgements(path))
 
 
 def _judgements(path: Path) -> Iterator[tuple[int, Judgement]]:
-    heading_may_come = True
+    at: tuple[int, ...] | None = None
+    width = len(Judgement._fields)
     for number, line in numbered(path):
-        columns = [column.strip(SPACES) for column in line.split("\t")]
-        if len(columns) != len(Judgement._fields):
-            problem = f"the line has {len(columns)} columns, not 3"
+        cells = [cell.strip(SPACES) for cell in line.split("\t")]
+        if at is None:
+            at = columns.places(cells, (columns.QUERY, columns.DOCUMENT, columns.GRADE))
+            if at or columns.plain(cells[-1]) in columns.GRADE:
+                at, width = at or (0, 1, 2), len(cells)
+                continue
+            at = (0, 1, 2)
+        if len(cells) != width or width < len(Judgement._fields):
+            problem = f"the line has {len(cells)} columns, not {max(width, len(Judgement._fields))}"
             raise BadFile(path, problem, "Write: query<TAB>document<TAB>grade.", number)
-        query_id, doc_id, grade = columns
-        if not (heading_may_come and grade.lower() in HEADINGS):
-            checked_id(path, number, "query", query_id)
-            checked_id(path, number, "document", doc_id)
-            yield number, Judgement(query_id, doc_id, trec.grade(path, number, grade))
-        heading_may_come = False
+        query_id, doc_id, grade = (cells[place] for place in at)
+        checked_id(path, number, "query", query_id)
+        checked_id(path, number, "document", doc_id)
+        yield number, Judgement(query_id, doc_id, trec.grade(path, number, grade))

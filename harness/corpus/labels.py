@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Sequence
 from pathlib import Path
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 
 from harness.core import json_models
 from harness.core.errors import BadFile, HarnessError
@@ -19,11 +19,17 @@ from harness.core.names import Name
 from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import Judgement
-from harness.corpus import trec
+from harness.corpus import grades, trec
 
 Kind = Literal["machine", "person"]
 REMEDY = "Restore the line, or write the file anew with the command that made it"
 Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+def _whole(found: object) -> object:
+    """Read a grade as every reader does; what is none is left to the model to refuse."""
+    grade = grades.whole(found)
+    return found if grade is None else grade
 
 
 class Label(BaseModel):
@@ -32,7 +38,7 @@ class Label(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, allow_inf_nan=False)
     query_id: str
     doc_id: str
-    grade: int
+    grade: Annotated[int, BeforeValidator(_whole)]
     kind: Kind
     by: Name
     """Name of the judge or of the person."""

@@ -10,6 +10,7 @@ from pathlib import Path
 from harness.core.errors import BadFile
 from harness.core.reading import numbered
 from harness.core.records import Query
+from harness.corpus import columns
 from harness.corpus.lines import SPACES, checked_id
 
 TAG = re.compile(r"<(/?[A-Za-z][A-Za-z0-9_-]*)>")
@@ -29,7 +30,7 @@ def tagged(path: Path) -> tuple[Query, ...]:
 
 
 def table(path: Path) -> tuple[Query, ...]:
-    """Read ``id<TAB>text`` lines; a text may hold further tabs.
+    """Read ``id<TAB>text`` lines, in which a text may hold further tabs, or columns by their names.
 
     Raises:
         BadFile: a line has no tab, an id comes twice, or the file is empty.
@@ -87,8 +88,17 @@ def _topic(path: Path, block: _Block) -> tuple[int, str, str]:
 
 
 def _rows(path: Path) -> Iterator[tuple[int, str, str]]:
+    at: tuple[int, ...] | None = None
+    first = True
     for number, line in numbered(path):
+        if first:
+            at, first = columns.places(line.split("\t"), (columns.ID, columns.TEXT)), False
+            if at:
+                continue
         query_id, tab, text = line.partition("\t")
+        if at:
+            cells = line.split("\t")
+            query_id, text = (cells[place] if place < len(cells) else "" for place in at)
         if not tab or not text.strip():
             raise BadFile(path, "the line has no second column", "Write: id<TAB>text.", number)
         yield number, query_id.strip(SPACES), text

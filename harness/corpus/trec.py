@@ -15,12 +15,12 @@ from harness.core.qrels import Qrels
 from harness.core.reading import numbered
 from harness.core.records import Judgement
 from harness.core.run import Row, Run, Status
+from harness.corpus import grades
 from harness.corpus.lines import SPACES
 
 BETWEEN_FIELDS = re.compile(f"[{SPACES}]+")
 _NUMBER = re.compile(r"[+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+)(?:[eE][+-]?[0-9]+)?", re.ASCII)
 """A score as C reads it: ``float`` would also take ``1_000`` and digits of other scripts."""
-GRADE = re.compile(r"[+-]?[0-9]{1,9}")
 UNFILLED = "?"
 """The grade of a pair that was put into a pool and not judged yet."""
 
@@ -138,17 +138,17 @@ def collect(path: Path, found: Iterable[tuple[int, Judgement]]) -> Qrels:
 
 
 def grade(path: Path, number: int, text: str) -> int:
-    """Read a grade.
+    """Read a grade (``harness.corpus.grades.whole``).
 
     Raises:
-        BadFile: it is not an integer of at most nine digits, or ``UNFILLED``.
+        BadFile: it is not whole, or ``UNFILLED``.
     """
     if text == UNFILLED:
         raise BadFile(path, "the pair is not judged yet", f"Judge it: harness judge {path}", number)
-    if not GRADE.fullmatch(text):
-        hint = "Map the scale to integers (gains are linear in the grade)."
-        raise BadFile(path, f"the grade {text!r} is not an integer", hint, number)
-    return int(text)
+    found = grades.whole(text)
+    if found is None:
+        raise BadFile(path, grades.problem(text), grades.HINT, number)
+    return found
 
 
 _RUN_LINE = "query Q0 document rank score tag"

@@ -8,6 +8,7 @@ from pathlib import Path
 from engines import registry as arms
 from engines.registry import Arm
 from harness.core.digest import of_files
+from harness.core.durable.strays import is_stray
 from harness.core.engine import Manifest
 from harness.core.errors import EvidenceError, IndexNotReady
 from harness.core.files import replacing_folder, write_json, write_text
@@ -53,7 +54,8 @@ def note_files(folder: Path) -> None:
 def _files(folder: Path) -> list[Path]:
     """List all that stands in an index's folder, but for what the harness notes there."""
     notes = {folder / name for name in NOTES}
-    return sorted(path for path in folder.rglob("*") if not path.is_dir() and path not in notes)
+    found = (path for path in folder.rglob("*") if not path.is_dir() and path not in notes)
+    return sorted(path for path in found if not is_stray(path.relative_to(folder)))
 
 
 def sources(arm: Arm) -> tuple[Path, ...]:

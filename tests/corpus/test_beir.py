@@ -19,11 +19,35 @@ def test_judgements_with_and_without_a_heading_are_the_same(written: Written) ->
 
 
 @pytest.mark.parametrize(
+    ("head", "row"),
+    [
+        ("corpus-id\tquery-id\tscore", "d\tq\t{}"),
+        ("Score\tQuery ID\tCorpus ID", "{}\tq\td"),
+        ("query-id\titer\tcorpus-id\tscore", "q\t0\td\t{}"),
+        ("qid\tdocno\tlabel\tannotator", "q\td\t{}\tme"),
+        ("some\tother\tgrade", "q\td\t{}"),
+    ],
+)
+@pytest.mark.parametrize("grade", ["2", "2.0", "+2", "2.000"])
+def test_columns_go_by_their_names_where_there_is_a_head(
+    written: Written, head: str, row: str, grade: str
+) -> None:
+    assert beir.qrels(written(f"{head}\n{row.format(grade)}\n")).grades == {"q": {"d": 2}}
+
+
+@pytest.mark.parametrize("line", ["q\t0\td", "q\t0\td\t1\tmore"])
+def test_a_row_that_does_not_fit_its_head_is_told(written: Written, line: str) -> None:
+    head = "query-id\titer\tcorpus-id\tscore\n"
+    with pytest.raises(BadFile, match=r"file:2: the line has [35] columns, not 4"):
+        beir.qrels(written(f"{head}{line}\n"))
+
+
+@pytest.mark.parametrize(
     ("line", "says"),
     [
         ("q\td", "the line has 2 columns, not 3. Write: query<TAB>document<TAB>grade"),
         ("q 0 d 1", "the line has 1 columns, not 3"),
-        ("q\te\t1.0", "the grade '1.0' is not an integer"),
+        ("q\te\t1.5", "the grade '1.5' is not an integer"),
         ("q\te\tscore", "the grade 'score' is not an integer"),
         ("q\td\t2", "d is judged for query q on line 1 already"),
         ("q\td e\t2", "the document id 'd e' is empty or holds white space"),

@@ -72,3 +72,15 @@ def test_a_table_keeps_its_texts(written: Written) -> None:
 def test_a_bad_row_is_told_with_its_line(written: Written, line: str, says: str) -> None:
     with pytest.raises(BadFile, match=f"file:2: {says}"):
         topics.table(written(f"1\ta\n{line}\n"))
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        "qid\tquery\n7\tred shoes\n",
+        "text\tid\nred shoes\t7\n",
+        "ID\tlang\tText\n7\ten\tred shoes\n",
+    ],
+)
+def test_columns_of_a_table_go_by_their_names(written: Written, content: str) -> None:
+    assert topics.table(written(content)) == (Query("7", "red shoes"),)

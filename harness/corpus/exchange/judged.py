@@ -9,8 +9,8 @@ from pathlib import Path
 from harness.core.errors import BadFile
 from harness.core.qrels import Qrels
 from harness.core.records import Judgement, Query
+from harness.corpus import grades
 from harness.corpus.lines import UNCARRIED
-from harness.corpus.trec import GRADE
 
 At = int | str
 """Where a fault is: the number of a line, or a place inside a file of JSON."""
@@ -87,13 +87,10 @@ class Collector:
         return BadFile(self.path, f"{at}: {problem}", hint)
 
     def _grade(self, grade: object, at: At) -> int:
-        """Read a grade; ``3.0`` is 3, as tools write it that keep numbers as floats."""
-        written = "" if isinstance(grade, bool) else str(grade).strip()
-        whole, _, rest = written.partition(".")
-        if not GRADE.fullmatch(whole) or rest.strip("0"):
-            hint = "Map the scale to integers (gains are linear in the grade)."
-            raise self.wrong(at, f"the grade {grade!r} is not an integer", hint)
-        return int(whole)
+        found = grades.whole(grade)
+        if found is None:
+            raise self.wrong(at, grades.problem(grade), grades.HINT)
+        return found
 
 
 def id_of(text: str) -> str:

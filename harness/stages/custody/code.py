@@ -8,6 +8,7 @@ from pathlib import Path
 import engines
 import harness
 from harness.core.digest import of_files
+from harness.core.durable.strays import is_stray
 
 JUDGING = ("core", "gates", "measures", "policy", "stats")
 """Packages of the harness that a verdict comes from."""
@@ -21,7 +22,8 @@ def code_sha256() -> str:
     both in a clone.
     """
     folders = [Path(package.__path__[0]) for package in (harness, engines)]
-    files = [path for f in folders for kind in ("*.py", "*.toml") for path in f.rglob(kind)]
+    found = ((f, path) for f in folders for kind in ("*.py", "*.toml") for path in f.rglob(kind))
+    files = [path for folder, path in found if not is_stray(path.relative_to(folder))]
     packaged = Path(harness.__path__[0]) / "packaged"
     return of_files([path for path in files if packaged not in path.parents])
 

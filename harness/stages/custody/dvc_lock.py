@@ -12,6 +12,7 @@ from typing import Any
 from harness.core import digest
 from harness.core.durable.leftovers import LEFT_OVER
 from harness.core.durable.locks import held
+from harness.core.durable.strays import is_stray
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_text
 from harness.core.formats import yaml_file
@@ -120,7 +121,7 @@ def _md5(path: Path) -> str:
 def _left_over(name: Path) -> bool:
     """Tell whether DVC passes a file over, as ``.dvcignore`` says."""
     hidden = name.name.startswith(".") and name.name.endswith(BESIDE)
-    return hidden or any(part.endswith(LEFT_OVER) for part in name.parts)
+    return hidden or is_stray(name) or any(part.endswith(LEFT_OVER) for part in name.parts)
 
 
 @contextmanager

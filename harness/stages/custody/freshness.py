@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.core import digest
+from harness.core.durable.strays import is_stray
 from harness.core.errors import BadFile, EvidenceError
 from harness.core.files import write_json
 from harness.core.formats import json_file
@@ -40,7 +41,8 @@ def index_files(layout: Layout, arm: str) -> str | None:
     """
     folder = layout.index(arm)
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.name not in NOTES)
-    named = [(path.relative_to(folder).as_posix(), digest.of_file(path)) for path in files]
+    own = ((path.relative_to(folder), path) for path in files)
+    named = [(at.as_posix(), digest.of_file(path)) for at, path in own if not is_stray(at)]
     return digest.of_json(named) if named else None
 
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from harness.core.digest import DocumentsDigest
+from harness.core.durable.strays import is_stray
 from harness.core.errors import BadFile, DatasetError
 from harness.core.printable import between, many
 from harness.core.qrels import Qrels
@@ -163,5 +164,7 @@ def check_free(folder: Path, judged: Path, *, force: bool) -> None:
     if name != folder.name:
         raise DatasetError(f"{folder}: its card is of {name!r}, or it is a link; {hint}")
     for path in sorted(folder.iterdir()):
+        if is_stray(Path(path.name)):
+            continue
         if path.name.removesuffix(PACKED) not in OURS or not path.is_file():
             raise DatasetError(f"{path}: was not written by an import; {hint}")

@@ -46,3 +46,17 @@ def test_a_list_is_read(tmp_path: Path, content: str) -> None:
 def test_a_broken_list_names_its_line(tmp_path: Path, content: str, says: str) -> None:
     with pytest.raises(BadFile, match=says):
         read(written(tmp_path, content))
+
+
+@pytest.mark.parametrize("weight", ["*1", "*2.5", " * 10"])
+def test_weights_behind_all_texts_are_taken_off(tmp_path: Path, weight: str) -> None:
+    heads = f"# qid:1: kettle{weight}\n# qid:2: 5*3 grid{weight}\n"
+    found = read(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))
+    assert [query.text for query in found.queries] == ["kettle", "5*3 grid"]
+
+
+@pytest.mark.parametrize("other", ["kettle", "kettle*", "kettle*x", "5*3 grid"])
+def test_one_weight_among_texts_without_is_refused(tmp_path: Path, other: str) -> None:
+    heads = f"# qid:1: {other}\n# qid:2: hose*1\n"
+    with pytest.raises(BadFile, match=r"j\.txt:2: the text 'hose\*1' ends as a weight does"):
+        read(written(tmp_path, f"{heads}4 qid:1 # a\n2 qid:2 # b\n"))

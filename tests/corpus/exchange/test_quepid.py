@@ -37,6 +37,33 @@ def test_columns_are_found_by_their_names(tmp_path: Path, head: str) -> None:
     assert found.qrels.grades == {"a": {"d": 1}}
 
 
+DETAILED = "Team Name,Query Text,Doc ID,Rating,description\n"
+
+
+@pytest.mark.parametrize(
+    "content",
+    [
+        CASE + "shoes,p-1,3\nsandals,,\n",
+        CASE + "shoes,p-1,3\nsandals,\n",
+        CASE + 'shoes,p-1,3\n"sandals","",""\n',
+        DETAILED + "Shop,shoes,p-1,3,Red\nShop,sandals\n",
+        DETAILED + 'Shop,shoes,p-1,3,"Soft.\r\nLight, ""new"".\n\nEnd"\nShop,sandals,,,\n',
+        DETAILED.replace("\n", "\r\n") + 'Shop,shoes,p-1,3,"a\r\nb"\r\nShop,sandals\r\n',
+    ],
+)
+def test_queries_without_hits_and_line_breaks_are_read(tmp_path: Path, content: str) -> None:
+    found = read(written(tmp_path, content))
+    assert [query.text for query in found.queries] == ["shoes", "sandals"]
+    assert found.qrels.grades == {"shoes": {"p-1": 3}}
+    assert found.unrated == 0
+
+
+def test_a_row_after_a_line_break_is_named_by_its_own_line(tmp_path: Path) -> None:
+    rows = 'Shop,shoes,p-1,3,"a\nb\nc"\nShop,boots,p-2,good,x\n'
+    with pytest.raises(BadFile, match=r"case\.csv:5: the grade 'good'"):
+        read(written(tmp_path, DETAILED + rows))
+
+
 @pytest.mark.parametrize("said", ["=1+1", "-shoes", "+41", "@home", " leading", "plain", "a = b"])
 def test_a_formula_is_written_as_text_and_read_back(tmp_path: Path, said: str) -> None:
     found = read(written(tmp_path, f'{CASE}"{said}",d,1\n'))

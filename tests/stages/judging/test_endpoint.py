@@ -44,8 +44,28 @@ def grades(**said: object) -> Reply:
 
 
 @pytest.mark.parametrize(
+    "around",
+    [
+        "{}",
+        "```json\n{}\n```",
+        "\n```\n{}\n```\n",
+        "Here is the JSON:\n\n~~~ JSON\n{}\n~~~\nIt says so.",
+        "  ```json  \r\n{}\r\n  ```",
+    ],
+)
+@pytest.mark.parametrize("keys", [("0", "1"), ("0.0", "1.0")])
+def test_an_answer_in_a_code_fence_is_the_answer(around: str, keys: tuple[str, str]) -> None:
+    shares = dict(zip(keys, (0.2, 0.8), strict=True))
+    said = json.dumps({"reason": "```x```", "probabilities": shares})
+    found = read(json.loads(completion(around.replace("{}", said)).body), (0, 1))
+    assert found.probabilities == (0.2, 0.8)
+
+
+@pytest.mark.parametrize(
     ("reply", "says"),
     [
+        (completion("```\n{}\n```\n```\n{}\n```"), "the answer is not JSON"),
+        (completion("```json\nyes\n```"), "the answer is not JSON"),
         (completion("It is relevant."), "the answer is not JSON: It is relevant."),
         (completion(""), "the answer is empty"),
         (completion(None), "the answer is empty"),

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from harness.core.formats import json_of
 from harness.core.printable import one_line
 from harness.core.reading import Malformed
+from harness.corpus import grades
 from harness.stages.judging.machine.protocol import Seen
 
 CLOSE = 0.05
@@ -17,6 +19,10 @@ CLOSE = 0.05
 QUOTED = 120
 """Characters of an answer, or of what it says of a grade, that are repeated."""
 NOTE = 500
+FENCE = re.compile(
+    r"^[ \t]*(?:```|~~~)[^\n`]*\n(.*?)\n[ \t]*(?:```|~~~)[ \t]*$", re.DOTALL | re.MULTILINE
+)
+"""Code in an answer: many endpoints pass over ``response_format``."""
 
 
 class Reply(NamedTuple):
@@ -100,7 +106,7 @@ def read(body: object, scale: Sequence[int]) -> Reply:
     if not isinstance(content, str) or not content.strip():
         raise Malformed("the answer is empty")
     try:
-        said = json_of(content)
+        said = json_of(_unfenced(content))
     except Malformed as exc:
         raise Malformed(f"the answer is not JSON: {one_line(content, QUOTED)}") from exc
     found = said.get("probabilities") if isinstance(said, Mapping) else None
@@ -110,6 +116,12 @@ def read(body: object, scale: Sequence[int]) -> Reply:
     reason = said.get("reason") if isinstance(said, Mapping) else None
     note = one_line(reason, NOTE) if isinstance(reason, str) else ""
     return Reply(_probabilities(found, scale), one_line(model, QUOTED), note)
+
+
+def _unfenced(content: str) -> str:
+    """Give what stands in the one code fence of an answer; the whole answer where it has none."""
+    fenced = FENCE.findall(content)
+    return fenced[0] if len(fenced) == 1 and not content.lstrip().startswith("{") else content
 
 
 def _first(body: object) -> Mapping[str, Any]:
@@ -122,10 +134,11 @@ def _first(body: object) -> Mapping[str, Any]:
 def _probabilities(found: object, scale: Sequence[int]) -> tuple[float, ...]:
     if not isinstance(found, Mapping):
         raise Malformed("the answer has no probabilities")
-    if set(found) != {str(grade) for grade in scale}:
+    by_grade = {grades.whole(name): value for name, value in found.items()}
+    if len(by_grade) != len(found) or by_grade.keys() != set(scale):
         said, wanted = (", ".join(sorted(map(str, each))) for each in (found, scale))
         raise Malformed(f"the answer has the grades {one_line(said, QUOTED)}, not {wanted}")
-    values = [found[str(grade)] for grade in scale]
+    values = [by_grade[grade] for grade in scale]
     for one in values:
         if isinstance(one, bool) or not isinstance(one, int | float) or not 0 <= one <= 1:
             raise Malformed(f"{one_line(str(one), QUOTED)} is not a probability")
