@@ -42,7 +42,6 @@ def application() -> typer.Typer:
         serve,
         traffic,
         tune,
-        variance,
     )
     from harness.cli.assessors import assisted, judging, labels, panel
     from harness.cli.base.app import app
@@ -72,7 +71,6 @@ def application() -> typer.Typer:
         decide,
         ask,
         decompose,
-        variance,
         verify,
         sign,
         reproduce,

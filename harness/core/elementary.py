@@ -40,9 +40,3 @@ def exp(values: Floats) -> Floats:
 def powers(base: float, most: int) -> Floats:
     """Give ``base`` to the powers 0 to ``most``, each the one before times ``base``."""
     return np.multiply.accumulate(np.append(1.0, np.full(most, base)))
-
-
-def tanh_and_sech2(values: Floats) -> tuple[Floats, Floats]:
-    """Give the hyperbolic tangent of each value, and its derivative, 1 / cosh squared."""
-    less = special.expm1(-2 * np.abs(values))
-    return np.copysign(-less / (less + 2), values), 4 * (less + 1) / (less + 2) ** 2

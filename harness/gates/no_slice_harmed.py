@@ -18,7 +18,6 @@ from harness.gates.base.paired import LESS, Comparison, compare
 from harness.gates.base.queries import SampleSettings, too_few
 from harness.gates.base.rules import Margin, Rules, Where, above, signed
 from harness.stats.holm import adjusted
-from harness.stats.pooling import pooled
 
 NAMED = 3
 """Slices that the reason lists, in addition to those that did not pass."""
@@ -154,13 +153,11 @@ def _measured(label: str, compared: Comparison, limit: float, rules: Rules) -> _
 
 
 def _said(found: Sequence[_Slice], harmed: Sequence[bool], rules: Rules) -> str:
-    """Name the worst slices, and all that did not pass; estimates that stand alone and pooled."""
-    together = pooled([one.estimate for one in found], confidence=rules.confidence)
-    order = sorted(range(len(found)), key=lambda at: (together[at], found[at].estimate.value))
+    """Name the worst slices, and all that did not pass."""
+    order = sorted(range(len(found)), key=lambda at: found[at].estimate.value)
     named = [at for rank, at in enumerate(order) if rank < NAMED or not found[at].passes]
     said = ", ".join(
         f"{found[at].name} {signed(found[at].estimate)}"
-        + (f", pooled {together[at]:+.4f}" if len(found) > 1 else "")
         + (" (harmed)" if harmed[at] else "" if found[at].passes else " (open)")
         + found[at].compared.losses
         + found[at].unjudged(rules)

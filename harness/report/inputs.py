@@ -175,8 +175,6 @@ class ReportInput:
     links: Links = field(default_factory=Links)
     dependence: Mapping[str, Mapping[str, Dependence]] = field(default_factory=dict)
     """What clusters of queries cost each of ``differences``."""
-    pooled_slices: Mapping[str, Mapping[str, float]] = field(default_factory=dict)
-    """``slice_differences``, each drawn to the mean of all slices of its comparison."""
     traffic: Mapping[str, TrafficMean] = field(default_factory=dict)
     """Mean of ``measure`` over the traffic of a log, by arm and by ``control~candidate``; empty
     where the queries are not a sample of one."""

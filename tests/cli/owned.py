@@ -146,7 +146,7 @@ READ = {
 """Options of these names are only read, but for those in the tables above."""
 READ_LEFT = {
     "ask", "decide", "export", "history add", "migrate advance", "migrate drill",
-    "migrate observe", "migrate status", "plan", "policy pin", "regress", "variance", "verify",
+    "migrate observe", "migrate status", "plan", "policy pin", "regress", "verify",
 }  # fmt: skip
 """Commands whose ``--out`` is read: what ``harness run`` left."""
 READ_AT = {"history page", "migrate status"}

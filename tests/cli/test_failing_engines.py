@@ -56,7 +56,7 @@ OPENS_NONE = {
     "assisted", "decide", "export", "init", "migrate begin", "migrate drill",
     "migrate interleave", "plan", "pool",
     "regress",
-    "selftest", "shadow http", "shadow mcp", "traffic", "variance",
+    "selftest", "shadow http", "shadow mcp", "traffic",
     *(f"{kept} {does}" for kept in ("code", "docs", "notes") for does in ("ask", "index", "serve")),
 }  # fmt: skip
 """Commands that name engines and open none, or only such as come with the program."""

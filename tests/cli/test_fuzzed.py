@@ -128,7 +128,6 @@ WORKS: dict[str, tuple[str, ...]] = {
     "shadow watch": ("log",),
     "traffic": ("log", *DATA, *PAIR),
     "tune": ("fts5", "--dataset", "beir", "--search", "absent.toml", "--out", "{new}"),
-    "variance": (*DATA, *PAIR),
     "verify": (),
 }  # fmt: skip
 """Words of each command that work, or that are refused at the end of their way."""

@@ -24,7 +24,7 @@ COMMANDS = (
     "migrate rollback",
     "migrate drill", "migrate mend", "regress", "reproduce", "sbom", "history add", "history page",
     "import beir", "import trec", "import jsonl", "import ratings", "import ir-datasets",
-    "convert", "plan", "variance", "policy pin", "arm check",
+    "convert", "plan", "policy pin", "arm check",
     "shadow run", "shadow http", "shadow mcp",
     "shadow watch", "notes index", "notes ask", "notes serve", "code index", "code ask",
     "code serve", "docs index", "docs ask", "docs serve",

@@ -235,10 +235,6 @@ ELSEWHERE = {
         "there is one run of many files",
         "tests/stages/score/test_partitioned.py::test_two_processes_give_the_same_values",
     ),
-    "harness variance --control fts5 --candidate tantivy --out out/cranfield": Elsewhere(
-        "the small project has one collection under many names",
-        "tests/cli/test_variance.py::test_two_corpora_are_taken_apart",
-    ),
     "mypy": SUITE,
     "pytest": SUITE,
     "ruff": SUITE,

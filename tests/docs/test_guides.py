@@ -34,7 +34,7 @@ from tests.make import gate_inputs
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+    pytest.mark.usefixtures("read_once", "none_drawn"),
 ]
 EXAMPLE = ROOT / "examples" / "http_engine"
 GATE = "empty_answers"

@@ -29,7 +29,7 @@ pytest.importorskip("jmespath", reason='needs the extra "http"')
 pytest.importorskip("bm25s", reason="needs the package bm25s")
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+    pytest.mark.usefixtures("read_once", "none_drawn"),
 ]
 EXAMPLE = ROOT / "examples" / "other_engine"
 TEXTS = ("red", "cone", "a blue cube", "zzzz")

@@ -32,7 +32,7 @@ from tests.docs.typed import Filling, NotFilled, after, row, written
 from tests.docs.world import World
 
 pytestmark = [
-    pytest.mark.usefixtures("read_once", "answered_once", "derived_once"),
+    pytest.mark.usefixtures("read_once", "derived_once"),
     pytest.mark.slow,
 ]
 LINES = [(page.name, line) for page in pages() for line in page.commands()]

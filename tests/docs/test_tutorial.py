@@ -18,7 +18,7 @@ from tests.docs.world import World
 
 pytestmark = [
     pytest.mark.slow,
-    pytest.mark.usefixtures("read_once", "answered_once", "none_drawn"),
+    pytest.mark.usefixtures("read_once", "none_drawn"),
 ]
 PAGE = page("docs/tutorial.md")
 PYTHON = re.findall(r"^```python\n(.*)\n```", PAGE.text, re.MULTILINE)

@@ -1,6 +1,6 @@
 """Every number of a policy, of ``params.yaml`` and of bounds for live traffic has an end above.
 
-A gate of 10^20 queries had its canary answer as many; a hundred thousand million days are no date.
+No set has 10^20 queries; a hundred thousand million days are no date.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ Share = Annotated[float, Field(gt=0, lt=1), AfterValidator(_shown)]
 Margin = Annotated[Share, AfterValidator(_held)]
 """The allowed loss of a measure: above 0 and below 1."""
 MOST_QUERIES, MOST_DEPTH, MOST_RATIO, A_DAY_S = 100_000, 1_000, 1_000_000, 86_400
-"""Largest numbers of a gate, whose canary answers as many queries."""
+"""Largest numbers of a gate: beyond them a slip of a digit, and no margin."""
 MinQueries = Annotated[int, Field(ge=2, le=MOST_QUERIES)]
 """Fewest independent queries of a gate, at least 2, because one has no spread."""
 Ratio = Annotated[float, Field(gt=0, le=MOST_RATIO)]

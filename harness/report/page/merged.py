@@ -28,8 +28,5 @@ def merged(report: ReportInput) -> ReportInput:
         slice_differences={
             title[name]: row for name, row in report.slice_differences.items() if name in title
         },
-        pooled_slices={
-            title[name]: row for name, row in report.pooled_slices.items() if name in title
-        },
         latency=latency,
     )

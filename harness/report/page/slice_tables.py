@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from harness.report.inputs import ReportInput
 from harness.report.page.tables import best_first, difference_cell, mean_cell
-from harness.report.rounding import signed
 from harness.report.rows import Cell, Table
 
 
@@ -19,22 +18,15 @@ def by_slice(report: ReportInput) -> Table:
 
 
 def slice_differences(report: ReportInput) -> Table:
-    """Show the first measure's difference in every slice, a column a comparison.
-
-    Beside each stands the pooled estimate, where slices were pooled.
-    """
+    """Show the first measure's difference in every slice, a column a comparison."""
     names = tuple(name for name in report.evidence if name in report.slice_differences)
     slices = sorted({name for row in report.slice_differences.values() for name in row})
     rows = tuple((Cell(part), *(_cell(report, name, part) for name in names)) for part in slices)
     sides = (report.evidence[name] for name in names)
     header = (f"{e.control.arm} → {e.candidate.arm}" for e in sides)
     caption = f"Candidate minus control by slice, {report.measure}"
-    if any(report.pooled_slices.values()):
-        caption += "; pooled: drawn to the mean of all slices"
     return Table(caption, ("slice", *header), rows)
 
 
 def _cell(report: ReportInput, name: str, part: str) -> Cell:
-    cell = difference_cell(report.slice_differences[name].get(part), None)
-    pooled = report.pooled_slices.get(name, {}).get(part)
-    return cell if pooled is None else Cell(cell.text, f"{cell.note}, pooled {signed(pooled)}")
+    return difference_cell(report.slice_differences[name].get(part), None)

@@ -34,7 +34,6 @@ from harness.stages.race.latency import latency
 from harness.stages.race.stage import read_race
 from harness.stages.score.means import Means, read_means, read_slices
 from harness.stats.bootstrap import FEWEST
-from harness.stats.pooling import pooled
 from harness.stats.sample_size.design_effect import dependence
 from harness.stats.stratified import TrafficMean, traffic_mean_each
 
@@ -153,7 +152,6 @@ def assemble(
         },
         differences=_differences(layout, subject, evidence),
         slice_differences=by_slice,
-        pooled_slices=pooled_slices(by_slice, subject.rules),
         latency=latency(race, subject.pairs, subject.rules) if race else None,
         queries={query.query_id: query for query in data.queries()},
         qrels=data.qrels(),
@@ -266,22 +264,6 @@ def slice_differences(
         if pair not in found:
             found[pair] = _by_slice(one, measure, rules)
     return {name: found[one.control.arm, one.candidate.arm] for name, one in evidence.items()}
-
-
-def pooled_slices(
-    differences: Mapping[str, Mapping[str, Estimate]], rules: Rules
-) -> dict[str, dict[str, float]]:
-    """Draw each slice's mean to that of all slices of its comparison (``harness.stats.pooling``).
-
-    A comparison with one slice has none to be drawn to, and is left out.
-    """
-    return {
-        name: dict(
-            zip(row, pooled([*row.values()], confidence=rules.confidence).tolist(), strict=True)
-        )
-        for name, row in differences.items()
-        if len(row) > 1
-    }
 
 
 def _by_slice(evidence: Evidence, measure: str, rules: Rules) -> dict[str, Estimate]:

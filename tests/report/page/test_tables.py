@@ -7,7 +7,6 @@ from dataclasses import replace
 from harness.core.scores import Estimate
 from harness.report.page import latency_tables, slice_tables, tables
 from harness.report.page.merged import merged
-from harness.report.rounding import signed
 from tests.make import report_inputs
 
 
@@ -86,10 +85,3 @@ def test_differences_by_slice_have_a_column_a_comparison() -> None:
     assert [row[0].text for row in found.rows] == ["identifier", "natural language", "phrase"]
     for row in found.rows:
         assert all("[" in cell.note and "n " in cell.note for cell in row[1:])
-        assert not any("pooled" in cell.note for cell in row[1:])
-    (name, *_) = report.evidence
-    some = replace(report, pooled_slices={name: {"phrase": -0.0125}})
-    found = slice_tables.slice_differences(some)
-    (phrase,) = (row for row in found.rows if row[0].text == "phrase")
-    assert phrase[1].note.endswith(f", pooled {signed(-0.0125)}")
-    assert "drawn to the mean of all slices" in found.caption

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from harness.stages.report.assemble import pooled_slices, slice_differences
+from harness.stages.report.assemble import slice_differences
 from tests.make import gate_inputs
 
 CONTROL = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6])
@@ -31,18 +31,6 @@ def test_each_slice_has_the_mean_difference_of_its_queries() -> None:
     assert up.low < up.value < up.high
     assert down.value == pytest.approx(-0.2)
     assert -1 < down.low < down.value < down.high < 1
-
-
-def test_slices_of_a_comparison_are_pooled() -> None:
-    found = slice_differences(
-        {"first": gate_inputs.scored(CONTROL, CANDIDATE, slices=SLICES)},
-        "nDCG@10",
-        gate_inputs.RULES,
-    )
-    pooled = pooled_slices(found, gate_inputs.RULES)
-    assert found["first"]["down"].value <= pooled["first"]["down"] <= pooled["first"]["up"]
-    assert pooled["first"]["up"] <= found["first"]["up"].value
-    assert pooled_slices({"first": {"up": found["first"]["up"]}}, gate_inputs.RULES) == {}
 
 
 def test_queries_of_one_intent_are_no_two_opinions() -> None:
