@@ -16,10 +16,16 @@ from harness.core.printable import many
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from harness.gates.base.rules import Rules
     from harness.policy.model import Policy
     from harness.policy.plan.at_hand import Counted
+    from harness.policy.plan.need import Need
     from harness.policy.plan.plan import Planned, PlannedStep
     from harness.stages.plan.planning import Ground
+
+
+USUAL = 0.3
+"""Share of the queries that most candidates move."""
 
 
 def register(app: typer.Typer) -> None:
@@ -151,7 +157,7 @@ def _show(policy: Policy, about: Ground | None, steps: tuple[PlannedStep, ...]) 
         out.print(f"\nstep {step.name}: {step.candidate} against {step.control}", markup=False)
         for one in planned.needs:
             out.print(f"  {one.gate.name}: {_bound(one)}", markup=False)
-            for line in _lines(one, rules.power):
+            for line in _lines(one, rules):
                 out.print(f"    {line}", markup=False)
         if planned.lacking:
             out.print(f"  step {step.name} lacks: {', '.join(planned.lacking)}", markup=False)
@@ -164,9 +170,11 @@ def _bound(one: Planned) -> str:
     return f"{one.gate.settings.bound}{means}"
 
 
-def _lines(one: Planned, power: float) -> Iterator[str]:
+def _lines(one: Planned, rules: Rules) -> Iterator[str]:
     """Say least, power, what is not planned, and what is at hand."""
     need = one.need
+    if need.equal:
+        yield _equal(need)
     if need.least:
         kind = "" if need.processes else "independent "
         again = f" in {many(need.processes, 'process')} or more" if need.processes else ""
@@ -174,7 +182,7 @@ def _lines(one: Planned, power: float) -> Iterator[str]:
     if need.forecast and one.alone is not None:
         kind = "independent " if need.independent else ""
         yield (
-            f"needs {max(one.alone, need.least):,} {kind}{need.of} for power {power:g} alone,"
+            f"needs {max(one.alone, need.least):,} {kind}{need.of} for power {rules.power:g} alone,"
             f" {one.queries:,} for all gates together, with {need.forecast.said}"
         )
     elif need.forecast:
@@ -183,6 +191,22 @@ def _lines(one: Planned, power: float) -> Iterator[str]:
         yield f"not planned further: {need.note}" if need.least else need.note
     if need.have is not None:
         yield _at_hand(one, need.have)
+    if ends := one.decides(rules):
+        yield (
+            f"so many pass from a measured {ends[0]:+.3f} on, and fail below {ends[1]:+.3f}, if"
+            " they differ as in the pilot"
+        )
+
+
+def _equal(need: Need) -> str:
+    """Say what an equal candidate takes, by the share of the queries that it moves."""
+    counts = dict(need.equal)
+    usual = USUAL if USUAL in counts else max(counts)
+    others = ", ".join(f"{of:.0%}: {count:,}" for of, count in need.equal if of != usual)
+    return (
+        f"an equal candidate needs about {counts[usual]:,} judged {need.of} where {usual:.0%} of"
+        f" them move by half ({others})"
+    )
 
 
 def _at_hand(one: Planned, have: Counted) -> str:

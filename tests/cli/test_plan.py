@@ -28,7 +28,10 @@ def test_without_data_margin_and_level_alone_are_answered(project: Toy, harness:
     assert said.code == 0, said
     assert "by margin and confidence alone" in said.out
     assert "(one query in 50 loses its whole first page)" in said.out
-    assert "needs 188 independent queries at the very least" in said.out
+    equal = re.search(r"equal candidate needs about ([\d,]+) judged queries where 30% ", said.out)
+    assert equal
+    least = said.out.index("needs 188 independent queries at the very least")
+    assert equal.start() < least, "what is needed comes before what is needed at the very least"
     assert "not planned further: no pilot" in said.out
     assert "lacks" not in said.out
     assumed = harness(*POLICY, "--spread", "0.2").out
@@ -43,6 +46,7 @@ def test_what_the_query_set_lacks_is_said(project: Toy, harness: Harness) -> Non
     assert match
     lacks = int(match[1].replace(",", "")) - 41
     assert f"has 41, 40 independent: lacks {lacks:,}\n" in said.out
+    assert re.search(r"so many pass from a measured \+0\.\d{3} on, and fail below -0\.", said.out)
     assert f"step tantivy lacks: {lacks:,} queries\n" in said.out
     before = harness(*POLICY, "--dataset", project.root / "beir").out
     assert "has 41, 40 independent: lacks 148\n" in before

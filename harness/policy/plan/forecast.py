@@ -31,6 +31,7 @@ from harness.stats.sample_size.planning import (
     planned,
     planned_share,
 )
+from harness.stats.sample_size.power import Pilot
 
 
 class Forecast(Protocol):
@@ -97,6 +98,19 @@ class MeanForecast:
         groups, span = codes(scores.query_ids, evidence.clusters), known_span(settings.measure)
         said = f"mean {scores.mean:.4f} as in {counted(len(scores.values), 'query')} of the pilot"
         return cls(scores.values, groups, span, wanted, spread_known=False, said=said)
+
+    def decides(self, rules: Rules, queries: int) -> tuple[float, float] | None:
+        """Give the measured means from which so many queries pass, and below which they fail.
+
+        The queries differ as those in ``values``. None where the mean has a bound on both sides.
+        """
+        if self.wanted.both_sides or not queries:
+            return None
+        pilot = Pilot.of(
+            self.values, span=self.span, clusters=self.clusters, largest=rules.largest_cluster
+        )
+        up, down = (pilot.bounded(queries, rules.level / 2, upwards=at) for at in (False, True))
+        return self.wanted.bound + up, self.wanted.bound - down
 
     def queries(self, rules: Rules, power: float) -> int | None:
         """Plan with the interval that decides."""

@@ -37,5 +37,7 @@ class Need:
     """Processes of the race at hand."""
     independent: bool = False
     """Whether independent queries are planned, and not queries like those of the pilot."""
+    equal: tuple[tuple[float, int], ...] = ()
+    """Queries that pass an equal candidate, by the share of queries that it moves."""
     note: str = ""
     """Why nothing more is planned; empty where all is."""

@@ -32,11 +32,13 @@ from harness.policy.plan.need import Assumed, Need
 from harness.replay.load.rounds import fewest_rounds
 from harness.stats.proportion import size_for
 from harness.stats.sample_size.enough import min_queries, min_queries_at_every_look
-from harness.stats.sample_size.planning import Target
+from harness.stats.sample_size.planning import Target, planned_equal
 from harness.stats.sequential.blocks import blocks_needed
 
 PROCESSES = 3
 """Of a race: of two, the error of the processes rests on one degree of freedom."""
+MOVED = (0.02, 0.1, 0.3, 0.6)
+"""Shares of the queries that an equal candidate may move."""
 TIMES_MARGIN = 2
 """A gain is assumed to be so many times the margin where none is named."""
 
@@ -91,7 +93,7 @@ class _Planner:
             return replace(need, note=note)
         wanted = Target(truth, abs(bound) if asked.both_sides else bound, asked.both_sides)
         least = max(need.least, self._fewest(settings, truth, bound))
-        need = replace(need, least=least)
+        need = replace(need, least=least, equal=tuple(self._equal(settings, wanted)))
         if settings.every_look:
             return replace(need, note="judged at every look: queries are added until it answers")
         return self.forecast(need, asked, wanted)
@@ -116,6 +118,17 @@ class _Planner:
             return min_queries_at_every_look(truth, bound, span=span, level=self.level)
         largest = self.rules.largest_cluster
         return min_queries(truth, bound, span=span, level=self.level, largest=largest)
+
+    def _equal(self, settings: SampleSettings, wanted: Target) -> Iterator[tuple[float, int]]:
+        """Plan for candidates that are equal, where a gate does not ask for more."""
+        span, rules = known_span(settings.measure).differences, self.rules
+        for moved in () if wanted.truth or settings.every_look else MOVED:
+            found = planned_equal(
+                moved, wanted, span=span, confidence=rules.confidence, power=rules.power,
+                largest=rules.largest_cluster,
+            )  # fmt: skip
+            if found is not None:
+                yield moved, max(found, settings.required_queries)
 
     def _gain(self, margin: float) -> float:
         return TIMES_MARGIN * margin if self.assume.gain is None else self.assume.gain

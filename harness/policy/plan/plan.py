@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from harness.core.evidence import Evidence
+from harness.gates.base.rules import Rules
 from harness.policy.model import Gate, Policy, Step
 from harness.policy.plan.at_hand import AtHand
+from harness.policy.plan.forecast import MeanForecast
 from harness.policy.plan.need import Assumed, Need
 from harness.policy.plan.needs import needs
 
@@ -22,6 +24,16 @@ class Planned:
     """Queries with which this passes with the policy's power; None where it is not planned."""
     together: int | None
     """Queries with which all gates of the step pass with that power, if each has so many."""
+
+    def decides(self, rules: Rules) -> tuple[float, float] | None:
+        """Give the measured means from which the queries at hand pass, and below which they fail.
+
+        None without a pilot of a mean, or without queries.
+        """
+        forecast, have = self.need.forecast, self.need.have
+        if not isinstance(forecast, MeanForecast) or have is None:
+            return None
+        return forecast.decides(rules, have.queries)
 
     @property
     def queries(self) -> int:

@@ -121,6 +121,23 @@ def _moved(pilot: Pilot, truth: float, wider: float) -> Pilot:
     )
 
 
+def planned_equal(
+    moved: float, wanted: Target, *, span: Span, confidence: float, power: float, largest: float
+) -> int | None:
+    """Count the queries that pass an equal candidate, of which a share ``moved`` of them moves.
+
+    Each of these moves by half of the span, up as often as down. None where no number would do.
+    """
+    count = round(MADE * moved / 2)
+    values = np.full(MADE, wanted.truth)
+    values[:count] += span.most / 2
+    values[len(values) - count :] += span.least / 2
+    return planned(
+        values, wanted, span=span, confidence=confidence, power=power, clusters=None,
+        largest=largest, known=True,
+    )  # fmt: skip
+
+
 def planned_share(rate: float, *, ceiling: float, confidence: float, power: float) -> int | None:
     """Count the queries that show a share below ``ceiling`` with ``power``, were it ``rate``.
 

@@ -17,9 +17,10 @@ from harness.policy.model import Gate, Policy
 from harness.policy.plan.at_hand import AtHand, Counted, Raced
 from harness.policy.plan.forecast import MeanForecast
 from harness.policy.plan.need import Assumed, Need
-from harness.policy.plan.needs import needs
+from harness.policy.plan.needs import MOVED, needs
 from harness.policy.plan.plan import Planned, PlannedStep, plan
 from harness.replay.load.rounds import fewest_rounds, median_of
+from harness.stats.bounded import Span, chance_above
 from harness.stats.inference import Inference
 from harness.stats.interval import interval_each
 from tests.policy.tried import RULES, evidence, gate, step
@@ -239,3 +240,39 @@ class Strange(GateSettings):
 def test_a_rule_of_another_kind_is_named() -> None:
     strange = replace(gate("coverage", min_share=0.9), settings=Strange())
     assert only(strange).note == "rule coverage cannot be planned"
+
+
+def test_an_equal_candidate_takes_what_its_moves_cost() -> None:
+    """The numbers pass equal candidates with the policy's power, by the bound itself."""
+    found = dict(only(gate("non_inferior", margin=0.05)).equal)
+    assert list(found) == list(MOVED)
+    rng = np.random.default_rng(1)
+    for moved, queries in found.items():
+        ways = rng.choice([0.5, -0.5, 0.0], (queries, 1_000), p=[moved / 2, moved / 2, 1 - moved])
+        level, span = RULES.level / 2, Span(-1.0, 1.0)
+        passed = chance_above(ways, -0.05, span=span, clusters=None) < level
+        assert passed.mean() == pytest.approx(RULES.power, abs=0.05), moved
+    assert not only(gate("superior", margin=0.05)).equal
+    (both,) = planned(gate("equivalent", margin=0.05))
+    assert dict(both.need.equal)[0.3] > found[0.3]
+
+
+def test_what_a_small_set_can_decide_is_said() -> None:
+    """Fewer than a measured gain of a tenth are too few to pass, though most queries gain."""
+    asked = gate("superior", margin=0.0)
+    given = evidence(30, spread=0.1)
+    for gain, verdict in ((-0.02, "inconclusive"), (0.02, "pass")):
+        (found,) = plan(of(asked), SET, {"s": given}, Assumed(gain=0.1))[0].needs
+        forecast = found.need.forecast
+        assert isinstance(forecast, MeanForecast)
+        ends = forecast.decides(RULES, 30)
+        assert ends is not None
+        assert ends[1] < 0.1 < ends[0]
+        assert found.decides(RULES) == forecast.decides(RULES, 50)
+        control = given.control.scores["nDCG@10"]
+        moved = forecast.values - forecast.values.mean() + ends[0] + gain
+        measured = {"nDCG@10": replace(control, values=control.values + moved)}
+        few = replace(given, candidate=replace(given.candidate, scores=measured))
+        assert str(asked.judge(few, RULES).verdict) == verdict
+    (both,) = planned(gate("equivalent", margin=0.05), pilot=True)
+    assert both.decides(RULES) is None
