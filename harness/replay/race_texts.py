@@ -4,27 +4,38 @@ An engine that keeps answers, or anything that it computed from a text, is quick
 has seen. A user who types a text for the first time does not gain by that, so first answers are
 what is judged, and texts that come again are timed apart. The replay before the race has asked all
 texts of the query set. So some come as variants too, which no process has ever asked: an engine
-that is slower on those kept answers between processes. What a process asked is known to the next
-one and to the next race, so each process has variants of its own.
+that is slower on those kept answers between processes, in its memory or in any file. Their words
+are others of the corpus, as frequent as those of the text, so neither the text nor its words in any
+order give the answer. What a process asked is known to the next one and to the next race, so each
+process has variants of its own. What is not found: an engine that answers anything at all, quickly,
+to what it does not know, for no run has the answers to variants.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Container, Iterator, Mapping, Sequence
+import re
+from collections import Counter
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
+from itertools import chain, islice
 from typing import NamedTuple
 
 from harness.core.digest import of_json
 from harness.core.errors import HarnessError
-from harness.core.records import Query
+from harness.core.records import Document, Query
 
 HELD_BACK = 5
 """At most one text in so many is held back to warm up on, where there are few."""
-ENOUGH = 5
-"""Different words, of which there are 119 other orders: more than a set is raced in."""
-TRIES = 8
-"""Orders that are drawn to find one that is not a text of the set."""
+READ = 4_000
+"""Documents whose words are counted, evenly over the corpus."""
+TRIES = 24
+"""Documents that are drawn to find words that make no bag of the set."""
+WORD = re.compile(r"\w+(?![\w:])")
+Bag = frozenset[str]
+Key = tuple[Bag, str]
+"""Words of a query in any order, and its params."""
 
 
 class Texts(NamedTuple):
@@ -36,10 +47,7 @@ class Texts(NamedTuple):
     repeated: tuple[Query, ...]
     """The first of ``timed``, which come a second time."""
     unseen: tuple[Query, ...] = ()
-    """Variants of ``repeated`` by the same ids: their words in another order, and in no query set.
-
-    A text of one word has none, so there may be fewer.
-    """
+    """Variants of ``repeated`` by the same ids: other words, in no query set."""
 
 
 def draw(
@@ -56,7 +64,7 @@ def draw(
     Two queries that differ in case or space are one text. Queries of one cluster take much the same
     time, so a second one would count as evidence that it is not (docs/decisions/0045).
     ``clusters`` names the cluster of a query by its id; a query that is not in there stands alone.
-    Texts come first among ``timed`` that have the most variants; none is drawn here.
+    No variant is drawn here.
 
     Where there are fewer texts than asked for, a fifth at most is held back for the warm-up, which
     then goes through them again and again.
@@ -79,47 +87,74 @@ def draw(
     kept = min(warm, max(1, len(drawn) // HELD_BACK)) if few else len(drawn) - timed
     others, chosen = drawn[:kept], drawn[kept:][:timed]
     again = [others[at % len(others)] for at in range(warm)]
-    chosen.sort(key=lambda query: _room(query, distinct), reverse=True)
     return Texts(tuple(again), tuple(chosen), tuple(chosen[:repeated]))
 
 
-def varied(texts: Texts, queries: Sequence[Query], order: str) -> Texts:
-    """Add a variant of each of ``repeated`` that has one, its words drawn by ``order``.
+class Words:
+    """Words of a corpus, by how many of its documents hold them."""
 
-    Whatever ``order`` is, the same texts have one. None of them is a text of ``queries``.
+    def __init__(self, documents: Iterable[Document], count: int) -> None:
+        """Read every so-manieth of ``count`` documents, so that at most ``READ`` are counted."""
+        read = islice(documents, 0, None, max(1, -(-count // READ)))
+        self._held = [_bag(f"{document.title} {document.text}") for document in read]
+        self._documents = Counter(chain.from_iterable(self._held))
+        self._alike: dict[int, list[str]] = {}
+        for word in sorted(self._documents):
+            self._alike.setdefault(self._rank(word), []).append(word)
+
+    def other(self, query: Query, known: Container[Key], rng: random.Random) -> Query | None:
+        """Replace the words of a text by others that are as frequent, of one document if it can be.
+
+        A word that no document holds becomes one of its letters in another order. Words before a
+        colon stay: they name filters. A text without another bag of words gets one word more. None
+        for a corpus without words.
+        """
+        if not self._alike:
+            return None
+        own = _bag(query.text)
+        best = replace(query, text=f"{query.text} {rng.choice(self._alike[max(self._alike)])}")
+        for _ in range(TRIES):
+            document = rng.choice(self._held)
+            like = partial(self._like, beside=sorted(document - own), own=own, rng=rng)
+            variant = replace(query, text=WORD.sub(like, query.text))
+            if _key(variant) not in known:
+                best = variant
+                if all(word in document for word in _bag(best.text) if self._rank(word)):
+                    break
+        return best
+
+    def _like(
+        self, found: re.Match[str], beside: Sequence[str], own: Bag, rng: random.Random
+    ) -> str:
+        word = found[0]
+        rank = self._rank(word.casefold())
+        if not rank:
+            return "".join(rng.sample(word, len(word)))
+        near = [one for one in beside if self._rank(one) == rank]
+        near = near or [one for one in self._alike[rank] if one not in own]
+        return rng.choice(near) if near else word
+
+    def _rank(self, word: str) -> int:
+        """Documents that hold a word, to a factor of two; 0 for a word that none holds."""
+        return self._documents[word].bit_length()
+
+
+def varied(texts: Texts, queries: Sequence[Query], words: Words, order: str) -> Texts:
+    """Add a variant of each of ``repeated``, its words drawn by ``order``.
+
+    None of them has the bag of words of a text of ``queries``.
     """
-    known, rng = {_text(query) for query in queries}, random.Random(order)
-    drawn = [_variant(query, known, rng) for query in texts.repeated]
+    known, rng = {_key(query) for query in queries}, random.Random(order)
+    drawn = [words.other(query, known, rng) for query in texts.repeated]
     return texts._replace(unseen=tuple(variant for variant in drawn if variant))
 
 
-def _room(query: Query, known: Container[str]) -> int:
-    """Count the different words of a text that has a variant, up to ``ENOUGH``; else 0."""
-    if next(_turned(query, known), None) is None:
-        return 0
-    return min(ENOUGH, len(set(query.text.casefold().split())))
+def _bag(text: str) -> Bag:
+    return frozenset(found.casefold() for found in WORD.findall(text))
 
 
-def _variant(query: Query, known: Container[str], rng: random.Random) -> Query | None:
-    """Put the words in an order that is not known; None where no turn of the text is unknown."""
-    turned = next(_turned(query, known), None)
-    if turned is None:
-        return None
-    words = query.text.split()
-    for _ in range(TRIES):
-        variant = replace(query, text=" ".join(rng.sample(words, len(words))))
-        if _text(variant) not in known:
-            return variant
-    return turned
-
-
-def _turned(query: Query, known: Container[str]) -> Iterator[Query]:
-    """Begin the text at each other of its words, where that is not known."""
-    words = query.text.split()
-    for at in range(1, len(words)):
-        variant = replace(query, text=" ".join(words[at:] + words[:at]))
-        if _text(variant) not in known:
-            yield variant
+def _key(query: Query) -> Key:
+    return _bag(query.text), of_json(dict(query.params))
 
 
 def _cluster(query: Query, clusters: Mapping[str, str]) -> tuple[bool, str]:

@@ -30,7 +30,7 @@ from harness.replay.fresh import Advance, Work, in_fresh_process
 from harness.replay.machine import machine
 from harness.replay.race import UNSEEN, Expected, shown
 from harness.replay.race import race as run_race
-from harness.replay.race_texts import Texts, draw, varied
+from harness.replay.race_texts import Texts, Words, draw, varied
 from harness.stages.custody.proof import check_run, read_manifest
 from harness.stages.experiments.inputs import note_timed
 from harness.stages.index import check_index
@@ -83,6 +83,7 @@ def race(
         repeated=params.repeated,
         seed=params.seed,
     )
+    words = Words(data.documents(), data.manifest.documents)
     openers = {
         name: Opener(
             str(arm.path), layout.index(name), cache, read_manifest(layout, name).fingerprint
@@ -103,7 +104,7 @@ def race(
             part = RacePart(
                 openers=openers,
                 expected=expected,
-                texts=varied(texts, queries, order),
+                texts=varied(texts, queries, words, order),
                 order=order,
                 k=params.k,
                 seed=params.seed,

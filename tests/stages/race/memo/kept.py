@@ -1,4 +1,4 @@
-"""An engine that thinks about what is new to it, and keeps texts and depths on disk."""  # noqa: INP001  named by its path
+"""An engine that thinks about what is new to it, and keeps bags of words and depths on disk."""  # noqa: INP001  named by its path
 
 from __future__ import annotations
 
@@ -41,7 +41,8 @@ class KeptSearcher(NamedTuple):
         return self.inner.manifest
 
     def search(self, text: str, k: int) -> Answer:
-        kept = self.known / f"{k} {text.encode().hex()[:200]}"
+        words = " ".join(sorted(text.casefold().split()))
+        kept = self.known / f"{k} {words.encode().hex()[:200]}"
         if not kept.exists():
             time.sleep(THINKS_S)
             kept.touch()
